@@ -1,0 +1,185 @@
+"""What one launch found: a versioned schema that is written once and read for years.
+
+Standard library only. `Record.from_json` accepts what `Record.to_json` wrote, refuses all else with one line that
+names the field, and never lets a number through that no measurement can give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from suite.cell import Cell, CellError
+
+SCHEMA = 1
+
+#: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
+STATUSES = ("ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error")
+SKIPPED = ("unsupported", "out-of-memory")
+
+PHASES = ("train", "compute", "input")
+
+
+class RecordError(ValueError):
+    """Text that is no record; the message names the field and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the launch ended, and in one line why, if it did not end well."""
+
+    status: str = "ok"
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+@dataclass(frozen=True)
+class Window:
+    """``steps`` steps between two device fences, and the seconds that lay between them."""
+
+    steps: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One measured phase: the windows that count, and the warm-up windows before them."""
+
+    windows: tuple[Window, ...]
+    warmup: tuple[Window, ...] = ()
+    steady: bool = True
+
+    @property
+    def step_s(self) -> float:
+        """Total time over total steps: the launch's value for this phase."""
+        return sum(w.seconds for w in self.windows) / sum(w.steps for w in self.windows)
+
+    @property
+    def step_times_s(self) -> list[float]:
+        """The mean step time of each window, in seconds: the samples behind the quartiles."""
+        return [w.seconds / w.steps for w in self.windows]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Evidence that this launch computed what the others did (see `suite.fingerprint`).
+
+    ``weights`` and ``batches`` are SHA-256 digests of the initial weights, read back out of the model, and of the first
+    batches that the measured loader delivered. ``losses`` are those of the first training steps on fixed batches
+    without dropout; ``updates`` the relative change ``|after - before| / |before|`` (for a tensor that starts at zero,
+    the plain norm) of every tensor over these steps, by canonical name.
+    """
+
+    weights: str
+    batches: str
+    losses: tuple[float, ...]
+    updates: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one launch found.
+
+    ``launch`` counts the launches of a cell from 0 and is the block it ran in. ``run`` describes the run it belongs to
+    (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
+    digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
+    part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest. ``log`` holds
+    the last lines of the worker's own output when the launch failed.
+    """
+
+    cell: Cell
+    outcome: Outcome
+    launch: int = 0
+    started: str = ""
+    run: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
+    workload: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    identity: Identity | None = None
+    startup: dict[str, float] = field(default_factory=dict)
+    compile_s: float | None = None
+    first_step_s: float | None = None
+    phases: dict[str, Phase] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What a run holds at most one of: the cell's id and the launch."""
+        return f"{self.cell.id}#{self.launch}"
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Training throughput, or None where the launch did not get that far."""
+        phase = self.phases.get("train")
+        return self.cell.batch / phase.step_s if phase else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Record:
+        """Raises `RecordError` for what is no record, for a newer schema, and for impossible numbers."""
+        _require(isinstance(data, dict) and "schema" in data, "record", "has no schema; this is not the suite's")
+        schema = data["schema"]
+        _require(type(schema) is int and 1 <= schema, "schema", f"is {schema!r}")
+        _require(schema <= SCHEMA, "schema", f"is {schema}, newer than the {SCHEMA} known here: update the suite")
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in data.items() if name != "schema"}
+        _require(not values.keys() - known, "record", f"has unknown fields {sorted(values.keys() - known)}")
+        _require("cell" in values and "outcome" in values, "record", "lacks its cell or its outcome")
+        try:
+            values["cell"] = Cell.from_json(values["cell"])
+            values["outcome"] = Outcome(**values["outcome"])
+            values["phases"] = {name: _phase(phase) for name, phase in values.get("phases", {}).items()}
+            if values.get("identity") is not None:
+                identity = values["identity"]
+                values["identity"] = Identity(**{**identity, "losses": tuple(identity["losses"])})
+            values["flags"] = tuple(values.get("flags", ()))
+            values["log"] = tuple(values.get("log", ()))
+        except (CellError, TypeError, KeyError, AttributeError) as error:
+            raise RecordError(f"not a record: {error}") from None
+        record = cls(**values)
+        _validate(record)
+        return record
+
+
+def _phase(data: Mapping[str, Any]) -> Phase:
+    windows, warmup = (tuple(Window(**w) for w in data[name]) for name in ("windows", "warmup"))
+    return Phase(windows, warmup, bool(data["steady"]))
+
+
+def _validate(record: Record) -> None:
+    _require(record.outcome.status in STATUSES, "outcome", f"is {record.outcome.status!r}")
+    _require(type(record.launch) is int and record.launch >= 0, "launch", f"is {record.launch!r}")
+    for name in ("run", "data", "workload", "settings", "startup", "memory", "environment"):
+        _require(isinstance(getattr(record, name), dict), name, "is not an object")
+    _require(not record.outcome.ok or "train" in record.phases, "phases", "lack train, though the outcome is ok")
+    for name, phase in record.phases.items():
+        _require(name in PHASES, "phases", f"name {name!r}")
+        _require(len(phase.windows) > 0, f"phase {name}", "has no window")
+        for window in (*phase.windows, *phase.warmup):
+            _require(type(window.steps) is int and window.steps > 0, f"phase {name}", f"has {window.steps!r} steps")
+            _require(_finite([window.seconds]) and window.seconds > 0, f"phase {name}", f"took {window.seconds!r} s")
+    times = [t for t in (record.compile_s, record.first_step_s, *record.startup.values()) if t is not None]
+    _require(_finite(times) and all(t >= 0 for t in times), "startup", "holds a time that is no time")
+    _require(_finite(record.memory.values()), "memory", "holds what is no number")
+    if record.identity and record.outcome.ok:
+        _require(_finite(record.identity.losses), "identity", "holds a loss that is not finite")
+        _require(_finite(record.identity.updates.values()), "identity", "holds an update that is not finite")
+
+
+def _finite(values: Iterable[object]) -> bool:
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+
+
+def _require(condition: bool, what: str, problem: str) -> None:
+    if not condition:
+        raise RecordError(f"{what} {problem}")

@@ -1,0 +1,55 @@
+"""What the loading code hands out: two splits of memory-mapped arrays with a name, a kind and a digest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+KINDS = ("real", "synthetic")
+
+
+class DataError(RuntimeError):
+    """Data that is missing, broken or not what it claims to be; one line that names the way out."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """``inputs`` are uint8 images ``(n, 32, 32, 3)`` or uint16 tokens ``(n, 500)``; ``labels`` are int32 ``(n,)``."""
+
+    inputs: Array
+    labels: Array
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set with its provenance: ``kind`` is ``real`` or ``synthetic``, ``digest`` is over all four arrays."""
+
+    name: str
+    kind: str
+    digest: str
+    train: Split
+    test: Split
+
+
+def arrays(data: DataSet) -> dict[str, Array]:
+    """The four arrays by the names under which they are cached and digested, in that order."""
+    return {
+        "train_inputs": data.train.inputs,
+        "train_labels": data.train.labels,
+        "test_inputs": data.test.inputs,
+        "test_labels": data.test.labels,
+    }
+
+
+def contiguous_bytes(array: Array) -> memoryview:
+    """The array's bytes, little-endian and in C order, without a copy where it is so already."""
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return memoryview(np.ascontiguousarray(little)).cast("B")

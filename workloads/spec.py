@@ -1,0 +1,136 @@
+"""What a workload is, before any framework: tensors, initial weights, hyperparameters, FLOPs.
+
+Canonical layouts, from which each framework maps in and out:
+
+* convolution kernels ``(height, width, in, out)``, dense kernels ``(in, out)`` with the input flattened from
+  ``(height, width, channel)``, embeddings ``(vocabulary, width)``;
+* LSTM kernels ``(in, 4 * units)`` and ``(units, 4 * units)`` with the gates in the order input, forget, cell, output,
+  and one bias ``(4 * units,)``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zlib
+from dataclasses import asdict, dataclass
+from importlib import import_module
+
+import numpy as np
+
+from workloads.data.dataset import Array
+
+WORKLOADS = ("cifar100_cnn", "imdb_lstm")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A trained tensor: canonical name and shape, and how it starts.
+
+    It starts at ``offset`` plus uniform draws in ``[-bound, bound)``; ``offset`` counts from index ``offset_from`` to
+    ``offset_to`` of the last axis only (the forget gate's bias of an LSTM).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    bound: float = 0.0
+    offset: float = 0.0
+    offset_from: int = 0
+    offset_to: int = 0
+
+    @property
+    def parameters(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """``v = momentum * v + (gradient + l2 * w)``, ``w = w - learning_rate * v``: L2 coupled, on every tensor."""
+
+    learning_rate: float
+    momentum: float
+    l2: float
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Kingma and Ba (2015), algorithm 1: epsilon is added after the bias correction, as PyTorch and optax have it."""
+
+    learning_rate: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """What all workloads have in common. The subclasses in ``workloads/*/spec.py`` add the architecture."""
+
+    name: str
+    size: str
+    data: str
+    optimizer: Sgd | Adam
+    batch: int  # the study's; a cell's own batch goes before it
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    @property
+    def flops_per_sample(self) -> int:
+        """FLOPs of one sample's forward pass: two per multiply-add of convolutions and products, nothing else."""
+        raise NotImplementedError
+
+    @property
+    def training_flops_per_sample(self) -> int:
+        """Forward plus backward, by the usual convention that the backward pass costs twice the forward pass."""
+        return 3 * self.flops_per_sample
+
+    @property
+    def parameters(self) -> int:
+        return sum(tensor.parameters for tensor in self.tensors)
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything that is computed changes: sizes, hyperparameters, tensors."""
+        text = json.dumps([asdict(self), [asdict(tensor) for tensor in self.tensors]], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def reference_weights(self, seed: int) -> dict[str, Array]:
+        """The initial weights, float32, by canonical name: one stream a tensor, so that no tensor depends on another."""
+        return {tensor.name: _initial(tensor, seed) for tensor in self.tensors}
+
+
+def specification(workload: str, size: str = "full") -> WorkloadSpec:
+    """The spec of a workload at a size."""
+    if workload not in WORKLOADS:
+        raise ValueError(f"unknown workload {workload!r}; there are: {', '.join(WORKLOADS)}")
+    spec: WorkloadSpec = import_module(f"workloads.{workload}.spec").specification(size)
+    return spec
+
+
+def weights_digest(weights: dict[str, Array]) -> str:
+    """SHA-256 over names, shapes and float32 bytes in the order of the names."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name], dtype="<f4")
+        digest.update(f"{name}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def fan_in_bound(fan_in: int) -> float:
+    """He et al. (2015) uniform: variance ``2 / fan_in``, which keeps the variance through ReLU layers."""
+    return math.sqrt(6 / fan_in)
+
+
+def fan_average_bound(fan_in: int, fan_out: int) -> float:
+    """Glorot and Bengio (2010) uniform: variance ``2 / (fan_in + fan_out)``."""
+    return math.sqrt(6 / (fan_in + fan_out))
+
+
+def _initial(tensor: Tensor, seed: int) -> Array:
+    generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(tensor.name.encode())]))
+    draws = (generator.random(tensor.shape) * 2 - 1) * tensor.bound
+    draws[..., tensor.offset_from : tensor.offset_to] += tensor.offset
+    return draws.astype(np.float32)
