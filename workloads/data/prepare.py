@@ -1,0 +1,190 @@
+"""From a name to a verified cache folder that a worker can open: the one way into the data.
+
+Real data comes from, in this order: a valid cache, the data directory (argument, else ``SUITE_DATA_DIR``), a download.
+The cache directory is the argument, else ``SUITE_CACHE_DIR``, else ``framework-training-suite`` in ``XDG_CACHE_HOME``
+or ``~/.cache``. A data directory is only read; everything that is written goes to the cache directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from workloads.data import cache as caches
+from workloads.data import fetch as downloads
+from workloads.data import synthetic
+from workloads.data.cifar100 import Cifar100
+from workloads.data.dataset import DataError, DataSet
+from workloads.data.imdb import Imdb
+from workloads.data.sources import Source
+
+SOURCES: dict[str, Source] = {source.name: source for source in (Cifar100(), Imdb())}
+NAMES = tuple(SOURCES)
+
+WAYS_OUT = (
+    "get it with `python -m workloads.data fetch`, or set SUITE_DATA_DIR to a directory that holds {archive} "
+    "or {folder}/, or take the synthetic twin with `--data synthetic`"
+)
+
+
+class NothingToBeHadError(DataError):
+    """No real data in the cache or the data directory, and none could be downloaded."""
+
+
+def print_to_stderr(text: str) -> None:
+    """Where `prepare` speaks unless told otherwise."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the function that prints
+
+
+def cache_directory(cache: Path | str | None = None) -> Path:
+    """The cache directory that an argument, the environment or the default names."""
+    if cache or os.environ.get("SUITE_CACHE_DIR"):
+        return Path(cache or os.environ["SUITE_CACHE_DIR"]).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(home).expanduser().absolute() / "framework-training-suite"
+
+
+def data_directory(directory: Path | str | None = None) -> Path | None:
+    """The data directory that an argument or the environment names, or None; it need not exist."""
+    named = directory or os.environ.get("SUITE_DATA_DIR")
+    return Path(named).expanduser().absolute() if named else None
+
+
+def prepare(
+    name: str,
+    source: str = "auto",
+    directory: Path | str | None = None,
+    cache: Path | str | None = None,
+    *,
+    fetch: bool = True,
+    say: Callable[[str], None] = print_to_stderr,
+    official: Source | None = None,
+) -> Path:
+    """The cache folder of a data set, verified by its full digest, for `workloads.data.cache.open_cached`.
+
+    ``source`` is ``real``, ``synthetic``, or ``auto``: real, else the synthetic twin with a notice through ``say``.
+    ``fetch`` allows a download. ``official`` replaces what the real data is verified by.
+
+    Raises `DataError`, in one line: for ``real`` when there is none to be had; for ``real`` and ``auto`` when what the
+    data directory holds is broken or is not the official data, or when the directory cannot be read; for all when the
+    cache directory cannot be written.
+    """
+    if name not in SOURCES:
+        raise DataError(f"unknown data set {name!r}; there are: {', '.join(NAMES)}")
+    if source not in ("auto", "real", "synthetic"):
+        raise DataError(f"unknown source {source!r}; there are: auto, real, synthetic")
+    place = cache_directory(cache)
+    if source != "synthetic":
+        try:
+            return _real(official or SOURCES[name], data_directory(directory), place, fetch, say)
+        except NothingToBeHadError as error:
+            if source == "real":
+                raise
+            say(_notice(name, str(error)))
+    return _synthetic(name, place, say)
+
+
+def _real(source: Source, directory: Path | None, place: Path, fetch: bool, say: Callable[[str], None]) -> Path:
+    folder = caches.folder_of(place, source.name, "real")
+    if _valid(folder, source.digest, None):
+        return folder
+    found = source.find(directory) if directory else None
+    with _writing(place, folder, say):
+        if _valid(folder, source.digest, say):  # another process may have built it while this one waited
+            return folder
+        path = found or _downloaded(source, directory, place / "downloads", fetch)
+        say(f"{source.name}: reading {path}")
+        return _stored(source.read(path), place)
+
+
+def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: bool) -> Path:
+    there = downloads.present(source.archive, folder)
+    if there:
+        return there
+    lack = f"no real {source.name} in the cache" + (f" or in {directory}" if directory else "")
+    ways_out = WAYS_OUT.format(archive=source.archive.file, folder=source.folder)
+    if not fetch:
+        raise NothingToBeHadError(f"{lack}; {ways_out}")
+    try:
+        return downloads.download(source.archive, folder)
+    except downloads.DownloadError as error:
+        raise NothingToBeHadError(f"{lack}, and {error}; {ways_out}") from error
+
+
+def _synthetic(name: str, place: Path, say: Callable[[str], None]) -> Path:
+    folder = caches.folder_of(place, name, "synthetic")
+    if _valid(folder, "", None):
+        return folder
+    with _writing(place, folder, say):
+        if _valid(folder, "", say):
+            return folder
+        say(f"{name}: generating the synthetic twin")
+        return _stored(synthetic.generate(name), place)
+
+
+def _stored(data: DataSet, place: Path) -> Path:
+    folder = caches.write(data, place)
+    caches.verify(folder)
+    return folder
+
+
+def _valid(folder: Path, digest: str, say: Callable[[str], None] | None) -> bool:
+    """Whether the folder holds what it should, all of it hashed; if it is there and does not, ``say`` hears why."""
+    if not folder.exists():
+        return False
+    try:
+        found = caches.verify(folder).digest
+    except DataError as error:
+        reason = str(error)
+    else:
+        if not digest or found == digest:
+            return True
+        reason = f"cache {folder} has the digest {found[:16]}..., not {digest[:16]}..."
+    if say:
+        say(f"{reason}; building it anew")
+    return False
+
+
+@contextmanager
+def _writing(place: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Write access to the cache: one process at a time for each folder, and what a killed one left is cleared away."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with (place / f"{folder.name}.lock").open("a") as lock:
+            if _locked(lock, folder, say):
+                for left in place.glob(f"{folder.name}.tmp-*"):
+                    shutil.rmtree(left, ignore_errors=True)
+            yield
+    except OSError as error:
+        raise DataError(
+            f"cache directory {place} cannot be written: {error.strerror or error}; "
+            "mend that, or name another one in SUITE_CACHE_DIR"
+        ) from error
+
+
+def _locked(lock: IO[str], folder: Path, say: Callable[[str], None]) -> bool:
+    """Wait for the lock. False where the file system has none: renames keep the folders whole there too."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f"waiting for another process that prepares {folder}")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+def _notice(name: str, reason: str) -> str:
+    """What `prepare` says when the twin stands in: hard to overlook, since its accuracies mean nothing."""
+    lines = (
+        f"{name}: SYNTHETIC data stands in for the real one",
+        "Same shapes, types and label counts, so throughput may be read; accuracy and loss must not be.",
+        f"Why: {reason}",
+    )
+    return "\n".join(("*" * 78, *(f"* {line}" for line in lines), "*" * 78))

@@ -1,0 +1,5 @@
+from workloads.data.dataset import DataSet
+
+
+def generate(name: str) -> DataSet:
+    raise NotImplementedError
