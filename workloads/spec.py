@@ -64,12 +64,20 @@ class Adam:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """Floating-point types by NumPy's names: those that layers compute in, and those that weights are kept in."""
+
+    compute: str = "float32"
+    weights: str = "float32"
+
+
+@dataclass(frozen=True)
 class WorkloadSpec:
     """What all workloads have in common. The subclasses in ``workloads/*/spec.py`` add the architecture."""
 
     name: str
     size: str
-    data: str
+    data: str  # name of the data set
     optimizer: Sgd | Adam
     batch: int  # the study's; a cell's own batch goes before it
 
@@ -119,13 +127,8 @@ def weights_digest(weights: dict[str, Array]) -> str:
     return digest.hexdigest()
 
 
-def fan_in_bound(fan_in: int) -> float:
-    """He et al. (2015) uniform: variance ``2 / fan_in``, which keeps the variance through ReLU layers."""
-    return math.sqrt(6 / fan_in)
-
-
-def fan_average_bound(fan_in: int, fan_out: int) -> float:
-    """Glorot and Bengio (2010) uniform: variance ``2 / (fan_in + fan_out)``."""
+def glorot_bound(fan_in: int, fan_out: int) -> float:
+    """Glorot and Bengio (2010), uniform: variance ``2 / (fan_in + fan_out)``."""
     return math.sqrt(6 / (fan_in + fan_out))
 
 

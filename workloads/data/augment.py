@@ -7,11 +7,13 @@ equal bit for bit.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.data.dataset import Array, DataSet
+from workloads.data.dataset import Array, DataError, DataSet, contiguous_bytes
 
 PAD = 4
 ORDER, DRAWS = 0, 1
@@ -30,11 +32,6 @@ class Epoch:
     rows: Array
     columns: Array
     flips: Array
-
-    def batches(self, batch: int) -> Array:
-        """The order cut into batches, int64 ``(n // batch, batch)``; the rest of the epoch is dropped."""
-        count = len(self.order) // batch
-        return self.order[: count * batch].reshape(count, batch)
 
 
 def epoch(seed: int, number: int, samples: int) -> Epoch:
@@ -60,16 +57,45 @@ def crop_and_flip(images: Array, rows: Array, columns: Array, flips: Array) -> A
     return cropped
 
 
-def reference_batch(data: DataSet, plan: Epoch, indices: Array, length: int | None = None) -> tuple[Array, Array]:
-    """The batch that every loader must deliver for these samples of the training split.
+class Batches:
+    """The training batches of a seed, numbered from 0 on through all epochs: the reference for every loader.
 
-    For images: uint8 ``(b, 32, 32, 3)``, cropped and flipped. For tokens: int32 ``(b, length)``, the last ``length`` of
-    each review. Labels are int32 ``(b,)``.
+    A batch is ``(inputs, labels)``: uint8 images ``(b, 32, 32, 3)``, cropped and flipped, or int32 tokens
+    ``(b, length)``, the last ``length`` of each review; labels int32 ``(b,)``. The rest of an epoch that fills no batch
+    is dropped. Raises `DataError` where the split does not fill one.
     """
-    inputs, labels = data.train.inputs[indices], data.train.labels[indices]
-    if inputs.ndim == 4:
-        return crop_and_flip(inputs, plan.rows[indices], plan.columns[indices], plan.flips[indices]), labels
-    return inputs[:, -length:].astype(np.int32) if length else inputs.astype(np.int32), labels
+
+    def __init__(self, data: DataSet, batch: int, seed: int, length: int | None = None) -> None:
+        self.split, self.batch, self.seed, self.length = data.train, batch, seed, length
+        self.per_epoch = len(self.split) // batch
+        if not self.per_epoch:
+            raise DataError(f"batch {batch} is larger than {data.name}'s {len(self.split)} training samples")
+        self._plan: tuple[int, Epoch] | None = None
+
+    def plan(self, number: int) -> Epoch:
+        """The plan of epoch ``number``; the last one is kept, since batches are asked for in order."""
+        kept = self._plan
+        if kept is None or kept[0] != number:
+            self._plan = kept = number, epoch(self.seed, number, len(self.split))
+        return kept[1]
+
+    def __getitem__(self, number: int) -> tuple[Array, Array]:
+        plan = self.plan(number // self.per_epoch)
+        start = number % self.per_epoch * self.batch
+        chosen = plan.order[start : start + self.batch]
+        inputs, labels = self.split.inputs[chosen], self.split.labels[chosen]
+        if inputs.ndim == 4:
+            return crop_and_flip(inputs, plan.rows[chosen], plan.columns[chosen], plan.flips[chosen]), labels
+        return inputs[:, -(self.length or 0) :].astype(np.int32), labels
+
+
+def batches_digest(batches: Iterable[tuple[Array, Array]]) -> str:
+    """SHA-256 over types, shapes and bytes of the given batches."""
+    digest = hashlib.sha256()
+    for array in (array for batch in batches for array in batch):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(contiguous_bytes(array))
+    return digest.hexdigest()
 
 
 def _generator(seed: int, number: int, use: int) -> np.random.Generator:

@@ -1,0 +1,180 @@
+"""TensorFlow: one `tf.function` that holds forward, loss, gradient and update, and optimizers with PyTorch's arithmetic.
+
+Keras' own SGD keeps the rate inside the velocity and has no coupled L2; its Adam adds epsilon before the bias
+correction. The two optimizers below state the spec's formulas instead.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from suite.cell import Cell
+from suite.frameworks import UnsupportedError
+from workloads import spec as specs
+from workloads.data.dataset import Array
+from workloads.spec import Numbers, WorkloadSpec
+
+DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras")
+
+NUMBERS = {"fp32": Numbers(), "fp64": Numbers("float64", "float64")}
+
+Batch = tuple[tf.Tensor, tf.Tensor]
+
+
+def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
+    """Choose the device, set every global switch, and read back what is in force.
+
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings.
+    """
+    cards = tf.config.list_physical_devices("GPU")
+    found = "cuda" if cards else "cpu"
+    if device == "cuda" and found == "cpu":
+        raise UnsupportedError("TensorFlow sees no CUDA device")
+    device = found if device == "auto" else device
+    if cell.compile not in ("graph", "compile"):
+        raise UnsupportedError(f"TensorFlow is not measured in mode {cell.compile!r}; it has graph and compile")
+    if cell.workload == "imdb_lstm" and cell.compile == "compile" and device == "cuda":
+        raise UnsupportedError("cuDNN's LSTM cannot be compiled by XLA in TensorFlow; use the graph mode")
+    for card in cards:
+        tf.config.experimental.set_memory_growth(card, True)
+    tf.random.set_seed(seed)
+    keras.config.set_image_data_format("channels_last")
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    return device, {
+        "device": device,
+        "threads": tf.config.threading.get_intra_op_parallelism_threads(),  # 0: as many as there are cores
+        "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
+        "image_data_format": keras.config.image_data_format(),
+    }
+
+
+class Training:
+    """A model with its optimizer, and the step that is measured."""
+
+    def __init__(
+        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
+        dropout: bool = True, seed: int = 0,
+    ) -> None:  # fmt: skip
+        del seed  # dropout draws from the global seed, which `prepare` sets
+        self.module, self.device = module, "/GPU:0" if device == "cuda" else "/CPU:0"
+        with tf.device(self.device):
+            self.model = module.build(spec, NUMBERS[cell.precision], dropout, device)
+            module.import_weights(self.model, weights)
+            self.optimizer = _optimizer(spec)
+            self.optimizer.build(self.model.trainable_variables)
+        self.function = tf.function(self._step, jit_compile=cell.compile == "compile")
+
+    def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
+        """The batch on the device."""
+        with tf.device(self.device):
+            inputs, labels = (tf.identity(array) for array in batch)
+        return inputs, labels
+
+    def compile(self, batch: Batch) -> bool:
+        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        self.function.get_concrete_function(*batch)  # traces; XLA, where asked for, compiles inside the first call
+        return True
+
+    def _step(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """One update; the loss before it. `step` calls this as a `tf.function`."""
+        loss, gradients = self._loss_and_gradients(inputs, labels)
+        self.optimizer.apply(gradients, self.model.trainable_variables)
+        return loss
+
+    def step(self, batch: Batch) -> tf.Tensor:
+        """One update; the loss before it, still on the device."""
+        return self.function(*batch)
+
+    def fence(self, pending: Any = None) -> None:
+        """Wait until the device has done all that was asked of it."""
+        if pending is not None:
+            tf.test.experimental.sync_devices()
+
+    def read(self, losses: list[tf.Tensor]) -> list[float]:
+        """The losses as numbers; waits for the device."""
+        return [float(loss) for loss in losses]
+
+    def weights(self) -> dict[str, Array]:
+        """Every tensor in canonical layout, on the host."""
+        return self.module.export_weights(self.model)
+
+    def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
+        """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
+        loss, gradients = tf.function(self._loss_and_gradients)(*batch)
+        names = self.module.variables(self.model)
+        return float(loss), {name: gradient.numpy() for name, gradient in zip(names, gradients, strict=True)}
+
+    def logits(self, batch: Batch) -> Array:
+        """The model's output, on the host."""
+        return self.model(batch[0], training=True).numpy()
+
+    def _loss_and_gradients(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        with tf.GradientTape() as tape:
+            loss = self.module.loss(self.model, inputs, labels)
+        gradients = tape.gradient(loss, self.model.trainable_variables)
+        # An embedding's gradient comes as slices; the spec's optimizers move every row in every step.
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+def memory(device: str) -> dict[str, int]:
+    """The allocator's peaks in bytes; none on a CPU."""
+    if device == "cpu":
+        return {}
+    return {"allocator_peak_bytes": int(tf.config.experimental.get_memory_info("GPU:0")["peak"])}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the error says that memory did not suffice."""
+    return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
+
+
+class Sgd(keras.optimizers.Optimizer):
+    """`workloads.spec.Sgd` as a Keras optimizer."""
+
+    def __init__(self, spec: specs.Sgd) -> None:
+        super().__init__(learning_rate=spec.learning_rate)
+        self.spec = spec
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.velocities = self.add_optimizer_variables(variables, "velocity")
+
+    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+        del learning_rate  # kept in float32 by Keras, which a float64 proof would notice
+        velocity = self.velocities[self._get_variable_index(variable)]
+        coupled = gradient + self.spec.l2 * tf.convert_to_tensor(variable)
+        moved = self.spec.momentum * tf.convert_to_tensor(velocity) + coupled
+        velocity.assign(moved)
+        variable.assign_sub(self.spec.learning_rate * moved)
+
+
+class Adam(keras.optimizers.Optimizer):
+    """`workloads.spec.Adam` as a Keras optimizer."""
+
+    def __init__(self, spec: specs.Adam) -> None:
+        super().__init__(learning_rate=spec.learning_rate)
+        self.spec = spec
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.means, self.squares = self.add_optimizer_variables(variables, ["mean", "square"])
+
+    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+        del learning_rate  # as in Sgd
+        index, spec = self._get_variable_index(variable), self.spec
+        mean, square = self.means[index], self.squares[index]
+        mean.assign(spec.beta1 * tf.convert_to_tensor(mean) + (1 - spec.beta1) * gradient)
+        square.assign(spec.beta2 * tf.convert_to_tensor(square) + (1 - spec.beta2) * tf.square(gradient))
+        step = tf.cast(self.iterations + 1, gradient.dtype)
+        beta1, beta2 = (tf.constant(beta, gradient.dtype) for beta in (spec.beta1, spec.beta2))
+        root = tf.sqrt(tf.convert_to_tensor(square) / (1 - tf.pow(beta2, step))) + spec.epsilon
+        variable.assign_sub(spec.learning_rate / (1 - tf.pow(beta1, step)) * tf.convert_to_tensor(mean) / root)
+
+
+def _optimizer(spec: WorkloadSpec) -> keras.optimizers.Optimizer:
+    chosen = spec.optimizer
+    return Sgd(chosen) if isinstance(chosen, specs.Sgd) else Adam(chosen)

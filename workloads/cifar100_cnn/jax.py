@@ -1,0 +1,66 @@
+"""`cifar100_cnn` in JAX: a flax module over channels-last images, which is the canonical layout."""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
+from workloads.data.dataset import Array
+from workloads.spec import Numbers
+
+
+class Cnn(nn.Module):
+    """uint8 images (batch, 32, 32, 3) to logits (batch, 100); needs a ``dropout`` key where ``dropout`` is on."""
+
+    spec: CnnSpec
+    numbers: Numbers
+    dropout: bool
+
+    @nn.compact
+    def __call__(self, images: jax.Array) -> jax.Array:
+        types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
+        mean, deviation = (jnp.asarray(values, self.numbers.weights) for values in (MEAN, DEVIATION))
+        x = (images.astype(self.numbers.weights) - mean) / deviation
+        names = iter(self.spec.layers)
+        for rate in self.spec.dropout:
+            (first, _, outputs, _), (second, *_) = next(names), next(names)
+            x = nn.relu(nn.Conv(outputs, (KERNEL, KERNEL), padding="SAME", name=first, **types)(x))
+            x = nn.relu(nn.Conv(outputs, (KERNEL, KERNEL), padding="VALID", name=second, **types)(x))
+            x = nn.max_pool(x, (2, 2), strides=(2, 2))
+            x = nn.Dropout(rate, deterministic=not self.dropout)(x)
+        x = x.reshape(len(x), -1)
+        x = nn.relu(nn.Dense(self.spec.hidden, name="hidden", **types)(x))
+        x = nn.Dropout(self.spec.hidden_dropout, deterministic=not self.dropout)(x)
+        return nn.Dense(CLASSES, name="logits", **types)(x)
+
+
+def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Cnn:  # noqa: ARG001
+    """The module; its weights come from `import_weights`."""
+    return Cnn(spec, numbers, dropout)
+
+
+def loss(model: Cnn, weights: dict, key: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
+    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
+    logits = model.apply({"params": weights}, images, rngs={"dropout": key}).astype(model.numbers.weights)
+    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+
+def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {}
+
+
+def import_weights(model: Cnn, weights: dict[str, Array]) -> dict:
+    """The module's parameter tree, on the device, from canonical weights."""
+    cast = {name: jnp.array(array, model.numbers.weights) for name, array in weights.items()}
+    return unflatten_dict(cast, sep="/")
+
+
+def export_weights(model: Cnn, weights: dict) -> dict[str, Array]:  # noqa: ARG001
+    """Every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
+    return {name: np.asarray(array) for name, array in flatten_dict(weights, sep="/").items()}

@@ -1,0 +1,91 @@
+"""`cifar100_cnn` in PyTorch: channels-last memory, and one view where the others have nothing to do.
+
+Images come as (batch, height, width, channel). Seen through `permute` they are (batch, channel, height, width) in
+channels-last memory, so that no byte moves; the same view back before flattening keeps the canonical feature order.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
+from workloads.data.dataset import Array
+from workloads.spec import Numbers
+
+
+class Cnn(nn.Module):
+    """uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
+
+    def __init__(self, spec: CnnSpec, dropout: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(MEAN, dtype=dtype).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("deviation", torch.tensor(DEVIATION, dtype=dtype).view(1, 3, 1, 1), persistent=False)
+        layers = iter(spec.layers)
+        blocks: list[nn.Module] = []
+        for rate in spec.dropout:
+            (_, inputs, outputs, _), _ = next(layers), next(layers)
+            blocks += [
+                nn.Conv2d(inputs, outputs, KERNEL, padding=1, dtype=dtype),
+                nn.ReLU(),
+                nn.Conv2d(outputs, outputs, KERNEL, dtype=dtype),
+                nn.ReLU(),
+                nn.MaxPool2d(2),
+                nn.Dropout(rate if dropout else 0),
+            ]
+        self.blocks = nn.Sequential(*blocks)
+        self.hidden = nn.Linear(spec.features, spec.hidden, dtype=dtype)
+        self.dropout = nn.Dropout(spec.hidden_dropout if dropout else 0)
+        self.logits = nn.Linear(spec.hidden, CLASSES, dtype=dtype)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = (images.permute(0, 3, 1, 2) - self.mean) / self.deviation
+        x = self.blocks(x).permute(0, 2, 3, 1).flatten(1)
+        return self.logits(self.dropout(F.relu(self.hidden(x))))
+
+
+def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Cnn:
+    """The model in training mode, its weights not yet set. Compute types other than the weights' come by autocast."""
+    model = Cnn(spec, dropout, getattr(torch, numbers.weights))
+    return model.to(device=device, memory_format=torch.channels_last)
+
+
+def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
+    return F.cross_entropy(model(images), labels.long())
+
+
+def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {}
+
+
+def import_weights(model: Cnn, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    with torch.no_grad():
+        for name, (parameter, layout) in _tensors(model).items():
+            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
+
+
+def export_weights(model: Cnn, of: str = "data") -> dict[str, Array]:
+    """Every tensor (or, with ``of="grad"``, its gradient) in canonical layout, on the host."""
+    found = {}
+    for name, (parameter, layout) in _tensors(model).items():
+        array = getattr(parameter, of).detach().cpu().contiguous().numpy()
+        found[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)])
+    return found
+
+
+def _tensors(model: Cnn) -> dict[str, tuple[nn.Parameter, list[int]]]:
+    """Canonical name to parameter, and the canonical axes in the parameter's order."""
+    convolutions = [layer for layer in model.blocks if isinstance(layer, nn.Conv2d)]
+    named: dict[str, nn.Module] = {
+        f"conv{index // 2 + 1}{'ab'[index % 2]}": layer for index, layer in enumerate(convolutions)
+    }
+    named |= {"hidden": model.hidden, "logits": model.logits}
+    found = {}
+    for name, layer in named.items():
+        found[f"{name}/kernel"] = (layer.weight, [3, 2, 0, 1] if isinstance(layer, nn.Conv2d) else [1, 0])
+        found[f"{name}/bias"] = (layer.bias, [0])
+    return found

@@ -1,0 +1,68 @@
+"""`cifar100_cnn` in TensorFlow: Keras 3 layers, channels last, which is the canonical layout."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
+from workloads.data.dataset import Array
+from workloads.spec import Numbers
+
+
+class Normalise(keras.layers.Layer):
+    """uint8 images to standardised floats, in the weights' type; the layers after it cast to the compute type."""
+
+    def call(self, images: tf.Tensor) -> tf.Tensor:
+        mean, deviation = (tf.constant(values, self.variable_dtype) for values in (MEAN, DEVIATION))
+        return (tf.cast(images, self.variable_dtype) - mean) / deviation
+
+
+def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> keras.Model:  # noqa: ARG001
+    """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
+    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    layers = keras.layers
+    stack: list[keras.layers.Layer] = [keras.Input(IMAGE, dtype="uint8"), Normalise(dtype=dtype)]
+    names = iter(spec.layers)
+    for rate in spec.dropout:
+        (first, _, outputs, _), (second, *_) = next(names), next(names)
+        stack += [
+            layers.Conv2D(outputs, KERNEL, padding="same", activation="relu", name=first, dtype=dtype),
+            layers.Conv2D(outputs, KERNEL, padding="valid", activation="relu", name=second, dtype=dtype),
+            layers.MaxPooling2D(2, dtype=dtype),
+            layers.Dropout(rate if dropout else 0, dtype=dtype),
+        ]
+    stack += [
+        layers.Flatten(dtype=dtype),
+        layers.Dense(spec.hidden, activation="relu", name="hidden", dtype=dtype),
+        layers.Dropout(spec.hidden_dropout if dropout else 0, dtype=dtype),
+        layers.Dense(CLASSES, name="logits", dtype=dtype),
+    ]
+    return keras.Sequential(stack)
+
+
+def loss(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
+    logits = tf.cast(model(images, training=True), model.layers[-1].variable_dtype)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {}
+
+
+def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    for name, variable in variables(model).items():
+        variable.assign(weights[name].astype(variable.dtype))
+
+
+def export_weights(model: keras.Model) -> dict[str, Array]:
+    """Every tensor in canonical layout, on the host."""
+    return {name: variable.numpy() for name, variable in variables(model).items()}
+
+
+def variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
+    return {"/".join(variable.path.split("/")[-2:]): variable for variable in model.trainable_variables}

@@ -1,0 +1,112 @@
+"""`imdb_lstm` in JAX: a flax module around `lax.scan`, or around cuDNN's LSTM where JAX has it.
+
+JAX reaches cuDNN's LSTM through `jax.experimental.rnn`, on CUDA and in the types of `CUDNN_TYPES` only. Elsewhere the
+time steps run in one `lax.scan`, after one product that projects the inputs of all steps at once.
+"""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax.traverse_util import flatten_dict, unflatten_dict
+from jax.experimental import rnn
+
+from workloads.data.dataset import Array
+from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+from workloads.spec import Numbers
+
+CUDNN_TYPES = ("float32", "float64")
+
+
+class LstmLayer(nn.Module):
+    """Embedded tokens (batch, length, embedding) to the last hidden state (batch, units)."""
+
+    spec: LstmSpec
+    numbers: Numbers
+    kernel: str
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        gates, zeros = 4 * self.spec.units, nn.initializers.zeros
+        kernel = self.param("kernel", zeros, (self.spec.embedding, gates), self.numbers.weights)
+        recurrent = self.param("recurrent", zeros, (self.spec.units, gates), self.numbers.weights)
+        bias = self.param("bias", zeros, (gates,), self.numbers.weights)
+        layer = cudnn_lstm if self.kernel == "cudnn" else scan_lstm
+        return layer(x, *(array.astype(self.numbers.compute) for array in (kernel, recurrent, bias)))
+
+
+class Lstm(nn.Module):
+    """int32 tokens (batch, length) to logits (batch,)."""
+
+    spec: LstmSpec
+    numbers: Numbers
+    kernel: str
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
+        x = nn.Embed(VOCABULARY, self.spec.embedding, name="embedding", **types)(tokens)
+        state = LstmLayer(self.spec, self.numbers, self.kernel, name="lstm")(x)
+        return nn.Dense(1, name="logits", **types)(state)[:, 0]
+
+
+def scan_lstm(x: jax.Array, kernel: jax.Array, recurrent: jax.Array, bias: jax.Array) -> jax.Array:
+    """Last hidden state of an LSTM over (batch, length, width), the time steps in one `lax.scan`."""
+
+    def step(carry: tuple[jax.Array, jax.Array], projected: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+        cell, state = carry
+        i, f, g, o = jnp.split(projected + state @ recurrent, 4, axis=-1)
+        cell = nn.sigmoid(f) * cell + nn.sigmoid(i) * jnp.tanh(g)
+        return (cell, nn.sigmoid(o) * jnp.tanh(cell)), None
+
+    start = jnp.zeros((len(x), len(recurrent)), x.dtype)
+    projected = jnp.swapaxes(x, 0, 1) @ kernel + bias
+    (_, state), _ = jax.lax.scan(step, (start, start), projected)
+    return state
+
+
+def cudnn_lstm(x: jax.Array, kernel: jax.Array, recurrent: jax.Array, bias: jax.Array) -> jax.Array:
+    """The same on cuDNN, whose weights are one vector: both kernels as (4 * units, in), then two biases."""
+    batch, length, width = x.shape
+    units = len(recurrent)
+    flat = jnp.concatenate([kernel.T.ravel(), recurrent.T.ravel(), bias, jnp.zeros_like(bias)])
+    start = jnp.zeros((1, batch, units), x.dtype)
+    lengths = jnp.full((batch,), length, jnp.int32)
+    sizes = {"input_size": width, "hidden_size": units, "num_layers": 1}
+    _, state, _ = rnn.lstm(x, start, start, flat, lengths, **sizes, dropout=0.0, bidirectional=False)
+    return state[0]
+
+
+def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Lstm:  # noqa: ARG001
+    """The module; its weights come from `import_weights`; it has no dropout to switch off."""
+    return Lstm(spec, numbers, kernels(spec, numbers, device)["lstm"])
+
+
+def loss(model: Lstm, weights: dict, key: jax.Array, tokens: jax.Array, labels: jax.Array) -> jax.Array:  # noqa: ARG001
+    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
+    logits = model.apply({"params": weights}, tokens).astype(model.numbers.weights)
+    return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean()
+
+
+def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {"lstm": "cudnn" if device == "cuda" and numbers.compute in CUDNN_TYPES else "scan"}
+
+
+def import_weights(model: Lstm, weights: dict[str, Array]) -> dict:
+    """The module's parameter tree, on the device, from canonical weights."""
+    cast = {_NAMES.get(name, name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
+    return unflatten_dict(cast, sep="/")
+
+
+def export_weights(model: Lstm, weights: dict) -> dict[str, Array]:  # noqa: ARG001
+    """Every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
+    own = {flax: canonical for canonical, flax in _NAMES.items()}
+    return {own.get(name, name): np.asarray(array) for name, array in flatten_dict(weights, sep="/").items()}
+
+
+#: Canonical names that flax spells otherwise.
+_NAMES = {"embedding/table": "embedding/embedding"}

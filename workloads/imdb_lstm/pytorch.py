@@ -1,0 +1,74 @@
+"""`imdb_lstm` in PyTorch: `nn.LSTM`, which is cuDNN's on CUDA.
+
+`nn.LSTM` has two biases whose gradients are equal, so that training both would move their sum twice as fast as the
+one bias of the others. The second stays at zero and takes no gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from workloads.data.dataset import Array
+from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+from workloads.spec import Numbers
+
+
+class Lstm(nn.Module):
+    """int32 tokens (batch, length) to logits (batch,)."""
+
+    def __init__(self, spec: LstmSpec, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, spec.embedding, dtype=dtype)
+        self.lstm = nn.LSTM(spec.embedding, spec.units, batch_first=True, dtype=dtype)
+        self.lstm.bias_hh_l0.requires_grad_(False).zero_()
+        self.logits = nn.Linear(spec.units, 1, dtype=dtype)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        _, (state, _) = self.lstm(self.embedding(tokens))
+        return self.logits(state[-1]).squeeze(1)
+
+
+def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Lstm:  # noqa: ARG001
+    """The model in training mode, its weights not yet set; it has no dropout to switch off."""
+    return Lstm(spec, getattr(torch, numbers.weights)).to(device)
+
+
+def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
+    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
+    logits = model(tokens)
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+
+
+def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {"lstm": "cudnn" if device == "cuda" else "aten"}
+
+
+def import_weights(model: Lstm, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    with torch.no_grad():
+        for name, (parameter, layout) in _tensors(model).items():
+            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
+
+
+def export_weights(model: Lstm, of: str = "data") -> dict[str, Array]:
+    """Every tensor (or, with ``of="grad"``, its gradient) in canonical layout, on the host."""
+    found = {}
+    for name, (parameter, layout) in _tensors(model).items():
+        array = getattr(parameter, of).detach().cpu().contiguous().numpy()
+        found[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)])
+    return found
+
+
+def _tensors(model: Lstm) -> dict[str, tuple[nn.Parameter, list[int]]]:
+    """Canonical name to parameter, and the canonical axes in the parameter's order."""
+    return {
+        "embedding/table": (model.embedding.weight, [0, 1]),
+        "lstm/kernel": (model.lstm.weight_ih_l0, [1, 0]),
+        "lstm/recurrent": (model.lstm.weight_hh_l0, [1, 0]),
+        "lstm/bias": (model.lstm.bias_ih_l0, [0]),
+        "logits/kernel": (model.logits.weight, [1, 0]),
+        "logits/bias": (model.logits.bias, [0]),
+    }

@@ -1,0 +1,55 @@
+"""`imdb_lstm` in TensorFlow: the Keras 3 LSTM layer, which is cuDNN's on CUDA.
+
+``use_cudnn=True`` makes Keras raise where it would fall back to another kernel in silence.
+"""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from workloads.data.dataset import Array
+from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+from workloads.spec import Numbers
+
+
+def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> keras.Model:  # noqa: ARG001
+    """The model, its weights not yet set: int32 tokens (batch, length) to logits (batch, 1); it has no dropout."""
+    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            keras.Input((spec.length,), dtype="int32"),
+            layers.Embedding(VOCABULARY, spec.embedding, name="embedding", dtype=dtype),
+            layers.LSTM(spec.units, use_cudnn=device == "cuda", name="lstm", dtype=dtype),
+            layers.Dense(1, name="logits", dtype=dtype),
+        ]
+    )
+
+
+def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
+    logits = tf.cast(tf.squeeze(model(tokens, training=True), 1), model.layers[-1].variable_dtype)
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits))
+
+
+def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {"lstm": "cudnn" if device == "cuda" else "while_loop"}
+
+
+def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    for name, variable in variables(model).items():
+        variable.assign(weights[name].astype(variable.dtype))
+
+
+def export_weights(model: keras.Model) -> dict[str, Array]:
+    """Every tensor in canonical layout, on the host."""
+    return {name: variable.numpy() for name, variable in variables(model).items()}
+
+
+def variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
+    names = ("embedding/table", "lstm/kernel", "lstm/recurrent", "lstm/bias", "logits/kernel", "logits/bias")
+    return dict(zip(names, model.trainable_variables, strict=True))
