@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -182,9 +183,10 @@ def _locked(lock: IO[str], folder: Path, say: Callable[[str], None]) -> bool:
 
 def _notice(name: str, reason: str) -> str:
     """What `prepare` says when the twin stands in: hard to overlook, since its accuracies mean nothing."""
-    lines = (
-        f"{name}: SYNTHETIC data stands in for the real one",
-        "Same shapes, types and label counts, so throughput may be read; accuracy and loss must not be.",
-        f"Why: {reason}",
+    paragraphs = (
+        f"{name}: SYNTHETIC data stands in for the real data.",
+        "Shapes, types and label counts are the same, so throughput may be read; accuracy and loss must not be.",
+        f"Why: {reason}.",
     )
+    lines = (line for text in paragraphs for line in textwrap.wrap(text, 76, break_long_words=False))
     return "\n".join(("*" * 78, *(f"* {line}" for line in lines), "*" * 78))

@@ -1,0 +1,148 @@
+"""``python -m workloads.data``: get the data sets ready, check them, or say where they are."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from workloads.data import cache as caches
+from workloads.data.dataset import KINDS, DataError, arrays
+from workloads.data.prepare import NAMES, SOURCES, NothingToBeHadError, cache_directory, data_directory, prepare
+
+DESCRIPTION = """\
+Get the data sets ready for the suite, check them, or say where they are.
+
+The suite trains on two data sets: cifar100 (CIFAR-100, a download of 161 MiB) and imdb (the Large Movie Review Dataset,
+80 MiB). `fetch` verifies them, parses them once, and keeps the result in the cache, about 170 MiB and 50 MiB, from
+which all later runs open it in milliseconds. The downloads are kept in its folder `downloads`, which may be removed.
+"""
+
+EPILOG = """\
+examples:
+  python -m workloads.data fetch                       download both and make them ready
+  python -m workloads.data fetch --data-dir ~/data     use archives or folders that are there already
+  python -m workloads.data fetch imdb --source auto    the synthetic twin if the real data cannot be had
+  python -m workloads.data verify                      hash every byte of what is cached
+  python -m workloads.data where                       what is cached: place, kind, size, digest
+
+A data directory may hold cifar-100-python.tar.gz or cifar-100-python/, and aclImdb_v1.tar.gz or aclImdb/, at its top or
+one folder below. It is only read.
+
+environment:
+  SUITE_DATA_DIR    the data directory, unless --data-dir names one
+  SUITE_CACHE_DIR   the cache directory, unless --cache-dir names one; by default framework-training-suite in
+                    $XDG_CACHE_HOME or ~/.cache
+
+exit status: 0 done, 1 not to be had or damaged, 2 wrong usage, 130 interrupted
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and give the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; run the same again, a download goes on from where it stopped", file=sys.stderr)
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m workloads.data",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="{fetch,verify,where}")
+    fetch = commands.add_parser("fetch", help="make data sets ready: from the data directory, else by a download")
+    fetch.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(NAMES)} (default: all)")
+    fetch.add_argument("--data-dir", metavar="D", help="where archives or folders lie already (SUITE_DATA_DIR)")
+    fetch.add_argument(
+        "--source",
+        choices=("auto", "real", "synthetic"),
+        default="real",
+        help="real: fail without it (default); auto: else the synthetic twin; synthetic: the twin",
+    )
+    verify = commands.add_parser("verify", help="hash every byte of what is cached")
+    where = commands.add_parser("where", help="list what is cached: place, kind, size, digest")
+    for command, run in ((fetch, _fetch), (verify, _verify), (where, _where)):
+        command.add_argument("--cache-dir", metavar="C", help="the cache directory (SUITE_CACHE_DIR)")
+        command.set_defaults(run=run, parser=command)
+    return parser
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    unknown = [name for name in options.names if name not in NAMES]
+    if unknown:
+        options.parser.error(f"unknown data set {unknown[0]!r}; there are: {', '.join(NAMES)}")
+    failed = False
+    for name in options.names or NAMES:
+        try:
+            folder = prepare(name, options.source, options.data_dir, options.cache_dir)
+        except NothingToBeHadError as error:
+            print(f"error: {error}", file=sys.stderr)
+            print(f"Until then the suite uses the synthetic twin of {name} in its place, and says so.", file=sys.stderr)
+            failed = True
+        except DataError as error:  # the others may still be had
+            print(f"error: {error}", file=sys.stderr)
+            failed = True
+        else:
+            print(_line(folder))
+    return int(failed)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    folders = _cached(cache_directory(options.cache_dir))
+    if not folders:
+        raise DataError(f"nothing is cached in {cache_directory(options.cache_dir)}; `python -m workloads.data fetch`")
+    failed = False
+    for folder in folders:
+        try:
+            data = caches.verify(folder)
+            if data.kind == "real" and data.digest != SOURCES[data.name].digest:
+                raise DataError(f"cache {folder} is not the official {data.name}; {caches.REBUILD}")  # noqa: TRY301
+        except DataError as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed = True
+        else:
+            print(f"{_line(folder)}  verified")
+    return int(failed)
+
+
+def _where(options: argparse.Namespace) -> int:
+    cache, directory = cache_directory(options.cache_dir), data_directory()
+    print(f"cache directory: {cache}")
+    print(f"data directory:  {directory or 'none (SUITE_DATA_DIR is not set)'}")
+    failed = False
+    for folder in _cached(cache):
+        try:
+            print(_line(folder))
+        except DataError as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed = True
+    for name in NAMES:
+        if not any(caches.folder_of(cache, name, kind).exists() for kind in KINDS):
+            print(f"{name:9} not cached; `python -m workloads.data fetch {name}`")
+    return int(failed)
+
+
+def _cached(cache: Path) -> list[Path]:
+    """The folders of this format that exist, in the order of names and kinds."""
+    folders = (caches.folder_of(cache, name, kind) for name in NAMES for kind in KINDS)
+    return [folder for folder in folders if folder.exists()]
+
+
+def _line(folder: Path) -> str:
+    data = caches.open_cached(folder)
+    size = sum(array.nbytes for array in arrays(data).values())
+    return f"{data.name:9} {data.kind:9} {size / 2**20:6.1f} MiB  {data.digest[:16]}  {folder}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
