@@ -1,0 +1,120 @@
+"""`python -m suite.compare`: runs in, tables and plots out."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from suite.cell import FRAMEWORKS
+from suite.compare import plots
+from suite.compare.groups import group
+from suite.compare.load import STORAGE, Loaded, LoadError, find, load
+from suite.compare.render import in_markdown, legend, terminal, wrap
+from suite.compare.tables import Table, cells, launches, table
+from suite.compare.text import clean, markdown
+
+DESCRIPTION = """\
+Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder table.md,
+cells.csv (one row per cell), launches.csv (one row per launch, failed ones included) and plots as PNG and SVG.
+
+Only what is alike is put into a ratio: the same data, spec, size, precision, settings and run, and fingerprints that
+agree. A cell that failed keeps its row, with its outcome.
+"""
+
+EXAMPLES = """\
+examples:
+  python -m suite.compare                             the run saved last
+  python -m suite.compare 0003                        a run by its number; also by its name: smoke, 0003_smoke
+  python -m suite.compare 0003 0005                   two runs in one table; no ratio is formed between runs
+  python -m suite.compare results/journals/x.jsonl    what a killed run left behind
+  python -m suite.compare --baseline jax --format markdown > ratios.md
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, as all errors here."""
+        self.exit(2, f"{self.prog}: {clean(message)}; see --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0, or 2 where the input or the output folder cannot be used (one line on stderr says why)."""
+    options = _options(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
+    try:
+        paths, notes = find(options.run, options.storage)
+        loaded = load(paths)
+        tables = [table(each, options.baseline) for each in group(loaded.launches)]
+        folder = options.output or Path("results", _name(paths))
+        _write(folder, loaded, tables)
+    except LoadError as error:
+        print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
+        return 2
+    try:
+        _say(tables, [*notes, *loaded.notes], options.format, sources=[path.name for path in paths])
+        print(f"written to {folder}: table.md, cells.csv, launches.csv, plots", file=sys.stderr)
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). What stdout still holds must not raise again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(
+        prog="python -m suite.compare",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", nargs="*", metavar="RUN", help="file, folder, or a run's number or name in the storage")
+    parser.add_argument("--baseline", choices=FRAMEWORKS, default="pytorch", help="ratios are to it; default: pytorch")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
+    parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
+    parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help="of what is printed")
+    return parser.parse_args(arguments)
+
+
+def _name(paths: Sequence[Path]) -> str:
+    more = f"-and-{len(paths) - 1}-more" if len(paths) > 1 else ""
+    return paths[0].stem + more
+
+
+def _write(folder: Path, loaded: Loaded, tables: Sequence[Table]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    notes = "".join(f"\n- {markdown(note)}" for note in loaded.notes)
+    text = _markdown(tables) + (f"\nOn the files:\n{notes}\n" if notes else "")
+    (folder / "table.md").write_text(text, encoding="utf-8")
+    cells(tables).to_csv(folder / "cells.csv", index=False, lineterminator="\n")
+    launches(loaded.launches).to_csv(folder / "launches.csv", index=False, lineterminator="\n")
+    plots.draw(tables, folder)
+
+
+def _say(tables: Sequence[Table], notes: Sequence[str], form: str, sources: Sequence[str]) -> None:
+    read = ", ".join(map(clean, sources))
+    if form == "markdown":
+        print(f"Read: {markdown(read)}\n")
+        print(_markdown(tables))
+        print("".join(f"- {markdown(clean(note))}\n" for note in notes), end="")
+    else:
+        print(f"read: {read}\n")
+        print("\n\n".join(terminal(each) for each in tables))
+        print(f"\n{wrap(legend(tables[0].baseline))}")
+        print("".join(f"{wrap(f'note: {clean(note)}')}\n" for note in notes), end="")
+    sys.stdout.flush()
+
+
+def _markdown(tables: Sequence[Table]) -> str:
+    return "\n".join([*map(in_markdown, tables), f"{markdown(legend(tables[0].baseline))}\n"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Did the frameworks compute the same? The fingerprints of the launches, set side by side.
+
+A fingerprint (`suite.record.Identity`) is compared with those of the same workload, size, precision, data, spec and
+seed only. Digests must be equal; numbers may lie apart by the precision's tolerance.
+
+No framework is the norm. With three or more the reference is the median over frameworks, element by element (each
+framework first being the median of its own launches); with two it is the other one; with one it is its own median, so
+that at least its launches and cells are held against one another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+from suite.record import Identity, Record
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The largest relative deviation that still counts as the same, of the losses and of the updates."""
+
+    losses: float
+    updates: float
+
+
+# To be replaced by measured deviations, each with its source, as soon as there are some.
+TOLERANCE = {
+    "fp64": Tolerance(losses=1e-9, updates=1e-9),
+    "fp32": Tolerance(losses=1e-4, updates=1e-3),
+}
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind`` is `same`, `differs`, `no evidence` or `alone`; the deviations are the row's largest, relative."""
+
+    kind: str
+    detail: str = ""
+    losses: float | None = None
+    updates: float | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "same":
+            worst = max(self.losses or 0.0, self.updates or 0.0)
+            return f"same ({worst:.0e})" if worst else "same (0)"
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
+    """A verdict per row. ``rows`` hold the successful launches of one cell each; a row without any has no evidence."""
+    found: dict[Key, Verdict] = {}
+    groups: dict[tuple[str, ...], dict[Key, Sequence[Record]]] = {}
+    for key, records in rows.items():
+        told = [record for record in records if record.identity and record.identity.losses]
+        if told and len(told) == len(records):
+            groups.setdefault(_comparable(told[0]), {})[key] = told
+        else:
+            detail = f"{len(records) - len(told)} of {len(records)} launches without" if told else ""
+            found[key] = Verdict("no evidence", detail)
+    for group in groups.values():
+        found |= _group(group)
+    return {key: found[key] for key in rows}
+
+
+def _comparable(record: Record) -> tuple[str, ...]:
+    """What must be equal before fingerprints can be: another seed, for one, means other weights."""
+    cell = record.cell
+    parts = (record.data.get("digest"), record.workload.get("digest"), record.run.get("seed"))
+    return cell.workload, cell.size, cell.precision, *map(str, parts)
+
+
+def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
+    records = [record for launches in rows.values() for record in launches]
+    by_framework: dict[str, list[Identity]] = {}
+    for record in records:
+        by_framework.setdefault(record.cell.framework, []).append(_identity(record))
+    tolerance = TOLERANCE.get(records[0].cell.precision)
+    weights = _majority((r.cell.framework, _identity(r).weights) for r in records)
+    batches = {
+        size: _majority((r.cell.framework, _identity(r).batches) for r in records if r.cell.batch == size)
+        for size in {r.cell.batch for r in records}
+    }
+    references = {name: _reference(name, by_framework) for name in by_framework}
+    found = {}
+    for key, launches in rows.items():
+        cell = launches[0].cell
+        evidence = [_identity(r) for r in launches]
+        if tolerance is None:
+            found[key] = Verdict("no evidence", f"no tolerance is set for {cell.precision}")
+            continue
+        worst = _between(evidence, tolerance) or _digests(evidence, weights, batches[cell.batch])
+        deviations = [_deviation(each, references[cell.framework], tolerance) for each in evidence]
+        losses, updates = max(d[0] for d in deviations), max(d[1] for d in deviations)
+        worst = worst or next((d[2] for d in deviations if d[2]), "")
+        if worst:
+            found[key] = Verdict("differs", worst, losses, updates)
+        else:
+            found[key] = Verdict("alone" if len(by_framework) == 1 else "same", "", losses, updates)
+    return found
+
+
+def _identity(record: Record) -> Identity:
+    assert record.identity is not None
+    return record.identity
+
+
+def _majority(held: Iterable[tuple[str, str]]) -> str | None:
+    """The digest that more than half of the frameworks hold, or None: with one against one, neither is right."""
+    by_framework: dict[str, Counter[str]] = {}
+    for framework, digest in held:
+        by_framework.setdefault(framework, Counter())[digest] += 1
+    votes = Counter(digests.most_common(1)[0][0] for digests in by_framework.values())
+    digest, count = votes.most_common(1)[0]
+    return digest if 2 * count > len(by_framework) else None
+
+
+def _reference(name: str, by_framework: Mapping[str, Sequence[Identity]]) -> tuple[list[float], dict[str, float]]:
+    if len(by_framework) == 2:
+        return _median([_middle(held) for framework, held in by_framework.items() if framework != name])
+    return _median([_middle(held) for held in by_framework.values()])
+
+
+def _middle(held: Sequence[Identity]) -> tuple[list[float], dict[str, float]]:
+    return _median([(list(each.losses), each.updates) for each in held])
+
+
+def _median(held: Sequence[tuple[list[float], dict[str, float]]]) -> tuple[list[float], dict[str, float]]:
+    """Element by element, over those that have the element."""
+    steps = max(len(losses) for losses, _ in held)
+    names = dict.fromkeys(name for _, updates in held for name in updates)
+    return (
+        [median(losses[i] for losses, _ in held if i < len(losses)) for i in range(steps)],
+        {name: median(updates[name] for _, updates in held if name in updates) for name in names},
+    )
+
+
+def _digests(evidence: Sequence[Identity], weights: str | None, batches: str | None) -> str:
+    for what, right in (("weights", weights), ("batches", batches)):
+        if any(getattr(each, what) != right for each in evidence):
+            return f"{what} are not the others'"
+    return ""
+
+
+def _between(evidence: Sequence[Identity], tolerance: Tolerance) -> str:
+    """In what the launches of one cell do not agree even with one another: it says more than any comparison."""
+    first = evidence[0]
+    for each in evidence[1:]:
+        for what in ("weights", "batches"):
+            if getattr(each, what) != getattr(first, what):
+                return f"{what} change between launches"
+        if words := _deviation(each, (list(first.losses), first.updates), tolerance)[2]:
+            return f"{words} between launches"
+    return ""
+
+
+def _deviation(
+    one: Identity, reference: tuple[list[float], dict[str, float]], tolerance: Tolerance
+) -> tuple[float, float, str]:
+    """The largest relative deviations of losses and updates, and in words the first that is beyond the tolerance."""
+    losses, updates = reference
+    if len(one.losses) != len(losses):
+        return 0.0, 0.0, f"{len(one.losses)} losses against {len(losses)}"
+    if missing := sorted(updates.keys() ^ one.updates.keys()):
+        return 0.0, 0.0, f"tensor {missing[0]} is not in all of them"
+    steps = [_relative(a, b) for a, b in zip(one.losses, losses, strict=True)]
+    tensors = {name: _relative(one.updates[name], updates[name]) for name in updates}
+    words = next((f"losses at step {i} by {d:.0e}" for i, d in enumerate(steps, 1) if d > tolerance.losses), "")
+    if not words and tensors:
+        name = max(tensors, key=lambda each: tensors[each])
+        words = f"update of {name} by {tensors[name]:.0e}" if tensors[name] > tolerance.updates else ""
+    return max(steps, default=0.0), max(tensors.values(), default=0.0), words
+
+
+def _relative(value: float, reference: float) -> float:
+    return abs(value - reference) / max(abs(reference), 1e-12)

@@ -1,0 +1,257 @@
+"""Plots of the tables: throughput, time to the first step, and how step times are distributed; PNG and SVG.
+
+Drawn through matplotlib's objects, without pyplot and its global state. Readable in black and white and by the
+colour-blind: each framework has one colour of Okabe and Ito (https://jfly.uni-koeln.de/color/) and one hatch, in every
+plot. The same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+
+from suite.cell import FRAMEWORKS
+from suite.compare.groups import Row
+from suite.compare.tables import Table, step_times_ms
+from suite.compare.text import clean, figure
+
+FACE = {"pytorch": "#E69F00", "tensorflow": "#56B4E9", "jax": "#009E73"}
+HATCH = {"pytorch": "", "tensorflow": "////", "jax": "...."}
+
+#: What passes from the start of the process to the end of the first step: key of the record, words, colour, hatch.
+PARTS = (
+    ("interpreter_s", "interpreter", "#FFFFFF", ""),
+    ("import_s", "import", "#56B4E9", ""),
+    ("data_s", "open data", "#F0E442", "...."),
+    ("build_s", "build model", "#009E73", "////"),
+    ("first_batch_s", "first batch", "#CC79A7", "xxxx"),
+    ("compile_s", "compile", "#D55E00", "\\\\\\\\"),
+    ("first_step_s", "first step without compiling", "#555555", ""),
+)
+
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.parse_math": False,  # a name may hold dollar signs
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.axisbelow": True,
+    "hatch.linewidth": 0.5,
+    "svg.hashsalt": "suite",  # else the ids in an SVG are drawn anew each time
+    "svg.fonttype": "path",
+}
+
+WIDTH_IN = 9.0
+ROW_IN = 0.34
+INK = "#222222"
+PALE = "#666666"
+
+
+def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
+    """Three plots per table that has a launch that ended well; the paths written, SVG beside PNG."""
+    paths = []
+    kinds: tuple[tuple[str, Callable[[Table], Figure]], ...] = (
+        ("throughput", throughput),
+        ("first-step", first_step),
+        ("step-times", step_times),
+    )
+    with mpl.rc_context({**mpl.rcParamsDefault, **STYLE}):
+        for table, name in zip(tables, _names(tables), strict=True):
+            if not any(row.ok for row in table.group.rows):
+                continue
+            for kind, make in kinds:
+                plot = make(table)
+                for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+                    path = folder / f"{kind}-{name}.{suffix}"
+                    plot.savefig(path, dpi=150, metadata=metadata)
+                    paths.append(path)
+    return paths
+
+
+def throughput(table: Table) -> Figure:
+    """Bars: median over launches; whisker: lowest to highest launch; dots: the launches."""
+    plot, axes, rows = _canvas(table, "Training throughput", "samples per second, median over launches")
+    rates = [[rate for record in row.ok if (rate := record.samples_per_s)] for row in rows]
+    highest = max(max(each) for each in rates if each)
+    for y, (row, held) in enumerate(zip(rows, rates, strict=True)):
+        if not held:
+            _absent(axes, y, row)
+            continue
+        name = row.cell.framework
+        axes.barh(y, median(held), height=0.66, color=FACE[name], hatch=HATCH[name], edgecolor=INK, linewidth=0.6)
+        if len(held) > 1:
+            low, high = median(held) - min(held), max(held) - median(held)
+            axes.errorbar(median(held), y, xerr=[[low], [high]], color=INK, capsize=3, linewidth=1)
+        offsets = np.linspace(-0.18, 0.18, len(held)) if len(held) > 1 else np.zeros(1)
+        axes.plot(held, y + offsets, "o", color="white", markeredgecolor=INK, markersize=3.2, markeredgewidth=0.7)
+        axes.text(max(held) + 0.012 * highest, y, figure(median(held)), va="center", color=INK)
+    axes.set_xlim(0, 1.1 * highest)
+    _legend(axes, [_swatch(name) for name in _frameworks(rows)])
+    return plot
+
+
+def first_step(table: Table) -> Figure:
+    """Stacked bars: the parts from the start of the process to the end of the first step, each its median."""
+    plot, axes, rows = _canvas(table, "From spawn to the first step", "seconds, median over launches of each part")
+    parts = [_parts(row) for row in rows]
+    longest = max(sum(each.values()) for each in parts) or 1.0
+    for y, (row, held) in enumerate(zip(rows, parts, strict=True)):
+        if not row.ok:
+            _absent(axes, y, row)
+            continue
+        left = 0.0
+        for key, _, face, hatch in PARTS:
+            axes.barh(y, held[key], left=left, height=0.66, color=face, hatch=hatch, edgecolor=INK, linewidth=0.6)
+            left += held[key]
+        axes.text(left + 0.012 * longest, y, f"{figure(left)} s", va="center", color=INK)
+    axes.set_xlim(0, 1.12 * longest)
+    shown = [part for part in PARTS if any(held[part[0]] for held in parts)]
+    _legend(axes, [Patch(facecolor=f, hatch=h, edgecolor=INK, linewidth=0.6, label=words) for _, words, f, h in shown])
+    return plot
+
+
+def step_times(table: Table) -> Figure:
+    """Boxes: quartiles over the windows of all launches; dots: the windows, a line of dots per launch.
+
+    In percent of the cell's median, which is written beside it: in milliseconds the batch sizes would set the scale
+    and the scatter could not be seen.
+    """
+    plot, axes, rows = _canvas(
+        table, "Scatter of step times", "mean step time of a window, in % of the cell's median", 0.9
+    )
+    axes.axvline(100, color=PALE, linewidth=0.8)
+    lowest, highest = 95.0, 105.0
+    for y, row in enumerate(rows):
+        times = step_times_ms(row.ok)
+        if not times:
+            _absent(axes, y, row)
+            continue
+        middle, name = median(times), row.cell.framework
+        scaled = [[100 * t / middle for t in step_times_ms([record])] for record in row.ok]
+        boxes = axes.boxplot(
+            [[t for held in scaled for t in held]],
+            positions=[y],
+            orientation="horizontal",
+            widths=0.66,
+            whis=(0, 100),
+            patch_artist=True,
+            manage_ticks=False,
+            showfliers=False,
+            medianprops={"color": INK, "linewidth": 1.6},
+        )
+        boxes["boxes"][0].set(facecolor=FACE[name], hatch=HATCH[name], edgecolor=INK, linewidth=0.6)
+        offsets = np.linspace(-0.24, 0.24, len(scaled)) if len(scaled) > 1 else [0.0]
+        for offset, held in zip(offsets, scaled, strict=True):
+            axes.plot(held, [y + offset] * len(held), "o", color="white", markeredgecolor=INK, markersize=2.4, mew=0.5)
+        axes.text(1.01, y, f"{figure(middle)} ms", transform=axes.get_yaxis_transform(), va="center", color=INK)
+        lowest, highest = min(lowest, *map(min, scaled)), max(highest, *map(max, scaled))
+    margin = 0.04 * (highest - lowest)
+    axes.set_xlim(lowest - margin, highest + margin)
+    _legend(axes, [_swatch(name) for name in _frameworks(rows)])
+    return plot
+
+
+def _canvas(table: Table, title: str, unit: str, right: float = 0.3) -> tuple[Figure, Any, Sequence[Row]]:
+    """A figure as high as its rows need, with title, caption and one labelled line per row, the first on top."""
+    group, rows = table.group, table.group.rows
+    labels = [_plain(group.label(row), 70) for row in rows]
+    caption = _caption(table)
+    above, below = 1.0, 0.62 + 0.16 * len(caption)
+    height = above + ROW_IN * len(rows) + below
+    plot = Figure(figsize=(WIDTH_IN, height))
+    FigureCanvasAgg(plot)
+    left = 0.25 + 0.075 * max(map(len, labels))
+    across, up = (WIDTH_IN - left - right) / WIDTH_IN, 1 - (above + below) / height
+    axes = plot.add_axes((left / WIDTH_IN, below / height, across, up))
+    loud = group.data_kind != "real"
+    words = f"{title}: {group.workload}, size {group.size}" + (f" — {group.data_words}" if loud else "")
+    plot.text(0.25 / WIDTH_IN, 1 - 0.3 / height, _plain(words, 110), size=12, weight="bold", color=INK)
+    plot.text(0.25 / WIDTH_IN, 1 - 0.52 / height, _plain(group.constant, 120), size=9, color=PALE)
+    for i, line in enumerate(reversed(caption)):
+        plot.text(0.25 / WIDTH_IN, (0.1 + 0.16 * i) / height, line, size=7.5, color=PALE)
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(unit)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    return plot, axes, rows
+
+
+def _caption(table: Table) -> list[str]:
+    """How many launches, which machine, when, and on what data: what a plot that travels alone must say."""
+    rows = table.group.rows
+    counts = sorted({len(row.ok) for row in rows if row.ok})
+    n = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    machines = dict.fromkeys(row.machine for row in rows if row.machine)
+    dates = sorted({clean(str(x.record.started)[:10]) for row in rows for x in row.launches if x.record.started})
+    date = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(dates)
+    first = f"n = {n} launches of each cell; {table.group.data_words}; {date or 'date not recorded'}"
+    return [_plain(first, 150), *(_plain(each, 150) for each in machines or ["machine not recorded"])]
+
+
+def _parts(row: Row) -> dict[str, float]:
+    """Seconds by key of `PARTS`; the first step without its compiling."""
+    found = {key: _median([r.startup.get(key) for r in row.ok]) for key, *_ in PARTS}
+    found["compile_s"] = _median([r.compile_s for r in row.ok])
+    rest = [max(0.0, r.first_step_s - (r.compile_s or 0)) for r in row.ok if r.first_step_s is not None]
+    return found | {"first_step_s": _median(rest)}
+
+
+def _median(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return median(known) if known else 0.0
+
+
+def _absent(axes: Any, y: int, row: Row) -> None:
+    """No bar, but its outcome in words, where the bar would begin."""
+    place = axes.get_yaxis_transform()
+    axes.text(0.01, y, _plain(row.outcome, 60), transform=place, va="center", style="italic", color=PALE)
+
+
+def _swatch(name: str) -> Patch:
+    return Patch(facecolor=FACE[name], hatch=HATCH[name], edgecolor=INK, linewidth=0.6, label=name)
+
+
+def _frameworks(rows: Sequence[Row]) -> list[str]:
+    return [name for name in FRAMEWORKS if any(row.ok and row.cell.framework == name for row in rows)]
+
+
+def _legend(axes: Any, entries: list[Patch]) -> None:
+    axes.legend(
+        handles=entries,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=len(entries),
+        frameon=False,
+        fontsize=8,
+        borderaxespad=0.2,
+        columnspacing=1.2,
+        handlelength=1.6,
+    )
+
+
+def _plain(text: str, limit: int) -> str:
+    """What the font can draw: a character that it lacks would be a warning and an empty box."""
+    return "".join(c if c in "·\u2013—…" or c.isascii() or "\u00a0" < c < "\u0180" else "?" for c in clean(text, limit))
+
+
+def _names(tables: Sequence[Table]) -> list[str]:
+    """File names: workload and size, the kind of data if it is not real, and a number where that is not enough."""
+    names: list[str] = []
+    for table in tables:
+        group = table.group
+        name = f"{group.workload}-{group.size}" + ("" if group.data_kind == "real" else "-synthetic")
+        taken = sum(each == name or each.startswith(f"{name}-v") for each in names)
+        names.append(f"{name}-v{taken + 1}" if taken else name)
+    return names

@@ -1,0 +1,170 @@
+"""Tables as text: 120 columns for a terminal, or Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from tabulate import tabulate
+
+from suite.compare.tables import Table
+from suite.compare.text import DASH, NONE, clean, figure, listing, markdown, spread
+
+WIDTH = 120
+
+#: Below this many launches no test of significance that holds its error rate can find anything.
+LAUNCHES_FOR_A_TEST = 6
+
+
+def legend(baseline: str) -> str:
+    """What the columns are; it goes once under all tables."""
+    return (
+        f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
+        f"samples/s to that of {baseline} with the same settings but the compile mode, within blocks, median "
+        f"(lowest{DASH}highest). step ms: median over all windows of all launches (quartiles). first step, compile: "
+        "median; the first step includes compiling. Memory: the highest of all launches. identity: largest relative "
+        "deviation of the fingerprints from the median over frameworks (of two: from each other)."
+    )
+
+
+def terminal(table: Table) -> str:
+    """The table with title and notes, in 120 columns unless its settings alone are wider.
+
+    A table that is too wide gets two lines a row: first the brackets go to the second one, then words are folded.
+    """
+    notes = _Notes()
+    headers, rows = _columns(table, notes)
+    text = ""
+    for brackets, words in ((" (", 99), ("\n(", 26), ("\n(", 16), ("\n(", 13)):
+        folded = [
+            [
+                *(v.replace(" (", brackets) for v in row[:-2]),
+                *(textwrap.fill(v, words, break_on_hyphens=False) for v in row[-2:]),
+            ]
+            for row in rows
+        ]
+        text = _grid(headers, folded, _align(table, headers))
+        if max(map(len, text.splitlines())) <= WIDTH:
+            break
+    foot = [line for note in [*_foot(table), *notes.lines] for line in wrap(note).splitlines()]
+    title = _title(table)
+    return "\n".join([title, "=" * min(len(title), WIDTH), text, "", *foot])
+
+
+def in_markdown(table: Table) -> str:
+    """The same for a Markdown reader; nothing of a record is taken for markup."""
+    notes = _Notes()
+    headers, rows = _columns(table, notes)
+    text = tabulate(
+        [[markdown(value) for value in row] for row in rows],
+        headers=[header.replace("-\n", "").replace("\n", " ") for header in headers],
+        tablefmt="pipe",
+        disable_numparse=True,
+        colalign=_align(table, headers),
+    )
+    foot = "\n".join(f"- {markdown(note)}" for note in [*_foot(table), *notes.lines])
+    return f"## {markdown(_title(table))}\n\n{text}\n\n{foot}\n"
+
+
+def wrap(text: str) -> str:
+    """Running text in 120 columns, the lines after the first indented."""
+    return textwrap.fill(text, WIDTH, subsequent_indent="   ", break_on_hyphens=False)
+
+
+class _Notes:
+    """Numbered notes; the same words get the same number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def mark(self, text: str) -> str:
+        return f"[{self._numbers.setdefault(text, len(self._numbers) + 1)}]"
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"[{number}] {text}" for text, number in self._numbers.items()]
+
+
+def _columns(table: Table, notes: _Notes) -> tuple[list[str], list[list[str]]]:
+    """Headers, and the rows as strings. A column that is empty in all rows is left out."""
+    kinds = {str(kind) for kind in table.frame["peak_memory_kind"]} - {""}
+    memory = f"{_memory_words(*kinds)}\nMiB" if len(kinds) == 1 else "peak memory\nMiB"
+    columns: dict[str, Callable[[Any], str]] = {
+        **{name: itemgetter(name) for name in ("framework", *table.group.varying)},
+        "n": lambda row: _n(row["launches_ok"], row["launches"]),
+        "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
+        "ratio": lambda row: _ratio(row, notes),
+        "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
+        "first\nstep s": lambda row: figure(row["first_step_s"]),
+        "com-\npile s": lambda row: figure(row["compile_s"]),
+        memory: lambda row: _memory(row, len(kinds) > 1),
+        "identity": lambda row: row["identity"] or NONE,
+        "outcome": lambda row: _outcome(row, notes),
+    }
+    rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
+    return list(columns), rows
+
+
+def _align(table: Table, headers: Sequence[str]) -> list[str]:
+    words = 1 + len(table.group.varying)
+    left = ["right" if header == "batch" else "left" for header in headers[:words]]
+    return [*left, *["right"] * (len(headers) - words - 2), "left", "left"]
+
+
+def _n(ok: int, started: int) -> str:
+    return str(started) if ok == started else f"{ok}/{started}"
+
+
+def _ratio(row: Any, notes: _Notes) -> str:
+    if row["ratio_blocks"] == 0:
+        return f"{NONE} {notes.mark(row['ratio_reason'])}" if row["ratio_reason"] else NONE
+    low, high = (f"{row[name]:.2f}" for name in ("ratio_min", "ratio_max"))
+    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "")
+
+
+def _memory(row: Any, with_kind: bool) -> str:
+    words = figure(row["peak_memory_bytes"] / 2**20 if row["peak_memory_kind"] else None)
+    return f"{words} {_memory_words(row['peak_memory_kind'])}" if with_kind and words != NONE else words
+
+
+def _memory_words(kind: str) -> str:
+    """``rss_peak_bytes`` as ``RSS peak``."""
+    return clean(kind).removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
+
+
+def _outcome(row: Any, notes: _Notes) -> str:
+    words = row["outcome"]
+    if row["reason"]:
+        words += f" {notes.mark(row['reason'])}"
+    return f"{words}; {row['flags']}" if row["flags"] else words
+
+
+def _title(table: Table) -> str:
+    group = table.group
+    return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
+
+
+def _foot(table: Table) -> list[str]:
+    """What the figures are, and how many launches stand behind them. No number goes without its n."""
+    group, frame = table.group, table.frame
+    lines = []
+    if group.data_kind != "real":
+        lines.append(f"{group.data_words}: these figures say how long a step takes, nothing about what is learnt.")
+    fewest, most = min(table.launches), max(table.launches)
+    n = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    few = f"; a test needs at least {LAUNCHES_FOR_A_TEST}" if fewest < LAUNCHES_FOR_A_TEST else ""
+    lines.append(f"Significance was not tested (n = {n} launches of each cell{few}).")
+    machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
+    lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
+    digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {group.spec_digest[:12] or 'unknown'}"]
+    lines.append(f"Digests: {', '.join(digests)}.")
+    return lines
+
+
+def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> str:
+    """A plain table. The headers go in as a row, since tabulate makes each column two wider than its header."""
+    body = [headers, *rows]
+    rule = ["-" * max(len(line) for row in body for line in row[i].split("\n")) for i in range(len(headers))]
+    return str(tabulate([headers, rule, *rows], tablefmt="plain", disable_numparse=True, colalign=align))

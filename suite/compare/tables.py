@@ -1,0 +1,177 @@
+"""Launches and cells as data frames: one tidy row per launch, and one row per cell with all that a table shows.
+
+Times are in seconds (``_s``) or milliseconds (``_ms``), memory is in bytes, throughput is samples per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
+from suite.compare.identity import Verdict, verdicts
+from suite.compare.load import Launch
+from suite.compare.ratios import Ratio, ratios
+from suite.compare.text import clean
+from suite.record import Record
+
+#: Which kind of memory a table shows if all its rows have it: what the framework itself took says most.
+MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A group of comparable rows with its figures: ``frame`` has one row per cell, in the order of ``group.rows``."""
+
+    group: Group
+    baseline: str
+    frame: pd.DataFrame
+
+    @property
+    def launches(self) -> list[int]:
+        """How many launches each row started."""
+        return [len(row.launches) for row in self.group.rows]
+
+
+def table(group: Group, baseline: str) -> Table:
+    """The figures of a group; ratios are formed to the framework ``baseline``."""
+    judged = verdicts({row.key: row.ok for row in group.rows})
+    formed = ratios(group, baseline, judged)
+    kinds = _memory_kinds(group.rows)
+    rows = [_cell(group, row, judged, formed, kinds) for row in group.rows]
+    return Table(group, baseline, _frame(rows))
+
+
+def cells(tables: Iterable[Table]) -> pd.DataFrame:
+    """The rows of all tables in one frame, as `cells.csv` has them."""
+    return _frame([row for each in tables for row in each.frame.to_dict("records")])
+
+
+def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
+    """One row per launch, failed ones included, as `launches.csv` has them."""
+    rows = [_launch(each) for each in loaded]
+    first = list(rows[0])
+    more = sorted({name for row in rows for name in row} - set(first))  # the parts that not all launches have
+    return _frame([{name: row.get(name) for name in [*first, *more]} for row in rows])
+
+
+def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
+    """A frame in which bytes stay whole numbers where some row has none: pandas would make floats of them."""
+    frame = pd.DataFrame(rows)
+    for name in frame.columns:
+        if name.endswith("_bytes"):
+            frame[name] = pd.Series([row[name] for row in rows], dtype=object)
+    return frame
+
+
+def _launch(launch: Launch) -> dict[str, Any]:
+    record, cell = launch.record, launch.record.cell
+    row: dict[str, Any] = {
+        "run": launch.run,
+        "source": launch.source,
+        "cell": cell.id,
+        "workload": cell.workload,
+        "size": cell.size,
+        "framework": cell.framework,
+        "precision": cell.precision,
+        "batch": cell.batch,
+        "compile": cell.compile,
+        "loader": cell.loader.id,
+        "launch": record.launch,
+        "started": clean(record.started, 40),
+        "status": record.outcome.status,
+        "reason": clean(record.outcome.reason),
+        "flags": " ".join(clean(flag, 40) for flag in record.flags),
+        "data_kind": clean(record.data.get("kind", ""), 20),
+        "data_digest": clean(record.data.get("digest", ""), 80),
+        "spec_digest": clean(record.workload.get("digest", ""), 80),
+        "environment_digest": clean(record.environment.get("digest", ""), 80),
+        "machine": machine(record),
+    }
+    for name in ("train", "compute", "input"):
+        phase = record.phases.get(name)
+        times = [1e3 * t for t in phase.step_times_s] if phase else []
+        q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
+        row |= {
+            f"{name}_samples_per_s": cell.batch / phase.step_s if phase else None,
+            f"{name}_step_ms_median": middle,
+            f"{name}_step_ms_q1": q1,
+            f"{name}_step_ms_q3": q3,
+            f"{name}_windows": len(times),
+            f"{name}_warmup_windows": len(phase.warmup) if phase else 0,
+            f"{name}_steady": phase.steady if phase else None,
+        }
+    row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
+    row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
+    return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
+
+
+def _cell(
+    group: Group, row: Row, judged: Mapping[RowKey, Verdict], formed: Mapping[RowKey, Ratio], kinds: Sequence[str]
+) -> dict[str, Any]:
+    ok = row.ok
+    verdict, ratio = judged[row.key], formed[row.key]
+    rates = [rate for record in ok if (rate := record.samples_per_s) is not None]
+    times = step_times_ms(ok)
+    q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
+    kind = next((kind for kind in kinds if any(kind in record.memory for record in ok)), None)
+    return {
+        "workload": group.workload,
+        "size": group.size,
+        "data_kind": group.data_kind,
+        "data_digest": group.data_digest,
+        "spec_digest": group.spec_digest,
+        "cell": row.cell.id,
+        "framework": row.cell.framework,
+        **{name: read(row) for name, read in SETTINGS.items()},
+        "launches": len(row.launches),
+        "launches_ok": len(ok),
+        "samples_per_s": median(rates) if rates else None,
+        "samples_per_s_min": min(rates, default=None),
+        "samples_per_s_max": max(rates, default=None),
+        "ratio": ratio.value,
+        "ratio_min": ratio.low,
+        "ratio_max": ratio.high,
+        "ratio_blocks": ratio.blocks,
+        "ratio_baseline": ratio.baseline,
+        "ratio_reason": ratio.reason,
+        "windows": len(times),
+        "step_ms_median": middle,
+        "step_ms_q1": q1,
+        "step_ms_q3": q3,
+        "first_step_s": _median(record.first_step_s for record in ok),
+        "compile_s": _median(record.compile_s for record in ok),
+        "peak_memory_bytes": max((r.memory[kind] for r in ok if kind in r.memory), default=None) if kind else None,
+        "peak_memory_kind": clean(kind or "", 40),
+        "identity": str(verdict) if ok else "",
+        "identity_kind": verdict.kind if ok else "",
+        "identity_losses_deviation": verdict.losses,
+        "identity_updates_deviation": verdict.updates,
+        "outcome": row.outcome,
+        "reason": "; ".join(row.reasons),
+        "flags": ", ".join(row.flags),
+        "machine": row.machine,
+    }
+
+
+def step_times_ms(records: Iterable[Record]) -> list[float]:
+    """The mean step time of every training window of all launches, in milliseconds."""
+    return [1e3 * t for record in records if "train" in record.phases for t in record.phases["train"].step_times_s]
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _memory_kinds(rows: Iterable[Row]) -> list[str]:
+    """The kinds of peak memory in the order of preference: first those that all rows have."""
+    held = [set(record.memory) for row in rows for record in row.ok]
+    there = [kind for kind in MEMORY if any(kind in each for each in held)]
+    there += sorted({kind for each in held for kind in each if "peak" in kind} - set(there))
+    return sorted(there, key=lambda kind: not all(kind in each for each in held))
