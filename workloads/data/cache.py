@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from contextlib import suppress
@@ -47,7 +46,8 @@ def folder_of(cache: Path, name: str, kind: str) -> Path:
 
 
 def write(data: DataSet, cache: Path) -> Path:
-    """Store a data set in the cache directory and give its folder; what lay there before is replaced as a whole.
+    """Store a data set in the cache directory and give its folder; what lay there before is replaced as a whole,
+    unless it is whole and the same.
 
     Raises OSError if it cannot be written (no permission, no space); then nothing is left behind.
     """
@@ -66,7 +66,7 @@ def write(data: DataSet, cache: Path) -> Path:
         }
         (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
         temporary.chmod(0o755)  # mkdtemp makes it private; a cache may be shared by the users of a machine
-        _put(temporary, folder)
+        _put(temporary, folder, data.digest)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
@@ -134,12 +134,12 @@ def _open_array(path: Path, facts: dict[str, Any]) -> Array:
         raise ValueError(f"{path.name} is {dtype} {shape}, not {facts['dtype']} {facts['shape']}")
     if path.stat().st_size != expected:
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes, not {expected}")
-    # asarray: a memmap checks at each indexing whether it is still one, which a plain view of the same pages does not.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    opened: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return opened
 
 
-def _put(temporary: Path, folder: Path) -> None:
-    """Rename onto the final name. A folder that another process put there meanwhile is moved away and removed."""
+def _put(temporary: Path, folder: Path, wanted: str) -> None:
+    """Rename onto the final name. What lies there is kept if it is as good, else moved away and removed."""
     for attempt in range(10):
         try:
             temporary.rename(folder)
@@ -148,7 +148,10 @@ def _put(temporary: Path, folder: Path) -> None:
                 raise
         else:
             return
-        away = Path(tempfile.mkdtemp(prefix=f"{folder.name}.old-", dir=folder.parent))
-        with suppress(FileNotFoundError):  # the other process was faster here too
-            os.replace(folder, away)  # noqa: PTH105 - Path.replace is the same; an empty folder is replaced by POSIX
+        with suppress(DataError):
+            if verify(folder).digest == wanted:  # another process wrote the same meanwhile
+                return
+        away = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
+        with suppress(FileNotFoundError):  # another process moved it first
+            folder.replace(away)  # onto an empty folder, which a rename may replace
         shutil.rmtree(away, ignore_errors=True)

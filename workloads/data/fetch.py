@@ -124,7 +124,7 @@ class _Transfer:
         with byte_progress(self.archive.file, have, self.archive.bytes) as advance:
             while have < self.archive.bytes:
                 try:
-                    content = answer.read(CHUNK_BYTES)
+                    content = answer.read1(CHUNK_BYTES)  # what is there, so that a break loses nothing
                 except (OSError, http.client.HTTPException) as error:
                     raise _BrokenOffError(f"the connection broke after {have} bytes: {error}") from error
                 if not content:

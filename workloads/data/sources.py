@@ -88,16 +88,16 @@ def read_file(path: Path) -> bytes:
         raise broken(path, error) from error
 
 
-def members(path: Path) -> Iterator[tuple[str, bytes]]:
+def members(path: Path, limit_bytes: int = MAX_UNPACKED_BYTES) -> Iterator[tuple[str, bytes]]:
     """Name and content of each regular file in a gzipped tar archive, in the archive's order.
 
     Nothing is written, so nothing can be written outside a folder; an archive that tries to (absolute names, ``..``,
     links, devices) or that holds a name twice is refused all the same, since no official one does. So is one that
-    unpacks to more than `MAX_UNPACKED_BYTES`. The content is not verified: that is the caller's part.
+    unpacks to more than ``limit_bytes``. The content is not verified: that is the caller's part.
     """
     seen: set[str] = set()
     try:
-        with gzip.open(path) as unpacked, tarfile.open(fileobj=_Limited(unpacked, path), mode="r|") as archive:
+        with gzip.open(path) as file, tarfile.open(fileobj=_Limited(file, path, limit_bytes), mode="r|") as archive:
             for member in archive:
                 _refuse_unsafe(member, path)
                 if member.name in seen or len(seen) >= MAX_MEMBERS:
@@ -120,17 +120,17 @@ def broken(path: Path, error: Exception) -> DataError:
 
 
 class _Limited(io.RawIOBase):
-    """What tarfile needs of a file, up to `MAX_UNPACKED_BYTES`, whatever sizes the archive claims."""
+    """What tarfile needs of a file, up to a limit, whatever sizes the archive claims."""
 
-    def __init__(self, file: gzip.GzipFile, path: Path) -> None:
+    def __init__(self, file: gzip.GzipFile, path: Path, limit_bytes: int) -> None:
         super().__init__()
-        self.file, self.path, self.left = file, path, MAX_UNPACKED_BYTES
+        self.file, self.path, self.limit_bytes, self.left = file, path, limit_bytes, limit_bytes
 
     def read(self, count: int = -1) -> bytes:
         content = self.file.read(count)
         self.left -= len(content)
         if self.left < 0:
-            raise DataError(f"{self.path} unpacks to more than {MAX_UNPACKED_BYTES} bytes; {REPLACE}")
+            raise DataError(f"{self.path} unpacks to more than {self.limit_bytes} bytes; {REPLACE}")
         return content
 
 

@@ -1,0 +1,114 @@
+"""One order and one set of draws for all frameworks: fixed by golden values, and owned by samples, not by positions."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from workloads.data import synthetic
+from workloads.data.augment import PAD, Batches, batches_digest, crop_and_flip, epoch
+from workloads.data.dataset import DataError, contiguous_bytes
+
+
+@pytest.fixture(scope="module")
+def images():
+    return synthetic.generate("cifar100", 300, 100)
+
+
+@pytest.fixture(scope="module")
+def reviews():
+    return synthetic.generate("imdb", 100, 20)
+
+
+def test_golden_epoch():
+    plan = epoch(seed=1, number=2, samples=1000)
+    total = hashlib.sha256()
+    for array in (plan.order, plan.rows, plan.columns, plan.flips):
+        total.update(contiguous_bytes(array))
+    assert [array.dtype.str for array in (plan.order, plan.rows, plan.columns, plan.flips)] == [
+        "<i8",
+        "<i4",
+        "<i4",
+        "|b1",
+    ]
+    assert total.hexdigest() == "96b346f1109c0e00c7b24a8054f8f89c20626184e2f5fa0a5fa82b0c788fb4a5"
+
+
+def test_an_epoch_is_a_permutation_and_its_draws_are_in_range_and_even():
+    plan = epoch(3, 0, 9000)
+    assert sorted(plan.order) == list(range(9000))
+    for offsets in (plan.rows, plan.columns):
+        counts = np.bincount(offsets)
+        assert len(counts) == 2 * PAD + 1
+        assert counts.min() > 850
+    assert 0.47 < plan.flips.mean() < 0.53
+    assert abs(np.corrcoef(plan.rows, plan.columns)[0, 1]) < 0.05
+
+
+def test_seeds_and_epochs_differ():
+    plans = [epoch(seed, number, 500) for seed in (0, 1) for number in (0, 1, 2)]
+    for name in ("order", "rows", "columns", "flips"):
+        assert len({getattr(plan, name).tobytes() for plan in plans}) == 6
+    assert epoch(1, 1, 500).order.tobytes() == plans[4].order.tobytes()
+
+
+def test_crop_and_flip_against_the_plain_definition(images):
+    inputs = images.train.inputs[:40]
+    plan = epoch(5, 0, 40)
+    out = crop_and_flip(inputs, plan.rows, plan.columns, plan.flips)
+    assert out.dtype == np.uint8
+    assert out.shape == inputs.shape
+    for index, image in enumerate(inputs):
+        padded = np.zeros((32 + 2 * PAD, 32 + 2 * PAD, 3), np.uint8)
+        padded[PAD:-PAD, PAD:-PAD] = image
+        row, column = plan.rows[index], plan.columns[index]
+        expected = padded[row : row + 32, column : column + 32]
+        np.testing.assert_array_equal(out[index], expected[:, ::-1] if plan.flips[index] else expected)
+
+
+def test_the_middle_crop_is_the_image_and_a_flip_undoes_itself(images):
+    inputs = images.train.inputs[:5]
+    middle, yes, no = np.full(5, PAD), np.ones(5, bool), np.zeros(5, bool)
+    np.testing.assert_array_equal(crop_and_flip(inputs, middle, middle, no), inputs)
+    flipped = crop_and_flip(inputs, middle, middle, yes)
+    np.testing.assert_array_equal(flipped, inputs[:, :, ::-1])
+    np.testing.assert_array_equal(crop_and_flip(flipped, middle, middle, yes), inputs)
+
+
+def test_draws_belong_to_samples_whatever_the_batch(images):
+    def by_sample(batch):
+        plan, batches = epoch(9, 1, 300), Batches(images, batch, 9)
+        rows = np.concatenate([batches[batches.per_epoch + i][0] for i in range(300 // batch)])
+        return dict(zip(plan.order.tolist(), rows, strict=True))
+
+    small, large = by_sample(10), by_sample(75)
+    assert all(np.array_equal(small[sample], large[sample]) for sample in range(300))
+
+
+def test_batches_run_through_the_epochs_and_drop_the_rest(images):
+    batches = Batches(images, 128, 4)
+    assert batches.per_epoch == 2
+    labels = images.train.labels
+    for number, (plan, start) in enumerate([(0, 0), (0, 128), (1, 0)]):
+        chosen = epoch(4, plan, 300).order[start : start + 128]
+        np.testing.assert_array_equal(batches[number][1], labels[chosen])
+    with pytest.raises(DataError, match="batch 301 is larger than cifar100's 300"):
+        Batches(images, 301, 4)
+
+
+def test_token_batches_are_the_ends_of_the_reviews(reviews):
+    whole, short = Batches(reviews, 10, 2)[3][0], Batches(reviews, 10, 2, length=80)[3][0]
+    assert whole.shape == (10, 500)
+    assert whole.dtype == short.dtype == np.int32
+    np.testing.assert_array_equal(short, whole[:, -80:])
+    np.testing.assert_array_equal(whole, reviews.train.inputs[epoch(2, 0, 100).order[30:40]])
+
+
+def test_batches_digest_sees_bytes_types_and_order(images, reviews):
+    batches = [Batches(images, 10, 1)[i] for i in range(2)]
+    changed = [(batches[0][0], batches[0][1].astype(np.int64)), batches[1]]
+    digests = [batches_digest(list_) for list_ in (batches, batches[::-1], batches[:1], changed)]
+    assert len(set(digests)) == 4
+    assert batches_digest(batches) == digests[0]

@@ -1,0 +1,181 @@
+"""The cache is whole or not there, opens without reading, and says so when it is damaged."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from workloads.data import synthetic
+from workloads.data.cache import VERSION, digest, folder_of, open_cached, verify, write
+from workloads.data.dataset import DataError, Split, arrays
+
+
+@pytest.fixture
+def data():
+    return synthetic.generate("cifar100", 20, 10)
+
+
+@contextmanager
+def files_up_to(size):
+    """No file may grow beyond this many bytes: what a full disk does to a process, without one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_what_is_written_is_what_is_opened(tmp_path, data):
+    folder = write(data, tmp_path / "new" / "cache")
+    assert folder == folder_of(tmp_path / "new" / "cache", "cifar100", "synthetic")
+    assert folder.name == f"cifar100-synthetic-v{VERSION}"
+    opened = open_cached(folder)
+    assert (opened.name, opened.kind, opened.digest) == (data.name, data.kind, data.digest)
+    for name, array in arrays(opened).items():
+        assert isinstance(array, np.memmap)
+        assert not array.flags.writeable
+        np.testing.assert_array_equal(array, arrays(data)[name], strict=True)
+        np.testing.assert_array_equal(np.load(folder / f"{name}.npy"), arrays(data)[name], strict=True)
+    assert verify(folder).digest == digest(opened) == data.digest
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["meta.json", *(f"{n}.npy" for n in arrays(data))])
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_the_digest_depends_on_bytes_types_and_shapes_but_not_on_layout(data):
+    def with_train(inputs, labels):
+        return digest(replace(data, train=Split(inputs, labels)))
+
+    inputs, labels = data.train.inputs, data.train.labels
+    same = with_train(np.asfortranarray(inputs), labels.astype(">i4"))
+    assert same == data.digest
+    changed = inputs.copy()
+    changed[-1, -1, -1, -1] ^= 1
+    others = [
+        with_train(changed, labels),
+        with_train(inputs, labels.astype(np.int64)),
+        with_train(inputs.view(np.int8), labels),
+        with_train(inputs.reshape(20, -1), labels),
+        digest(replace(data, train=data.test, test=data.train)),
+    ]
+    assert len({data.digest, *others}) == 6
+
+
+def test_writing_again_replaces(tmp_path, data):
+    write(data, tmp_path)
+    other = replace(synthetic.generate("cifar100", 30, 10), kind=data.kind)
+    folder = write(other, tmp_path)
+    assert verify(folder).digest == other.digest
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def change_a_byte(folder):
+    with (folder / "test_labels.npy").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x7f")
+
+
+def change_meta(**values):
+    def change(folder):
+        meta = json.loads((folder / "meta.json").read_text())
+        (folder / "meta.json").write_text(json.dumps(meta | values))
+
+    return change
+
+
+def test_a_changed_byte_is_found_by_verify(tmp_path, data):
+    folder = write(data, tmp_path)
+    change_a_byte(folder)
+    open_cached(folder)
+    with pytest.raises(DataError, match=r"is damaged: digest .*fetch` builds it anew"):
+        verify(folder)
+
+
+def cut(folder):
+    content = (folder / "train_inputs.npy").read_bytes()
+    (folder / "train_inputs.npy").write_bytes(content[:-1])
+
+
+def empty(folder):
+    (folder / "train_inputs.npy").write_bytes(b"")
+
+
+def another_type(folder):
+    np.save(folder / "train_labels.npy", np.zeros(20, np.int64))
+
+
+def another_number(folder):
+    np.save(folder / "train_labels.npy", np.zeros(19, np.int32))
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"]["train_labels"]["shape"] = [19]
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def pickled(folder):
+    np.save(folder / "train_labels.npy", np.array([{}] * 20), allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        (cut, "train_inputs.npy has 61567 bytes, not 61568"),
+        (empty, "is damaged"),
+        (another_type, "train_labels.npy is int64"),
+        (another_number, "inputs and labels differ in number"),
+        (pickled, "train_labels.npy is object"),
+        (lambda folder: (folder / "test_inputs.npy").unlink(), "has no file test_inputs.npy"),
+        (lambda folder: (folder / "meta.json").unlink(), "has no file meta.json"),
+        (lambda folder: (folder / "meta.json").write_text("{"), "is damaged"),
+        (lambda folder: (folder / "meta.json").write_text("[]"), "is damaged"),
+        (change_meta(version=VERSION + 1), f"has format {VERSION + 1}"),
+        (change_meta(kind="other"), "kind other"),
+        (change_meta(arrays={}), "is damaged"),
+        (shutil.rmtree, "has no file meta.json"),
+    ],
+)
+def test_other_damage_is_found_on_opening(tmp_path, data, harm, complaint):
+    folder = write(data, tmp_path)
+    harm(folder)
+    with pytest.raises(DataError, match=complaint) as caught:
+        open_cached(folder)
+    assert "\n" not in str(caught.value)
+    assert "builds it anew" in str(caught.value)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, data):
+    with files_up_to(20_000), pytest.raises(OSError, match="File too large"):
+        write(data, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writers_at_once_all_end_well(tmp_path, data):
+    failures = []
+
+    def work():
+        try:
+            for _ in range(5):
+                write(data, tmp_path)
+        except OSError as error:
+            failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
+    assert verify(folder_of(tmp_path, "cifar100", "synthetic")).digest == data.digest
+    assert len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,258 @@
+"""Downloads from a host on this machine that breaks off, stutters, lies and refuses."""
+
+from __future__ import annotations
+
+import http.server
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from data_makers import archive, put
+from test_data_cache import files_up_to
+
+from workloads.data.fetch import DownloadError, download, present
+from workloads.data.sources import Archive
+
+CONTENT = np.random.Generator(np.random.Philox(key=3)).bytes(300_000)
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """Answers to one request; the host's list says how each in turn is answered, the last one for all that follow."""
+
+    host: Host
+
+    def do_GET(self):
+        self.host.ranges.append(self.headers["Range"])
+        answers = self.host.answers
+        (answers.pop(0) if len(answers) > 1 else answers[0])(self)
+
+    def log_message(self, *arguments):
+        pass
+
+    @property
+    def start(self):
+        return int((self.headers["Range"] or "bytes=0-")[len("bytes=") : -1])
+
+    def head(self, status, length, **headers):
+        self.send_response(status)
+        for name, value in {"Content-Length": length, **headers}.items():
+            if value is not None:
+                self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+
+
+def whole(answer):
+    part = CONTENT[answer.start :]
+    span = f"bytes {answer.start}-{len(CONTENT) - 1}/{len(CONTENT)}"
+    answer.head(206 if answer.start else 200, len(part), Content_Range=span if answer.start else None)
+    answer.wfile.write(part)
+
+
+def cut_after(count):
+    def cut(answer):
+        write, answer.wfile.write = answer.wfile.write, lambda content: write(content[:count])
+        whole(answer)
+
+    return cut
+
+
+def knows_no_ranges(answer):
+    answer.head(200, len(CONTENT))
+    answer.wfile.write(CONTENT)
+
+
+def another_range(answer):
+    answer.head(206, 10, Content_Range=f"bytes 0-9/{len(CONTENT)}")
+    answer.wfile.write(CONTENT[:10])
+
+
+def status(code):
+    return lambda answer: answer.head(code, 0)
+
+
+def tampered(answer):
+    answer.head(200, len(CONTENT))
+    answer.wfile.write(CONTENT[:-1] + b"\0")
+
+
+def a_page_instead(answer):
+    answer.head(200, 6)
+    answer.wfile.write(b"<html>")
+
+
+def no_length(answer):
+    answer.head(200, None)
+    answer.wfile.write(CONTENT)
+
+
+def silence(answer):
+    answer.head(200, len(CONTENT))
+    answer.wfile.write(CONTENT[:1000])
+    answer.wfile.flush()
+    answer.host.closing.wait(10)
+
+
+@dataclass
+class Host:
+    port: int
+    answers: list[Callable[[Answer], object]] = field(default_factory=lambda: [whole])
+    ranges: list[str | None] = field(default_factory=list)
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def archive(self) -> Archive:
+        return archive(CONTENT, f"http://127.0.0.1:{self.port}/some/data.tar.gz")
+
+
+@pytest.fixture
+def host(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Answer,), {}))
+    server.RequestHandlerClass.host = host = Host(server.server_port)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield host
+    host.closing.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def get(host, folder, **options):
+    return download(host.archive, folder, **{"wait_s": 0.001, "timeout_s": 5.0, **options})
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_plain_download_and_none_when_it_is_there(host, tmp_path):
+    path = get(host, tmp_path / "new" / "folder")
+    assert path == tmp_path / "new" / "folder" / "data.tar.gz"
+    assert path.read_bytes() == CONTENT
+    assert present(host.archive, path.parent) == path
+    assert get(host, path.parent) == path
+    assert host.ranges == [None]
+    assert names(path.parent) == ["data.tar.gz"]
+
+
+def test_a_broken_connection_is_taken_up_where_it_broke(host, tmp_path):
+    host.answers = [cut_after(100_000), cut_after(50_000), whole]
+    assert get(host, tmp_path).read_bytes() == CONTENT
+    assert host.ranges == [None, "bytes=100000-", "bytes=150000-"]
+
+
+def test_many_breaks_do_not_matter_as_long_as_something_arrives(host, tmp_path):
+    host.answers = [cut_after(30_000)]
+    assert get(host, tmp_path, tries=2).read_bytes() == CONTENT
+    assert len(host.ranges) == 10
+
+
+def test_what_an_earlier_run_left_is_taken_up(host, tmp_path):
+    put(tmp_path / "data.tar.gz.part", CONTENT[:123_456])
+    assert get(host, tmp_path).read_bytes() == CONTENT
+    assert host.ranges == ["bytes=123456-"]
+    assert names(tmp_path) == ["data.tar.gz"]
+
+
+@pytest.mark.parametrize("left", [b"wrong" * 100, CONTENT[:-1] + b"\0", CONTENT + b"more"])
+def test_a_wrong_rest_of_an_earlier_run_costs_one_more_download(host, tmp_path, left):
+    put(tmp_path / "data.tar.gz.part", left)
+    assert get(host, tmp_path).read_bytes() == CONTENT
+    assert host.ranges[-1] is None
+
+
+@pytest.mark.parametrize("answer", [knows_no_ranges, no_length])
+def test_a_host_that_knows_no_ranges(host, tmp_path, answer):
+    host.answers = [cut_after(100_000), answer]
+    assert get(host, tmp_path).read_bytes() == CONTENT
+    assert host.ranges == [None, "bytes=100000-"]
+
+
+@pytest.mark.parametrize("answer", [another_range, status(416)])
+def test_a_range_that_was_not_asked_for_means_from_the_start(host, tmp_path, answer):
+    host.answers = [cut_after(100_000), answer, whole]
+    assert get(host, tmp_path).read_bytes() == CONTENT
+    assert host.ranges == [None, "bytes=100000-", None]
+
+
+@pytest.mark.parametrize("code", [500, 503, 429])
+def test_a_host_that_fails_twice_is_asked_again(host, tmp_path, code):
+    host.answers = [status(code), status(code), whole]
+    assert get(host, tmp_path).read_bytes() == CONTENT
+    assert len(host.ranges) == 3
+
+
+def test_a_host_that_always_fails_is_left_in_the_end(host, tmp_path):
+    host.answers = [cut_after(1000), status(500)]
+    with pytest.raises(DownloadError, match="the host says 500"):
+        get(host, tmp_path, tries=3)
+    assert len(host.ranges) == 3
+    assert names(tmp_path) == ["data.tar.gz.part"]  # for the next run
+
+
+def test_what_does_not_exist_is_not_asked_for_again(host, tmp_path):
+    host.answers = [status(404)]
+    with pytest.raises(DownloadError, match="the host says 404"):
+        get(host, tmp_path)
+    assert len(host.ranges) == 1
+    assert names(tmp_path) == []
+
+
+def test_a_silent_host_is_a_broken_connection(host, tmp_path):
+    host.answers = [silence, whole]
+    assert get(host, tmp_path, timeout_s=0.2).read_bytes() == CONTENT
+    assert host.ranges == [None, "bytes=1000-"]
+
+
+def test_a_tampered_file_is_not_kept(host, tmp_path):
+    host.answers = [tampered]
+    with pytest.raises(DownloadError, match=f"does not have the MD5 {host.archive.md5}"):
+        get(host, tmp_path)
+    assert len(host.ranges) == 1
+    assert names(tmp_path) == []
+
+
+def test_a_page_instead_of_the_file_is_known_by_its_length(host, tmp_path):
+    host.answers = [a_page_instead]
+    with pytest.raises(DownloadError, match="has 6 bytes, the official file 300000"):
+        get(host, tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_damaged_file_under_the_final_name_is_downloaded_anew(host, tmp_path):
+    put(tmp_path / "data.tar.gz", b"damaged")
+    assert present(host.archive, tmp_path) is None
+    assert get(host, tmp_path).read_bytes() == CONTENT
+
+
+def test_without_a_network_it_fails_at_once(tmp_path):
+    started = time.monotonic()
+    with pytest.raises(DownloadError, match=r"no connection .*refused"):
+        download(archive(CONTENT, "http://127.0.0.1:1/data.tar.gz"), tmp_path, wait_s=10)
+    assert time.monotonic() - started < 5
+    assert names(tmp_path) == []
+
+
+def test_without_pooch_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(DownloadError, match=r"pooch.* is not installed"):
+        download(archive(CONTENT, "http://127.0.0.1:1/data.tar.gz"), tmp_path)
+
+
+def test_a_disk_that_fills_up_is_an_error_and_the_part_is_removed(host, tmp_path):
+    with files_up_to(200_000), pytest.raises(OSError, match="File too large"):
+        get(host, tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_disk_that_is_too_small_is_known_before(host, tmp_path):
+    with pytest.raises(OSError, match=r"no space for the \d+ bytes of data\.tar\.gz"):
+        download(replace(host.archive, bytes=2**60), tmp_path)
+    assert host.ranges == []
+    assert names(tmp_path) == []
