@@ -137,8 +137,9 @@ class _Transfer:
     def _answer(self, url: str, have: int) -> http.client.HTTPResponse:
         headers = {"User-Agent": "framework-training-suite"} | ({"Range": f"bytes={have}-"} if have else {})
         request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the sources' own https addresses
+        opener = urllib.request.build_opener()  # urlopen's own keeps the proxies of its first call
         try:
-            answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self.timeout_s)  # noqa: S310
+            answer: http.client.HTTPResponse = opener.open(request, timeout=self.timeout_s)
         except urllib.error.HTTPError as error:
             error.close()
             self.reached = True
