@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from suite.cell import Cell
 from suite.record import Identity, Outcome, Phase, Record, Window
+
+if TYPE_CHECKING:
+    from suite.compare.tables import Table
 
 #: Seconds of a step per sample, of starting, and of compiling, roughly as CPU prototypes had them.
 STEP_S = {"pytorch": 1.0e-3, "tensorflow": 0.8e-3, "jax": 2.5e-3}
@@ -21,6 +23,12 @@ COMPILE_S = {"eager": None, "graph": 0.6, "compile": 2.2}
 MACHINE = {"cpu": "Example CPU 3000", "cores": 8, "memory_bytes": 32 * 2**30, "gpus": []}
 LOSSES = tuple(4.605 * 0.97**step for step in range(10))
 UPDATES = {"conv1/kernel": 0.012, "conv1/bias": 0.0041, "dense/kernel": 0.0087}
+
+
+#: What a device's name or a crashed process' last words may hold.
+HOSTILE = (
+    "<script>alert(1)</script> | **bold** \x1b[31mred\x07\r\n# title \u202eevil \ud800 $\\frac{ [x](http://e.org) `c`"
+)
 
 
 def digest(text: str) -> str:
@@ -39,8 +47,8 @@ def record(
     """A launch that ended well. ``changes`` are settings of the cell, or fields of the record, which go first."""
     of_record = {name: changes.pop(name) for name in list(changes) if name in Record.__dataclass_fields__}
     cell = Cell(workload, framework, **changes)
-    draw = np.random.default_rng(int(digest(f"{cell.id}#{launch}")[:8], 16))
-    step_s = STEP_S[framework] * cell.batch * (0.8 if cell.compile == "compile" else 1) * (1 + 0.02 * draw.normal())
+    draw = random.Random(f"{cell.id}#{launch}").random  # whose stream Python keeps the same
+    step_s = STEP_S[framework] * cell.batch * (0.8 if cell.compile == "compile" else 1) * (0.98 + 0.04 * draw())
     compile_s = COMPILE_S[cell.compile]
     made = Record(
         cell,
@@ -50,7 +58,7 @@ def record(
         run={"id": run, "seed": 1, "position": launch},
         data={"name": workload.partition("_")[0], "kind": kind, "digest": digest(f"{workload} {kind}")},
         workload={"parameters": 1_000_000, "flops_per_sample": 10**9, "digest": digest(f"{workload} {cell.size}")},
-        identity=identity(framework, cell.batch, run, noise=1e-6),
+        identity=identity(framework, cell.batch, noise={"fp64": 1e-13}.get(cell.precision, 1e-6)),
         startup={
             "interpreter_s": 0.05,
             "import_s": IMPORT_S[framework],
@@ -71,17 +79,17 @@ def record(
     return replace(made, **of_record)
 
 
-def identity(framework: str, batch: int = 32, seed: str = "", noise: float = 0.0) -> Identity:
+def identity(framework: str, batch: int = 32, noise: float = 0.0) -> Identity:
     """The fingerprint that all share, each framework off by about ``noise``."""
     off = 1 + noise * {"pytorch": 0.0, "tensorflow": 1.0, "jax": -2.0}[framework]
     losses = tuple(loss * off for loss in LOSSES)
     return Identity(digest("weights"), digest(f"batch {batch}"), losses, {n: u * off for n, u in UPDATES.items()})
 
 
-def phase(step_s: float, draw: np.random.Generator, windows: int = 8) -> Phase:
-    """Windows of twenty steps that scatter by three percent, after two slower ones."""
-    times = step_s * (1 + 0.03 * np.abs(draw.normal(size=windows)))
-    return Phase(tuple(Window(20, 20 * float(t)) for t in times), (Window(5, 10 * step_s), Window(5, 6 * step_s)))
+def phase(step_s: float, draw: Callable[[], float], windows: int = 8) -> Phase:
+    """Windows of twenty steps that scatter by up to six percent, after two slower ones."""
+    times = [step_s * (1 + 0.06 * draw() ** 3) for _ in range(windows)]
+    return Phase(tuple(Window(20, 20 * t) for t in times), (Window(5, 10 * step_s), Window(5, 6 * step_s)))
 
 
 def failed(record: Record, status: str = "timeout", reason: str = "no answer after 600 s") -> Record:
@@ -121,7 +129,34 @@ def save(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:
     return path
 
 
-def journal(path: Path, records: Iterable[Record]) -> Path:
+def journal(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(r.to_json()) + "\n" for r in records), encoding="utf-8")
+    lines: list[Any] = [{"run": {"id": run, "seed": 1}}, *(r.to_json() for r in records)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+def tables(held: Sequence[Record], baseline: str = "pytorch") -> list[Table]:
+    """What `suite.compare` makes of them; pandas is imported only here, for tests that need records alone."""
+    from suite.compare.groups import group
+    from suite.compare.load import Launch
+    from suite.compare.tables import table
+    from suite.compare.text import clean
+
+    return [table(each, baseline) for each in group(Launch(r, clean(r.run["id"], 80), "0001_a.json") for r in held)]
+
+
+def only(held: Sequence[Record], baseline: str = "pytorch") -> Table:
+    (one,) = tables(held, baseline)
+    return one
+
+
+def mixed() -> list[Record]:
+    """What a run on a small machine looks like: two batch sizes, a cell too large, a timeout, a flag."""
+    held = [*launches(), *launches(batch=128), *launches(["tensorflow"], compile="compile")]
+    reason = "batch 128 does not fit in 8 GiB (allocator peak 7.9 GiB); largest that fits: 64"
+    too_large = [r.cell.framework == "jax" and r.cell.batch == 128 for r in held]
+    held = [failed(r, "out-of-memory", reason) if no else r for r, no in zip(held, too_large, strict=True)]
+    held[1] = failed(held[1])
+    held[-1] = replace(held[-1], flags=("throttled",))
+    return held

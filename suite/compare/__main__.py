@@ -50,12 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         paths, notes = find(options.run, options.storage)
         loaded = load(paths)
-        tables = [table(each, options.baseline) for each in group(loaded.launches)]
-        folder = options.output or Path("results", _name(paths))
-        _write(folder, loaded, tables)
-    except LoadError as error:
+    except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
+    tables = [table(each, options.baseline) for each in group(loaded.launches)]
+    folder = options.output or Path("results", _name(paths))
+    try:
+        _write(folder, loaded, tables)
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2

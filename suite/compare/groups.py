@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.cell import COMPILES, FRAMEWORKS, PRECISIONS, SIZES, WORKLOADS, Cell
 from suite.compare.load import Launch
-from suite.compare.text import clean
+from suite.compare.text import clean, middle
 from suite.record import STATUSES, Record
 
 #: The settings of a row besides its framework, in the order of their columns.
@@ -103,7 +103,7 @@ class Group:
     def label(self, row: Row, mark: str = " · ") -> str:
         """The framework and the settings in which rows differ: ``jax · 128 · compile``."""
         forms = {"batch": "b{}"}
-        shown = [forms.get(name, "{}").format(SETTINGS[name](row)) for name in self.varying]
+        shown = [forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in self.varying]
         return mark.join([row.cell.framework, *shown])
 
 
@@ -142,7 +142,8 @@ def _flags(record: Record) -> list[str]:
 def _group_key(launch: Launch) -> tuple[str, str, str, str, str]:
     record = launch.record
     kind, data = (clean(record.data.get(name, "")) for name in ("kind", "digest"))
-    return record.cell.workload, record.cell.size, kind or "unknown", data, clean(record.workload.get("digest", ""))
+    kind = kind if kind in ("real", "synthetic") else "unknown"
+    return record.cell.workload, record.cell.size, kind, data, clean(record.workload.get("digest", ""))
 
 
 def _home(launch: Launch, found: dict[tuple[str, ...], dict[RowKey, list[Launch]]]) -> tuple[str, ...]:

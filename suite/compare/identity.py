@@ -1,7 +1,8 @@
 """Did the frameworks compute the same? The fingerprints of the launches, set side by side.
 
-A fingerprint (`suite.record.Identity`) is compared with those of the same workload, size, precision, data, spec and
-seed only. Digests must be equal; numbers may lie apart by the precision's tolerance.
+A fingerprint (`suite.record.Identity`) is compared with those of the same workload, size, precision, data and spec
+only, the digest of the loader's batches with those of the same batch size and seed. Digests must be equal; numbers may
+lie apart by the precision's tolerance.
 
 No framework is the norm. With three or more the reference is the median over frameworks, element by element (each
 framework first being the median of its own launches); with two it is the other one; with one it is its own median, so
@@ -69,10 +70,13 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
 
 
 def _comparable(record: Record) -> tuple[str, ...]:
-    """What must be equal before fingerprints can be: another seed, for one, means other weights."""
     cell = record.cell
-    parts = (record.data.get("digest"), record.workload.get("digest"), record.run.get("seed"))
-    return cell.workload, cell.size, cell.precision, *map(str, parts)
+    return cell.workload, cell.size, cell.precision, *(str(x.get("digest")) for x in (record.data, record.workload))
+
+
+def _loaded(record: Record) -> tuple[int, str]:
+    """What the batches of a loader depend on, besides the data."""
+    return record.cell.batch, str(record.run.get("seed"))
 
 
 def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
@@ -83,8 +87,8 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     tolerance = TOLERANCE.get(records[0].cell.precision)
     weights = _majority((r.cell.framework, _identity(r).weights) for r in records)
     batches = {
-        size: _majority((r.cell.framework, _identity(r).batches) for r in records if r.cell.batch == size)
-        for size in {r.cell.batch for r in records}
+        kind: _majority((r.cell.framework, _identity(r).batches) for r in records if _loaded(r) == kind)
+        for kind in map(_loaded, records)
     }
     references = {name: _reference(name, by_framework) for name in by_framework}
     found = {}
@@ -94,7 +98,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
         if tolerance is None:
             found[key] = Verdict("no evidence", f"no tolerance is set for {cell.precision}")
             continue
-        worst = _between(evidence, tolerance) or _digests(evidence, weights, batches[cell.batch])
+        worst = _between(evidence, tolerance) or _digests(evidence, weights, batches[_loaded(launches[0])])
         deviations = [_deviation(each, references[cell.framework], tolerance) for each in evidence]
         losses, updates = max(d[0] for d in deviations), max(d[1] for d in deviations)
         worst = worst or next((d[2] for d in deviations if d[2]), "")

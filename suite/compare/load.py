@@ -65,7 +65,7 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
     for run in runs:
         path = Path(run)
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES)
+            inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
             if not inside:
                 raise LoadError(f"{run}: no run in this folder (no .json, no .jsonl)")
             paths += inside
@@ -138,6 +138,7 @@ def _saved(path: Path, notes: list[str]) -> list[Launch]:
 def _journal(path: Path, notes: list[str]) -> list[Launch]:
     lines = _text(path).split("\n")
     launches = []
+    run = None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -148,9 +149,12 @@ def _journal(path: Path, notes: list[str]) -> list[Launch]:
                 notes.append(f"{path.name}: line {number}, the last, is half written and was left out")
                 continue
             raise LoadError(f"{path}: line {number} is no JSON ({error}); take the line out to use the rest") from None
-        launches.append(_launch(data, path, f"{path}: line {number}", None))
+        if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
+            run = data["run"].get("id") if isinstance(data["run"], dict) else None
+            continue
+        launches.append(_launch(data, path, f"{path}: line {number}", run))
     if not launches:
-        raise LoadError(f"{path}: holds no whole line, so no launch; run the suite again")
+        raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
     return launches
 
 

@@ -7,7 +7,7 @@ plot. The same input gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter
 
 from suite.cell import FRAMEWORKS
@@ -65,7 +66,8 @@ def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
         ("first-step", first_step),
         ("step-times", step_times),
     )
-    with mpl.rc_context({**mpl.rcParamsDefault, **STYLE}):
+    defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
+    with mpl.rc_context({**defaults, **STYLE}):
         for table, name in zip(tables, _names(tables), strict=True):
             if not any(row.ok for row in table.group.rows):
                 continue
@@ -73,17 +75,24 @@ def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
                 plot = make(table)
                 for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
                     path = folder / f"{kind}-{name}.{suffix}"
-                    plot.savefig(path, dpi=150, metadata=metadata)
+                    plot.savefig(path, dpi=_dpi(plot.get_figheight()), metadata=metadata)
                     paths.append(path)
     return paths
 
 
+def _dpi(height_in: float) -> float:
+    """Dots per inch: fewer where hundreds of rows would make more pixels than Agg draws, which are 2**16 a side."""
+    return min(150.0, 60_000 / height_in)
+
+
 def throughput(table: Table) -> Figure:
     """Bars: median over launches; whisker: lowest to highest launch; dots: the launches."""
-    plot, axes, rows = _canvas(table, "Training throughput", "samples per second, median over launches")
-    rates = [[rate for record in row.ok if (rate := record.samples_per_s)] for row in rows]
+    plot, axes, places = _canvas(
+        table, "Training throughput", "samples per second", "bar: median; whisker: lowest to highest; dot: a launch"
+    )
+    rates = [[rate for record in row.ok if (rate := record.samples_per_s)] for row in places.values()]
     highest = max(max(each) for each in rates if each)
-    for y, (row, held) in enumerate(zip(rows, rates, strict=True)):
+    for (y, row), held in zip(places.items(), rates, strict=True):
         if not held:
             _absent(axes, y, row)
             continue
@@ -96,16 +105,18 @@ def throughput(table: Table) -> Figure:
         axes.plot(held, y + offsets, "o", color="white", markeredgecolor=INK, markersize=3.2, markeredgewidth=0.7)
         axes.text(max(held) + 0.012 * highest, y, figure(median(held)), va="center", color=INK)
     axes.set_xlim(0, 1.1 * highest)
-    _legend(axes, [_swatch(name) for name in _frameworks(rows)])
+    _legend(axes, [_swatch(name) for name in _frameworks(places.values())])
     return plot
 
 
 def first_step(table: Table) -> Figure:
     """Stacked bars: the parts from the start of the process to the end of the first step, each its median."""
-    plot, axes, rows = _canvas(table, "From spawn to the first step", "seconds, median over launches of each part")
-    parts = [_parts(row) for row in rows]
+    plot, axes, places = _canvas(
+        table, "From spawn to the first step", "seconds", "each part: median over launches; figure: their sum"
+    )
+    parts = [_parts(row) for row in places.values()]
     longest = max(sum(each.values()) for each in parts) or 1.0
-    for y, (row, held) in enumerate(zip(rows, parts, strict=True)):
+    for (y, row), held in zip(places.items(), parts, strict=True):
         if not row.ok:
             _absent(axes, y, row)
             continue
@@ -126,78 +137,107 @@ def step_times(table: Table) -> Figure:
     In percent of the cell's median, which is written beside it: in milliseconds the batch sizes would set the scale
     and the scatter could not be seen.
     """
-    plot, axes, rows = _canvas(
-        table, "Scatter of step times", "mean step time of a window, in % of the cell's median", 0.9
+    plot, axes, places = _canvas(
+        table,
+        "Scatter of step times",
+        "step time in % of the cell's median, which is on the right",
+        "dot: mean of a window, a line of dots per launch; box: quartiles; whisker: lowest to highest",
+        right=0.9,
     )
     axes.axvline(100, color=PALE, linewidth=0.8)
     lowest, highest = 95.0, 105.0
-    for y, row in enumerate(rows):
+    for y, row in places.items():
         times = step_times_ms(row.ok)
         if not times:
             _absent(axes, y, row)
             continue
         middle, name = median(times), row.cell.framework
         scaled = [[100 * t / middle for t in step_times_ms([record])] for record in row.ok]
-        boxes = axes.boxplot(
-            [[t for held in scaled for t in held]],
-            positions=[y],
-            orientation="horizontal",
-            widths=0.66,
-            whis=(0, 100),
-            patch_artist=True,
-            manage_ticks=False,
-            showfliers=False,
-            medianprops={"color": INK, "linewidth": 1.6},
+        low, q1, q3, high = np.percentile([100 * t / middle for t in times], [0, 25, 75, 100])
+        # By hand: matplotlib's own boxplot imports pyplot, and that looks for a display.
+        axes.errorbar(100, y, xerr=[[100 - low], [high - 100]], color=INK, capsize=4, linewidth=1)
+        axes.barh(
+            y,
+            q3 - q1,
+            left=q1,
+            height=0.66,
+            color=FACE[name],
+            hatch=HATCH[name],
+            edgecolor=INK,
+            linewidth=0.6,
+            zorder=2,
         )
-        boxes["boxes"][0].set(facecolor=FACE[name], hatch=HATCH[name], edgecolor=INK, linewidth=0.6)
+        axes.plot([100, 100], [y - 0.33, y + 0.33], color=INK, linewidth=1.6)
         offsets = np.linspace(-0.24, 0.24, len(scaled)) if len(scaled) > 1 else [0.0]
         for offset, held in zip(offsets, scaled, strict=True):
             axes.plot(held, [y + offset] * len(held), "o", color="white", markeredgecolor=INK, markersize=2.4, mew=0.5)
         axes.text(1.01, y, f"{figure(middle)} ms", transform=axes.get_yaxis_transform(), va="center", color=INK)
-        lowest, highest = min(lowest, *map(min, scaled)), max(highest, *map(max, scaled))
+        lowest, highest = min(lowest, low), max(highest, high)
     margin = 0.04 * (highest - lowest)
     axes.set_xlim(lowest - margin, highest + margin)
-    _legend(axes, [_swatch(name) for name in _frameworks(rows)])
+    _legend(axes, [_swatch(name) for name in _frameworks(places.values())])
     return plot
 
 
-def _canvas(table: Table, title: str, unit: str, right: float = 0.3) -> tuple[Figure, Any, Sequence[Row]]:
-    """A figure as high as its rows need, with title, caption and one labelled line per row, the first on top."""
-    group, rows = table.group, table.group.rows
-    labels = [_plain(group.label(row), 70) for row in rows]
-    caption = _caption(table)
+def _canvas(
+    table: Table, title: str, unit: str, marks: str, right: float = 0.3
+) -> tuple[Figure, Any, dict[float, Row]]:
+    """A figure as high as its rows need, with title and caption, and the rows by their place, the first on top.
+
+    ``marks`` says what is drawn; ``right`` is the margin there in inches. Rows with other settings than the one above
+    stand a little apart. A star marks what the table has more to say on.
+    """
+    group = table.group
+    places: dict[float, Row] = {}
+    for row in group.rows:
+        last = max(places, default=-1.0)
+        places[last + (1.5 if places and _settings(row) != _settings(places[last]) else 1)] = row
+    labels = [_plain(group.label(row), 70) for row in group.rows]
+    differs = [kind == "differs" for kind in table.frame["identity_kind"]]
+    told = [row.ok and (row.outcome != "ok" or bool(row.flags)) for row in group.rows]
+    stars = [bool(one or other) for one, other in zip(differs, told, strict=True)]
+    caption = _caption(table, marks, any(stars))
     above, below = 1.0, 0.62 + 0.16 * len(caption)
-    height = above + ROW_IN * len(rows) + below
-    plot = Figure(figsize=(WIDTH_IN, height))
+    height = above + ROW_IN * (max(places) + 1) + below
+    left = 0.5 + max(TextPath((0, 0), f"{label} *", size=9).get_extents().x1 for label in labels) / 72
+    width = max(WIDTH_IN, left + 5.5 + right)
+    plot = Figure(figsize=(width, height))
     FigureCanvasAgg(plot)
-    left = 0.25 + 0.075 * max(map(len, labels))
-    across, up = (WIDTH_IN - left - right) / WIDTH_IN, 1 - (above + below) / height
-    axes = plot.add_axes((left / WIDTH_IN, below / height, across, up))
-    loud = group.data_kind != "real"
-    words = f"{title}: {group.workload}, size {group.size}" + (f" — {group.data_words}" if loud else "")
-    plot.text(0.25 / WIDTH_IN, 1 - 0.3 / height, _plain(words, 110), size=12, weight="bold", color=INK)
-    plot.text(0.25 / WIDTH_IN, 1 - 0.52 / height, _plain(group.constant, 120), size=9, color=PALE)
+    across, up = (width - left - right) / width, 1 - (above + below) / height
+    axes = plot.add_axes((left / width, below / height, across, up))
+    loud = "" if group.data_kind == "real" else f" \u2014 {group.data_words}"
+    words = f"{title}: {group.workload}, size {group.size}{loud}"
+    plot.text(0.25 / width, 1 - 0.3 / height, words, size=12, weight="bold", color=INK)
+    plot.text(0.25 / width, 1 - 0.52 / height, _plain(group.constant, 120), size=9, color=PALE)
     for i, line in enumerate(reversed(caption)):
-        plot.text(0.25 / WIDTH_IN, (0.1 + 0.16 * i) / height, line, size=7.5, color=PALE)
-    axes.set_yticks(range(len(rows)), labels)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+        plot.text(0.25 / width, (0.1 + 0.16 * i) / height, line, size=7.5, color=PALE)
+    axes.set_yticks(list(places), [f"{label} *" if star else label for label, star in zip(labels, stars, strict=True)])
+    axes.set_ylim(max(places) + 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(unit)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
     axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-    return plot, axes, rows
+    return plot, axes, places
 
 
-def _caption(table: Table) -> list[str]:
+def _settings(row: Row) -> tuple[Any, ...]:
+    """What sets rows apart besides framework and compile mode."""
+    return row.run, row.cell.precision, row.cell.batch, row.cell.loader
+
+
+def _caption(table: Table, marks: str, stars: bool) -> list[str]:
     """How many launches, which machine, when, and on what data: what a plot that travels alone must say."""
     rows = table.group.rows
     counts = sorted({len(row.ok) for row in rows if row.ok})
     n = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
-    machines = dict.fromkeys(row.machine for row in rows if row.machine)
     dates = sorted({clean(str(x.record.started)[:10]) for row in rows for x in row.launches if x.record.started})
-    date = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(dates)
-    first = f"n = {n} launches of each cell; {table.group.data_words}; {date or 'date not recorded'}"
-    return [_plain(first, 150), *(_plain(each, 150) for each in machines or ["machine not recorded"])]
+    date = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "date not recorded"
+    star = ["* failed launches, flags, or a fingerprint that differs: see the table."] if stars else []
+    machines = list(dict.fromkeys(row.machine for row in rows if row.machine)) or ["machine not recorded"]
+    first = (
+        f"n = {n} launch{'' if n == '1' else 'es'} per cell; {table.group.data_words}; {date}. {marks.capitalize()}."
+    )
+    return [_plain(line, 150) for line in [first, *star, *machines]]
 
 
 def _parts(row: Row) -> dict[str, float]:
@@ -213,7 +253,7 @@ def _median(values: Sequence[float | None]) -> float:
     return median(known) if known else 0.0
 
 
-def _absent(axes: Any, y: int, row: Row) -> None:
+def _absent(axes: Any, y: float, row: Row) -> None:
     """No bar, but its outcome in words, where the bar would begin."""
     place = axes.get_yaxis_transform()
     axes.text(0.01, y, _plain(row.outcome, 60), transform=place, va="center", style="italic", color=PALE)
@@ -223,8 +263,9 @@ def _swatch(name: str) -> Patch:
     return Patch(facecolor=FACE[name], hatch=HATCH[name], edgecolor=INK, linewidth=0.6, label=name)
 
 
-def _frameworks(rows: Sequence[Row]) -> list[str]:
-    return [name for name in FRAMEWORKS if any(row.ok and row.cell.framework == name for row in rows)]
+def _frameworks(rows: Iterable[Row]) -> list[str]:
+    shown = {row.cell.framework for row in rows if row.ok}
+    return [name for name in FRAMEWORKS if name in shown]
 
 
 def _legend(axes: Any, entries: list[Patch]) -> None:
@@ -251,7 +292,7 @@ def _names(tables: Sequence[Table]) -> list[str]:
     names: list[str] = []
     for table in tables:
         group = table.group
-        name = f"{group.workload}-{group.size}" + ("" if group.data_kind == "real" else "-synthetic")
+        name = f"{group.workload}-{group.size}" + ("" if group.data_kind == "real" else f"-{group.data_kind}")
         taken = sum(each == name or each.startswith(f"{name}-v") for each in names)
         names.append(f"{name}-v{taken + 1}" if taken else name)
     return names

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from operator import itemgetter
+from itertools import accumulate
 from typing import Any
 
 from tabulate import tabulate
 
 from suite.compare.tables import Table
-from suite.compare.text import DASH, NONE, clean, figure, listing, markdown, spread
+from suite.compare.text import DASH, NONE, clean, figure, listing, markdown, middle, spread
 
 WIDTH = 120
 
@@ -32,20 +32,19 @@ def legend(baseline: str) -> str:
 def terminal(table: Table) -> str:
     """The table with title and notes, in 120 columns unless its settings alone are wider.
 
-    A table that is too wide gets two lines a row: first the brackets go to the second one, then words are folded.
+    A table that is too wide gets two lines a row: first the brackets of the numbers go to the second one, then words
+    are folded, and at last the columns move together.
     """
     notes = _Notes()
     headers, rows = _columns(table, notes)
     text = ""
-    for brackets, words in ((" (", 99), ("\n(", 26), ("\n(", 16), ("\n(", 13)):
-        folded = [
-            [
-                *(v.replace(" (", brackets) for v in row[:-2]),
-                *(textwrap.fill(v, words, break_on_hyphens=False) for v in row[-2:]),
-            ]
-            for row in rows
+    for brackets, words, gap in ((" (", 99, 2), ("\n(", 26, 2), ("\n(", 16, 2), ("\n(", 13, 2), ("\n(", 13, 1)):
+        folded = [[value.replace(" (", brackets) for value in row[:-2]] for row in rows]
+        told = [
+            [_fold(row[-2].replace("same (", "same" + brackets[0] + "("), words), _fold(row[-1], words)] for row in rows
         ]
-        text = _grid(headers, folded, _align(table, headers))
+        both = [[*one, *other] for one, other in zip(folded, told, strict=True)]
+        text = _grid(headers, both, _align(table, headers), gap)
         if max(map(len, text.splitlines())) <= WIDTH:
             break
     foot = [line for note in [*_foot(table), *notes.lines] for line in wrap(note).splitlines()]
@@ -88,11 +87,11 @@ class _Notes:
 
 
 def _columns(table: Table, notes: _Notes) -> tuple[list[str], list[list[str]]]:
-    """Headers, and the rows as strings. A column that is empty in all rows is left out."""
+    """Headers, and the rows as strings."""
     kinds = {str(kind) for kind in table.frame["peak_memory_kind"]} - {""}
     memory = f"{_memory_words(*kinds)}\nMiB" if len(kinds) == 1 else "peak memory\nMiB"
     columns: dict[str, Callable[[Any], str]] = {
-        **{name: itemgetter(name) for name in ("framework", *table.group.varying)},
+        **{name: _setting(name) for name in ("framework", *table.group.varying)},
         "n": lambda row: _n(row["launches_ok"], row["launches"]),
         "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
         "ratio": lambda row: _ratio(row, notes),
@@ -105,6 +104,10 @@ def _columns(table: Table, notes: _Notes) -> tuple[list[str], list[list[str]]]:
     }
     rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
     return list(columns), rows
+
+
+def _setting(name: str) -> Callable[[Any], str]:
+    return lambda row: middle(row[name])  # only the name of a run can be long
 
 
 def _align(table: Table, headers: Sequence[str]) -> list[str]:
@@ -154,8 +157,9 @@ def _foot(table: Table) -> list[str]:
         lines.append(f"{group.data_words}: these figures say how long a step takes, nothing about what is learnt.")
     fewest, most = min(table.launches), max(table.launches)
     n = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    plural = "" if n == "1" else "es"
     few = f"; a test needs at least {LAUNCHES_FOR_A_TEST}" if fewest < LAUNCHES_FOR_A_TEST else ""
-    lines.append(f"Significance was not tested (n = {n} launches of each cell{few}).")
+    lines.append(f"Significance was not tested (n = {n} launch{plural} of each cell{few}).")
     machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
     lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
     digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {group.spec_digest[:12] or 'unknown'}"]
@@ -163,8 +167,23 @@ def _foot(table: Table) -> list[str]:
     return lines
 
 
-def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> str:
+def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], gap: int) -> str:
     """A plain table. The headers go in as a row, since tabulate makes each column two wider than its header."""
     body = [headers, *rows]
     rule = ["-" * max(len(line) for row in body for line in row[i].split("\n")) for i in range(len(headers))]
-    return str(tabulate([headers, rule, *rows], tablefmt="plain", disable_numparse=True, colalign=align))
+    text = str(tabulate([headers, rule, *rows], tablefmt="plain", disable_numparse=True, colalign=align))
+    # tabulate parts the columns by two; it folds cells in formats of its own only, so the gap is cut afterwards.
+    starts = list(accumulate((len(dashes) + 2 for dashes in rule), initial=0))[:-1]
+    cut = [[line[at : at + len(dashes)] for at, dashes in zip(starts, rule, strict=True)] for line in _padded(text)]
+    return "\n".join((" " * gap).join(cells).rstrip() for cells in cut)
+
+
+def _padded(text: str) -> list[str]:
+    lines = text.splitlines()
+    return [line.ljust(max(map(len, lines))) for line in lines]
+
+
+def _fold(text: str, width: int) -> str:
+    """Each line of the text in a column of ``width``."""
+    lines = [textwrap.fill(line, width, break_on_hyphens=False) for line in text.split("\n")]
+    return "\n".join(lines)

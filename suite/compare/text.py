@@ -52,6 +52,11 @@ def spread(value: float | None, low: float | None, high: float | None, digits: i
     return f"{middle} ({figure(low, digits)}{DASH}{figure(high, digits)})"
 
 
+def middle(text: str, limit: int = 24) -> str:
+    """A long name with its middle left out, since the ends tell names apart."""
+    return text if len(text) <= limit else f"{text[: limit // 2 - 1]}…{text[-(limit // 2) :]}"
+
+
 def listing(words: list[str]) -> str:
     """``a, b and c``."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
