@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from suite.cell import FRAMEWORKS
 from suite.compare import plots
-from suite.record import Record
+from suite.record import Record, Window
 from tests import records
 from tests.records import HOSTILE, mixed, only, tables
 
@@ -152,3 +152,12 @@ def test_the_longest_labels_stay_inside_the_figure() -> None:
 def test_a_very_tall_figure_keeps_within_what_can_be_drawn() -> None:
     assert plots._dpi(5) == 150
     assert plots._dpi(1000) * 1000 < 2**16
+
+
+def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:
+    held = records.launches(n=2)
+    train = held[0].phases["train"]
+    held[0] = replace(held[0], phases={"train": replace(train, windows=(*train.windows[1:], Window(20, 100.0)))})
+    plot = plots.step_times(only(held))
+    assert any("ms, up to 15," in text for text in texts(plot))
+    assert plot.axes[0].get_xlim()[1] < 200

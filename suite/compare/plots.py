@@ -56,6 +56,7 @@ WIDTH_IN = 9.0
 ROW_IN = 0.34
 INK = "#222222"
 PALE = "#666666"
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 
 
 def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
@@ -135,48 +136,48 @@ def step_times(table: Table) -> Figure:
     """Boxes: quartiles over the windows of all launches; dots: the windows, a line of dots per launch.
 
     In percent of the cell's median, which is written beside it: in milliseconds the batch sizes would set the scale
-    and the scatter could not be seen.
+    and the scatter could not be seen. Nor may one stalled window set it: what lies far out is named at the margin.
     """
     plot, axes, places = _canvas(
         table,
         "Scatter of step times",
         "step time in % of the cell's median, which is on the right",
         "dot: mean of a window, a line of dots per launch; box: quartiles; whisker: lowest to highest",
-        right=0.9,
+        right=1.9,
     )
     axes.axvline(100, color=PALE, linewidth=0.8)
-    lowest, highest = 95.0, 105.0
+    scaled = {y: _percent_of_median(row) for y, row in places.items()}
+    quartiles = {y: np.percentile(np.concatenate(held), [0, 25, 75, 100]) for y, held in scaled.items() if held}
+    edge = max(105.0, *(q3 + 5 * (q3 - q1) for _, q1, q3, _ in quartiles.values()))
     for y, row in places.items():
-        times = step_times_ms(row.ok)
-        if not times:
+        if y not in quartiles:
             _absent(axes, y, row)
             continue
-        middle, name = median(times), row.cell.framework
-        scaled = [[100 * t / middle for t in step_times_ms([record])] for record in row.ok]
-        low, q1, q3, high = np.percentile([100 * t / middle for t in times], [0, 25, 75, 100])
+        name = row.cell.framework
+        low, q1, q3, high = quartiles[y]
         # By hand: matplotlib's own boxplot imports pyplot, and that looks for a display.
         axes.errorbar(100, y, xerr=[[100 - low], [high - 100]], color=INK, capsize=4, linewidth=1)
-        axes.barh(
-            y,
-            q3 - q1,
-            left=q1,
-            height=0.66,
-            color=FACE[name],
-            hatch=HATCH[name],
-            edgecolor=INK,
-            linewidth=0.6,
-            zorder=2,
-        )
+        box = {"facecolor": FACE[name], "hatch": HATCH[name], "edgecolor": INK, "linewidth": 0.6, "zorder": 2}
+        axes.barh(y, q3 - q1, left=q1, height=0.66, **box)
         axes.plot([100, 100], [y - 0.33, y + 0.33], color=INK, linewidth=1.6)
-        offsets = np.linspace(-0.24, 0.24, len(scaled)) if len(scaled) > 1 else [0.0]
-        for offset, held in zip(offsets, scaled, strict=True):
+        offsets = np.linspace(-0.24, 0.24, len(scaled[y])) if len(scaled[y]) > 1 else [0.0]
+        for offset, held in zip(offsets, scaled[y], strict=True):
             axes.plot(held, [y + offset] * len(held), "o", color="white", markeredgecolor=INK, markersize=2.4, mew=0.5)
-        axes.text(1.01, y, f"{figure(middle)} ms", transform=axes.get_yaxis_transform(), va="center", color=INK)
-        lowest, highest = min(lowest, low), max(highest, high)
+        words = f"{figure(median(step_times_ms(row.ok)))} ms" + (f", up to {high:,.0f} %" if high > edge else "")
+        axes.text(1.01, y, words, transform=axes.get_yaxis_transform(), va="center", color=INK)
+    lowest = min(95.0, *(low for low, *_ in quartiles.values()))
+    highest = min(edge, max(105.0, *(high for *_, high in quartiles.values())))
     margin = 0.04 * (highest - lowest)
     axes.set_xlim(lowest - margin, highest + margin)
     _legend(axes, [_swatch(name) for name in _frameworks(places.values())])
     return plot
+
+
+def _percent_of_median(row: Row) -> list[list[float]]:
+    """Step times of the windows in percent of the row's median, by launch."""
+    times = [step_times_ms([record]) for record in row.ok]
+    middle = median(step_times_ms(row.ok)) if times else 1.0
+    return [[100 * t / middle for t in held] for held in times]
 
 
 def _canvas(
@@ -256,7 +257,7 @@ def _median(values: Sequence[float | None]) -> float:
 def _absent(axes: Any, y: float, row: Row) -> None:
     """No bar, but its outcome in words, where the bar would begin."""
     place = axes.get_yaxis_transform()
-    axes.text(0.01, y, _plain(row.outcome, 60), transform=place, va="center", style="italic", color=PALE)
+    axes.text(0.01, y, _plain(row.outcome, 60), transform=place, va="center", style="italic", color=PALE, bbox=BEHIND)
 
 
 def _swatch(name: str) -> Patch:

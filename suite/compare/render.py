@@ -39,7 +39,7 @@ def terminal(table: Table) -> str:
     headers, rows = _columns(table, notes)
     text = ""
     for brackets, words, gap in ((" (", 99, 2), ("\n(", 26, 2), ("\n(", 16, 2), ("\n(", 13, 2), ("\n(", 13, 1)):
-        folded = [[value.replace(" (", brackets) for value in row[:-2]] for row in rows]
+        folded = [[_fold(value.replace(" (", brackets), max(words, 15)) for value in row[:-2]] for row in rows]
         told = [
             [_fold(row[-2].replace("same (", "same" + brackets[0] + "("), words), _fold(row[-1], words)] for row in rows
         ]
@@ -89,7 +89,7 @@ class _Notes:
 def _columns(table: Table, notes: _Notes) -> tuple[list[str], list[list[str]]]:
     """Headers, and the rows as strings."""
     kinds = {str(kind) for kind in table.frame["peak_memory_kind"]} - {""}
-    memory = f"{_memory_words(*kinds)}\nMiB" if len(kinds) == 1 else "peak memory\nMiB"
+    memory = f"{_memory_words(*kinds)} MiB".replace(" ", "\n") if len(kinds) == 1 else "peak memory\nMiB"
     columns: dict[str, Callable[[Any], str]] = {
         **{name: _setting(name) for name in ("framework", *table.group.varying)},
         "n": lambda row: _n(row["launches_ok"], row["launches"]),
