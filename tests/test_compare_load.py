@@ -119,6 +119,7 @@ REFUSED = {
     "no training": (spoilt(f"{RECORD}/phases", {}), "lack train"),
     "windows are a number": (spoilt(f"{TRAIN}/windows", 5), "not a record"),
     "updates are a list": (spoilt(f"{RECORD}/identity/updates", [1]), "not a record"),
+    "digest is a list": (spoilt(f"{RECORD}/identity/weights", []), "digest that is no text"),
     "unknown framework": (spoilt(f"{RECORD}/cell/framework", "theano"), "unknown framework"),
     "unknown outcome": (spoilt(f"{RECORD}/outcome/status", "splendid"), "outcome is 'splendid'"),
     "deep": ("[" * 100_000, "nested too deeply"),

@@ -161,6 +161,9 @@ def _journal(path: Path, notes: list[str]) -> list[Launch]:
 def _launch(data: Any, path: Path, where: str, run: Any) -> Launch:
     try:
         record = Record.from_json(data)
+        told = record.identity
+        if told and not (isinstance(told.weights, str) and isinstance(told.batches, str)):
+            raise RecordError("identity holds a digest that is no text")  # noqa: TRY301 - said like the schema's own
         return Launch(record, clean(record.run.get("id") or run or path.stem, 80), clean(path.name))
     except RecordError as error:
         raise LoadError(clean(f"{where}: {error}")) from None
