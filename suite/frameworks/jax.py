@@ -36,6 +36,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     jax.config.update("jax_default_matmul_precision", "highest")
     return device, {
         "device": device,
+        "device_name": jax.devices()[0].device_kind if device == "cuda" else "",
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "x64": jax.config.jax_enable_x64,
         "prng": str(jax.config.jax_default_prng_impl),
@@ -68,6 +69,10 @@ class Training:
     def put(self, batch: tuple[Array, Array]) -> Batch:
         """The batch on the device."""
         return jax.device_put(batch, self.device)
+
+    def get(self, batch: Batch) -> tuple[Array, Array]:
+        """The batch back on the host, as it reached the device."""
+        return jax.device_get(batch)
 
     def compile(self, batch: Batch) -> bool:
         """Compile ahead of the first step where that can be told apart; whether anything was."""

@@ -43,6 +43,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "fp32_convolution": torch.backends.cudnn.conv.fp32_precision,
         "fp32_rnn": torch.backends.cudnn.rnn.fp32_precision,
         "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
+        "device_name": torch.cuda.get_device_name() if device == "cuda" else "",
         "memory_format": "channels_last",
         "optimizer": "fused",
     }
@@ -66,6 +67,11 @@ class Training:
     def put(self, batch: tuple[Array | Tensor, Array | Tensor]) -> Batch:
         """The batch on the device; from pinned memory without waiting for it."""
         inputs, labels = (torch.as_tensor(array).to(self.device, non_blocking=True) for array in batch)
+        return inputs, labels
+
+    def get(self, batch: Batch) -> tuple[Array, Array]:
+        """The batch back on the host, as it reached the device."""
+        inputs, labels = (tensor.cpu().numpy() for tensor in batch)
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:

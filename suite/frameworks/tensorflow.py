@@ -44,8 +44,10 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     tf.random.set_seed(seed)
     keras.config.set_image_data_format("channels_last")
     tf.config.experimental.enable_tensor_float_32_execution(False)
+    details = tf.config.experimental.get_device_details(cards[0]) if device == "cuda" else {}
     return device, {
         "device": device,
+        "device_name": details.get("device_name", ""),
         "threads": tf.config.threading.get_intra_op_parallelism_threads(),  # 0: as many as there are cores
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "image_data_format": keras.config.image_data_format(),
@@ -70,8 +72,14 @@ class Training:
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
         """The batch on the device."""
+        place = tf.convert_to_tensor if self.device == "/CPU:0" else tf.identity
         with tf.device(self.device):
-            inputs, labels = (tf.identity(array) for array in batch)
+            inputs, labels = (place(array) for array in batch)
+        return inputs, labels
+
+    def get(self, batch: Batch) -> tuple[Array, Array]:
+        """The batch back on the host, as it reached the device."""
+        inputs, labels = (tensor.numpy() for tensor in batch)
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:

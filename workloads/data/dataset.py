@@ -27,6 +27,17 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Memory-mapped arrays travel to loader processes by name, or each would get a copy of its own."""
+        files = [getattr(array, "filename", None) for array in (self.inputs, self.labels)]
+        if all(files):
+            return _open_split, tuple(str(file) for file in files)
+        return Split, (self.inputs, self.labels)
+
+
+def _open_split(inputs: str, labels: str) -> Split:
+    return Split(np.load(inputs, mmap_mode="r"), np.load(labels, mmap_mode="r"))
+
 
 @dataclass(frozen=True)
 class DataSet:
@@ -52,4 +63,4 @@ def arrays(data: DataSet) -> dict[str, Array]:
 def contiguous_bytes(array: Array) -> memoryview:
     """The array's bytes, little-endian and in C order, without a copy where it is so already."""
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return memoryview(np.ascontiguousarray(little)).cast("B")
+    return np.ascontiguousarray(little).data.cast("B")

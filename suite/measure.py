@@ -1,0 +1,82 @@
+"""How time is measured: windows of steps between device fences. Knows no framework.
+
+A phase is a function that runs a number of steps and returns when the device has done them. Its windows are chosen
+long enough to drown the clock and the fence, warmed up until they agree, and then taken in a row; nothing inside a
+window waits for the device but the fence at its end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median, quantiles
+from typing import Any
+
+from suite.record import Phase, Window
+
+#: Two halves of a series agree when their medians (and quartiles, from eight windows on) differ by no more than this.
+STEADY_WITHIN = 0.05
+
+Steps = Callable[[int], None]
+Say = Callable[[Window], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to measure: the least seconds of a window, how many count, and the limit on warming up."""
+
+    min_window_s: float = 1.0
+    windows: int = 10
+    max_warmup_s: float = 20.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(
+    steps: Steps, plan: Plan, say: Say = lambda window: None, clock: Callable[[], int] = time.perf_counter_ns
+) -> Phase:
+    """Run one phase: find the number of steps of a window, warm up, take ``plan.windows`` windows.
+
+    ``steps`` runs the given number of steps and returns when they are done; ``say`` is told of every window, outside of
+    it. The phase is `steady` when the halves of the windows that count agree.
+    """
+
+    def window(count: int) -> Window:
+        start = clock()
+        steps(count)
+        taken = Window(count, max(clock() - start, 1) / 1e9)
+        say(taken)
+        return taken
+
+    warmup = [window(1)]
+    while warmup[-1].seconds < plan.min_window_s:
+        warmup.append(window(_more_steps(warmup[-1], plan.min_window_s)))
+    count, spent = warmup[-1].steps, sum(w.seconds for w in warmup)
+    while not _agree([w.seconds / w.steps for w in warmup if w.steps == count][-2:]) and spent < plan.max_warmup_s:
+        warmup.append(window(count))
+        spent += warmup[-1].seconds
+    windows = [window(count) for _ in range(plan.windows)]
+    return Phase(tuple(windows), tuple(warmup), steady=_agree([w.seconds for w in windows]))
+
+
+def _more_steps(last: Window, seconds: float) -> int:
+    """Steps that should last a tenth longer than ``seconds``: at least one more, at most ten times as many."""
+    wanted = round(1.1 * seconds / last.seconds * last.steps)
+    return min(max(wanted, last.steps + 1), 10 * last.steps)
+
+
+def _agree(series: Sequence[float]) -> bool:
+    """Whether the halves of a series are alike, so that it has no trend worth waiting for."""
+    if len(series) < 2:
+        return False
+    half = len(series) // 2
+    return all(
+        abs(first - second) <= STEADY_WITHIN * min(first, second)
+        for first, second in zip(_shape(series[:half]), _shape(series[-half:]), strict=True)
+    )
+
+
+def _shape(series: Sequence[float]) -> list[float]:
+    return quantiles(series, n=4) if len(series) >= 4 else [median(series)]

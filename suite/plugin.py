@@ -1,0 +1,206 @@
+"""The pytest side: options, one test item per launch, and storage through pytest-benchmark.
+
+Loaded early (``-p suite.plugin``), so that a bare ``--benchmark-save`` can be allowed before pytest-benchmark defines
+that option. Does nothing to tests other than `suite/test_training.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.cell import Cell, CellError
+from suite.environment import has_gpu
+from suite.journal import JournalError
+from suite.launch import LaunchError
+from suite.matrix import MATRICES, Matrix, MatrixError, blocks, matrix
+from suite.run import JOURNALS, Run, Settings
+from workloads.data.dataset import DataError
+
+AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
+TEST = "test_training"
+SCHEMA = 1
+
+EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the suite's options, and let ``--benchmark-save`` stand without a name."""
+    benchmark = parser.getgroup("benchmark")
+    original = benchmark.addoption
+
+    def addoption(*names: str, **attributes: Any) -> None:
+        if "--benchmark-save" in names:
+            attributes |= {"nargs": "?", "const": AUTOMATIC}
+        original(*names, **attributes)
+
+    benchmark.addoption = addoption  # type: ignore[method-assign]
+    group = parser.getgroup("suite", "training benchmarks (pytest suite)")
+    group.addoption(
+        "--matrix", metavar="NAME",
+        help=f"cells to measure: {', '.join(MATRICES)}; without it, smoke on a CPU and default on a GPU",
+    )  # fmt: skip
+    group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: the matrix's own)")
+    group.addoption(
+        "--min-window", type=float, metavar="S", help="least seconds of a timed window (default: the matrix's own)"
+    )
+    group.addoption("--max-time", type=float, default=900.0, metavar="S", help="deadline of one launch (default: 900)")
+    group.addoption("--seed", type=int, default=0, metavar="N", help="of weights, batches, dropout and launch order")
+    group.addoption(
+        "--data", choices=("auto", "real", "synthetic"), default="auto",
+        help="auto: real data, or its synthetic twin where none is to be had; real: fail instead (default: auto)",
+    )  # fmt: skip
+    group.addoption("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
+    group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU where there is one")
+    group.addoption("--resume", action="store_true", help="go on with the last run that had these settings")
+    group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give a bare ``--benchmark-save`` the matrix's name, before pytest-benchmark reads it."""
+    saved = config.getoption("benchmark_save", None)
+    if saved == AUTOMATIC:
+        config.option.benchmark_save = config.getoption("matrix") or ("default" if has_gpu() else "smoke")
+    elif saved and Path(saved).exists():
+        raise pytest.UsageError(
+            f"--benchmark-save took {saved!r} for a name: write `pytest {saved} --benchmark-save` or --benchmark-save=NAME"
+        )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One item per launch, in the order in which they run."""
+    if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
+        return
+    try:
+        chosen = chosen_matrix(metafunc.config)
+    except EXPECTED as error:
+        raise pytest.UsageError(str(error)) from None
+    order = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"))
+    launches = {f"{cell.id}-launch{number}": (cell, number) for cell, number in order}
+    metafunc.config.stash[_LAUNCHES] = launches
+    metafunc.parametrize("launch_id", list(launches))
+
+
+def chosen_matrix(config: pytest.Config) -> Matrix:
+    """The matrix of the command line, with the launches and windows of the command line."""
+    found = matrix(config.getoption("matrix") or ("default" if has_gpu() else "smoke"))
+    launches, min_window = config.getoption("launches"), config.getoption("min_window")
+    if launches is not None and launches < 1:
+        raise MatrixError(f"--launches is {launches}; it must be at least 1")
+    if min_window is not None and min_window <= 0:
+        raise MatrixError(f"--min-window is {min_window:g}; it must be more than 0 seconds")
+    plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
+    return replace(found, launches=launches or found.launches, plan=plan)
+
+
+@pytest.fixture(scope="session")
+def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """The run of this session; its data is there before the first launch."""
+    config = request.config
+    launches = config.stash[_LAUNCHES]
+    chosen = chosen_matrix(config)
+    items = [item for item in request.session.items if getattr(item, "originalname", "") == TEST]
+    settings = Settings(
+        chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
+        config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
+        config.getoption("resume"), Path(config.getoption("journals")),
+    )  # fmt: skip
+    terminal = _Terminal(config)
+    try:
+        run = Run(settings, len(items), terminal.say, terminal.show)
+        config.stash[_RUN] = run
+        run.prepare([launches[item.callspec.params["launch_id"]][0] for item in items])
+    except EXPECTED as error:
+        pytest.exit(str(error), returncode=4)
+    yield run
+    run.journal.close()
+
+
+@pytest.fixture
+def launch(launch_id: str, request: pytest.FixtureRequest) -> tuple[Cell, int]:
+    """The cell and the number of a launch."""
+    found: tuple[Cell, int] = request.config.stash[_LAUNCHES][launch_id]
+    return found
+
+
+def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+    """No letter for a launch: it has a line of its own."""
+    if getattr(report, "when", None) == "call" and f"::{TEST}[" in report.nodeid:
+        return report.outcome, "", report.outcome.upper()
+    return None
+
+
+def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
+    """Leave out the host's name: what is saved can be published as it is."""
+    machine_info.pop("node", None)
+
+
+def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
+    """Name the project rather than the folder it was cloned into."""
+    commit_info["project"] = "framework-training-suite"
+
+
+def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
+    """Add what pytest-benchmark does not know: the run, and the launches that failed, with their reasons."""
+    run = config.stash.get(_RUN, None)
+    if run:
+        failed = [record.to_json() for record in run.failed]
+        output_json["suite"] = {"schema": SCHEMA, "run": run.info, "failed": failed}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Save a run of which no launch succeeded, which pytest-benchmark would not."""
+    result = yield
+    config = session.config
+    run = config.stash.get(_RUN, None)
+    benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
+    if run and run.failed and benchmarks and benchmarks.save and not benchmarks.benchmarks:
+        machine_info = benchmarks.get_machine_info()
+        output = config.hook.pytest_benchmark_generate_json(
+            config=config, benchmarks=[], include_data=False, machine_info=machine_info, commit_info={}
+        )
+        pytest_benchmark_update_json(config, output)
+        benchmarks.storage.save(output, benchmarks.save)
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what to do next."""
+    run = config.stash.get(_RUN, None)
+    if not run:
+        return
+    if run.done < run.total:
+        terminalreporter.write_line(
+            f"{run.total - run.done} launches did not run; the others are in {run.journal.path}: go on with --resume"
+        )
+    hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
+    terminalreporter.write_line(f"compare with: python -m suite.compare{hint}")
+
+
+class _Terminal:
+    """Lines and passing states on pytest's terminal, past its capture."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.capture = config.pluginmanager.getplugin("capturemanager")
+        self.reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+
+    def say(self, text: str) -> None:
+        if self.reporter:
+            with self.capture.global_and_fixture_disabled():
+                self.reporter.ensure_newline() if not self.reporter.isatty else self.reporter.rewrite("", erase=True)
+                self.reporter.write_line(text)
+
+    def show(self, text: str) -> None:
+        if self.reporter and self.reporter.isatty:
+            with self.capture.global_and_fixture_disabled():
+                self.reporter.rewrite(text, erase=True)
+
+
+_LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()
+_RUN = pytest.StashKey[Run]()

@@ -1,0 +1,151 @@
+"""One run of the suite: its data, its journal, its launches in order, and what it tells the person who waits."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from suite.cell import Cell
+from suite.environment import machine
+from suite.job import Job
+from suite.journal import Journal, JournalError, read
+from suite.launch import interpreter, launch
+from suite.measure import Plan
+from suite.record import Record
+from workloads.data.prepare import prepare
+from workloads.spec import specification
+
+JOURNALS = Path("results/journals")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says about a run, besides its cells."""
+
+    matrix: str
+    launches: int
+    plan: Plan
+    seed: int = 0
+    data: str = "auto"
+    data_directory: str | None = None
+    device: str = "auto"
+    deadline_s: float = 900.0
+    resume: bool = False
+    journals: Path = JOURNALS
+
+    def signature(self) -> dict[str, Any]:
+        """What a journal must agree in to be gone on with."""
+        return {
+            "matrix": self.matrix,
+            "launches": self.launches,
+            "seed": self.seed,
+            "plan": self.plan.to_json(),
+            "data": self.data,
+            "device": self.device,
+        }
+
+
+@dataclass
+class Run:
+    """The launches of a session. ``say`` prints a line; ``show`` a passing state, where there is a terminal for it."""
+
+    settings: Settings
+    total: int
+    say: Callable[[str], None]
+    show: Callable[[str], None]
+    done: int = 0
+    failed: list[Record] = field(default_factory=list)
+    _data: dict[str, Path] = field(default_factory=dict)
+    _started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.journal = self._open_journal()
+        self.info = self.journal.run
+        self._found = {record.key: record for record in self.journal.records}
+        if self._found:
+            self.say(f"resuming run {self.info['id']}: {len(self._found)} launches are in its journal")
+
+    def launch(self, cell: Cell, number: int) -> Record:
+        """Run one launch, or take it from the journal; write it there before anything else happens."""
+        self.done += 1
+        key = f"{cell.id}#{number}"
+        record = self._found.get(key)
+        if record is None:
+            began = time.monotonic()
+            record = self._launch(cell, number)
+            self.journal.append(record)
+            self.say(f"{self._counter()} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}")
+        if not record.outcome.ok:
+            self.failed.append(record)
+        return record
+
+    def prepare(self, cells: list[Cell]) -> None:
+        """Get the data of these cells, and check their interpreters, before the first launch."""
+        for name in sorted({specification(cell.workload).data for cell in cells}):
+            self._prepared(name)
+        for framework in {cell.framework for cell in cells}:
+            interpreter(framework)
+
+    def _launch(self, cell: Cell, number: int) -> Record:
+        settings = self.settings
+        data = self._prepared(specification(cell.workload).data)
+        job = Job(cell, str(data), number, settings.seed, settings.device, settings.plan)
+        log = settings.journals / self.info["id"] / f"{cell.id}-launch{number}.log"
+
+        def progress(message: dict[str, Any]) -> None:
+            rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
+            self.show(f"{self._counter()} {cell.id}  {message['progress']}{rate}")
+
+        record = launch(job, log, settings.deadline_s, progress)
+        described = record.environment or {"machine": machine()}
+        position = {"id": self.info["id"], "seed": settings.seed, "block": number, "position": self.done - 1}
+        return replace(record, run=position, environment=described)
+
+    def _prepared(self, name: str) -> Path:
+        if name not in self._data:
+            settings = self.settings
+            self._data[name] = prepare(name, settings.data, settings.data_directory, say=self.say)
+        return self._data[name]
+
+    def _open_journal(self) -> Journal:
+        settings = self.settings
+        if settings.resume:
+            return Journal(_latest(settings), {})
+        now = datetime.now(UTC)
+        identity = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
+        info = {"id": identity, "started": now.isoformat(timespec="seconds"), **settings.signature()}
+        return Journal(settings.journals / f"{identity}.jsonl", info)
+
+    def _counter(self) -> str:
+        return f"[{self.done:{len(str(self.total))}}/{self.total}]"
+
+    def _left(self) -> str:
+        left = self.total - self.done
+        fresh = self.done - len(self._found)
+        if not left or fresh < 2:
+            return ""
+        return f", about {(time.monotonic() - self._started) / fresh * left / 60:.1f} min left"
+
+
+def _latest(settings: Settings) -> Path:
+    """The newest journal that was started with the same settings."""
+    for path in sorted(settings.journals.glob("*.jsonl"), reverse=True):
+        run, _, _ = read(path)
+        if {name: run.get(name) for name in settings.signature()} == settings.signature():
+            return path
+    raise JournalError(
+        f"no journal in {settings.journals} has these settings (matrix {settings.matrix}, {settings.launches} launches, "
+        f"seed {settings.seed}): run without --resume"
+    )
+
+
+def _line(record: Record) -> str:
+    if record.outcome.ok:
+        flags = f"  {' '.join(record.flags)}" if record.flags else ""
+        return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
+    return f"{record.cell.id}  {record.outcome.status}: {record.outcome.reason}"

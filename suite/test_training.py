@@ -1,0 +1,42 @@
+"""The one benchmark: a cell is launched, and its step times go to pytest-benchmark as they were measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.cell import Cell
+from suite.record import SKIPPED
+from suite.run import Run
+
+
+class Clock:
+    """A clock that a benchmark's rounds advance by what was measured elsewhere; in seconds."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def advance(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+CLOCK = Clock()
+
+
+@pytest.mark.benchmark(timer=CLOCK)
+def test_training(launch: tuple[Cell, int], suite_run: Run, request: pytest.FixtureRequest) -> None:
+    record = suite_run.launch(*launch)
+    reason = f"{record.outcome.status}: {record.outcome.reason}"
+    if record.outcome.status in SKIPPED:
+        pytest.skip(reason)
+    if not record.outcome.ok:
+        pytest.fail("\n".join([reason, *record.log]), pytrace=False)
+    # Asked for only now: a benchmark that fails inside its fixture would take the whole file with it.
+    benchmark = request.getfixturevalue("benchmark")
+    benchmark.group = record.cell.workload
+    benchmark.extra_info["record"] = record.to_json()
+    times = record.phases["train"].step_times_s
+    remaining = iter(times)
+    benchmark.pedantic(lambda: CLOCK.advance(next(remaining)), rounds=len(times))

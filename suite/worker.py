@@ -1,0 +1,246 @@
+"""The measured process: imports one framework, trains one cell, and reports over a private pipe.
+
+Started by `suite.launch` as ``python -m suite.worker FD JOB``. Every line on the pipe is a JSON object: ``part`` holds
+fields of the `Record` as soon as they are known, so that a launch that dies still tells how far it came; ``progress``
+is for people. Whatever the framework prints goes to stdout and stderr, which the parent keeps as a log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from itertools import cycle
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from suite.environment import describe, redact
+from suite.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, identity
+from suite.frameworks import MODULES, UnsupportedError
+from suite.job import Job
+from suite.measure import Steps, measure
+from suite.record import Identity, Phase, Window
+from workloads.data.augment import Batches
+from workloads.data.cache import open_cached
+from workloads.data.dataset import DataSet
+from workloads.spec import WorkloadSpec, specification
+
+HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes in turn
+
+Send = Callable[..., None]
+
+
+class DivergedError(RuntimeError):
+    """A loss that is not finite."""
+
+
+def main(descriptor: str, text: str) -> None:
+    """Run the job, send its record in parts, and end; never raises."""
+    job = Job.loads(text)
+    _die_with_parent()
+    with os.fdopen(int(descriptor), "w", encoding="utf-8") as pipe:
+
+        def send(**message: Any) -> None:
+            pipe.write(json.dumps(message) + "\n")
+            pipe.flush()
+
+        status, reason = "ok", ""
+        framework: ModuleType | None = None
+        try:
+            send(progress="starting")
+            interpreter_s = _since(job.spawned_ns)
+            framework = import_module(f"suite.frameworks.{job.cell.framework}")
+            _Launch(job, framework, send, interpreter_s).run()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is this launch's result
+            traceback.print_exc()
+            status, reason = _classify(error, job, framework)
+        send(part={"outcome": {"status": status, "reason": redact(reason)}})
+
+
+class _Launch:
+    """The steps of one launch, in the order in which they happen."""
+
+    def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float) -> None:
+        self.job, self.cell, self.framework, self.send = job, job.cell, framework, send
+        self.device, settings = framework.prepare(self.cell, job.device, job.seed)
+        self.module = import_module(f"workloads.{self.cell.workload}.{self.cell.framework}")
+        self.loaders = import_module(f"suite.loaders.{self.cell.framework}")
+        self.startup = {"interpreter_s": interpreter_s}
+        self._mark("import_s")
+        self.settings = settings
+
+    def run(self) -> None:
+        self.send(progress="loading")
+        data = open_cached(Path(self.job.data))
+        self._mark("data_s")
+        spec = specification(self.cell.workload, self.cell.size)
+        length = getattr(spec, "length", None)
+        training = self._training(spec, self.cell.batch, self.job.seed, dropout=True)
+        self._mark("build_s")
+        source = Batches(data, self.cell.batch, self.job.seed, length)
+        loader = self.loaders.batches(self.cell, source, self.device, training.put)
+        first = next(loader)
+        self._mark("first_batch_s")
+        self._describe(data, spec, training, loader)
+        try:
+            self._first_step(training, first)
+            delivered = [first, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
+            evidence = self._fingerprint(data, spec, length, [training.get(batch) for batch in delivered])
+            self.send(part={"identity": vars(evidence)})
+            self._phases(training, loader)
+        finally:
+            loader.close()
+        self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
+
+    def _training(self, spec: WorkloadSpec, batch: int, seed: int, dropout: bool) -> Any:
+        cell = self.cell.but(batch=batch, compile=self.cell.compile)
+        weights = spec.reference_weights(seed)
+        return self.framework.Training(cell, spec, self.module, weights, self.device, dropout=dropout, seed=seed)
+
+    def _describe(self, data: DataSet, spec: WorkloadSpec, training: Any, loader: Any) -> None:
+        numbers = self.framework.NUMBERS[self.cell.precision]
+        environment = describe(self.framework.DISTRIBUTIONS)
+        name = self.settings.pop("device_name", None)
+        environment["machine"]["gpus"] = [name] if name else []
+        workload = {
+            "name": spec.name,
+            "size": spec.size,
+            "parameters": spec.parameters,
+            "flops_per_sample": spec.flops_per_sample,
+            "digest": spec.digest,
+        }
+        settings = self.settings | {
+            "loader": loader.settings,
+            "kernels": self.module.kernels(spec, numbers, self.device),
+            "compute_type": numbers.compute,
+            "weights_type": numbers.weights,
+        }
+        self.send(
+            part={
+                "startup": self.startup,
+                "settings": settings,
+                "environment": environment,
+                "data": {"name": data.name, "kind": data.kind, "digest": data.digest},
+                "workload": workload,
+            }
+        )
+
+    def _first_step(self, training: Any, batch: Any) -> None:
+        self.send(progress="first step")
+        start = time.perf_counter_ns()
+        compiled = training.compile(batch)
+        compile_s = _since(start) if compiled else None
+        loss = training.step(batch)
+        training.fence(loss)
+        self.send(part={"compile_s": compile_s, "first_step_s": _since(start)})
+        _check([loss], training, "the first step")
+
+    def _fingerprint(self, data: DataSet, spec: WorkloadSpec, length: int | None, delivered: list[Any]) -> Identity:
+        self.send(progress="fingerprint")
+        training = self._training(spec, BATCH, SEED, dropout=False)
+        batches = [training.put(batch) for batch in fixed_batches(data, length)]
+        before = training.weights()
+        training.compile(batches[0])
+        losses = _check([training.step(batch) for batch in batches], training, "the fingerprint")
+        evidence = identity(before, training.weights(), losses, delivered)
+        del training, batches
+        gc.collect()
+        return evidence
+
+    def _phases(self, training: Any, loader: Any) -> None:
+        held = [next(loader) for _ in range(HELD_BATCHES)]
+        phases: dict[str, Phase] = {}
+        for name, batches in (("train", loader), ("compute", cycle(held)), ("input", loader)):
+            steps = _input_steps(batches, training) if name == "input" else _training_steps(batches, training)
+
+            def say(window: Window, name: str = name) -> None:
+                self.send(progress=name, samples_per_s=self.cell.batch * window.steps / window.seconds)
+
+            phases[name] = measure(steps, self.job.plan, say)
+            self.send(part={"phases": {name: _phase_json(phase) for name, phase in phases.items()}})
+
+    def _mark(self, part: str) -> None:
+        """Note the seconds since the last mark as a part of the start."""
+        self.startup[part] = _since(self.job.spawned_ns) - sum(self.startup.values())
+
+
+def _training_steps(batches: Any, training: Any) -> Steps:
+    def steps(count: int) -> None:
+        losses = [training.step(next(batches)) for _ in range(count)]
+        training.fence(losses[-1])
+        _check(losses[-1:], training, "a window")
+
+    return steps
+
+
+def _input_steps(batches: Any, training: Any) -> Steps:
+    def steps(count: int) -> None:
+        for _ in range(count):
+            batch = next(batches)
+        training.fence(batch)
+
+    return steps
+
+
+def _check(losses: list[Any], training: Any, where: str) -> list[float]:
+    """The losses as numbers, all finite."""
+    values: list[float] = training.read(losses)
+    for index, value in enumerate(values):
+        if not math.isfinite(value):
+            raise DivergedError(f"the loss is {value} in {where}, step {index + 1}")
+    return values
+
+
+def _classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
+    name = job.cell.framework
+    if isinstance(error, UnsupportedError):
+        return "unsupported", str(error)
+    if isinstance(error, ModuleNotFoundError) and framework is None:
+        return "unsupported", (
+            f"{name} cannot be imported ({error}): install its extra, for example "
+            f"pip install -e '.[{name}-cpu]', or name an interpreter that has it in SUITE_PYTHON_{name.upper()}"
+        )
+    if isinstance(error, DivergedError):
+        return "diverged", str(error)
+    first = (str(error).strip().splitlines() or [""])[0]
+    if framework is not None and framework.out_of_memory(error):
+        return "out-of-memory", f"batch {job.cell.batch} does not fit: {first}"
+    return "error", f"{type(error).__name__}: {first}"
+
+
+def _phase_json(phase: Phase) -> dict[str, Any]:
+    return {
+        "windows": [vars(window) for window in phase.windows],
+        "warmup": [vars(window) for window in phase.warmup],
+        "steady": phase.steady,
+    }
+
+
+def _since(start_ns: int) -> float:
+    return (time.perf_counter_ns() - start_ns) / 1e9
+
+
+def _peak_rss() -> int:
+    """The most memory that this process ever held resident, in bytes; the data's mapped pages count."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this process when its parent dies, however it dies (Linux: prctl, PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
