@@ -52,7 +52,7 @@ def interpreter(framework: str) -> str:
     return found
 
 
-def launch(job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda message: None) -> Record:
+def launch(job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None) -> Record:
     """Run one job in a fresh process and return what it found, however it ended.
 
     ``progress`` is called with each of the worker's progress messages. Raises `LaunchError` where the process cannot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from suite.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.measure import Plan
@@ -17,7 +17,7 @@ class Matrix:
     name: str
     cells: tuple[Cell, ...]
     launches: int = 6
-    plan: Plan = Plan()
+    plan: Plan = field(default_factory=Plan)
 
 
 class MatrixError(ValueError):

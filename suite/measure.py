@@ -35,7 +35,7 @@ class Plan:
 
 
 def measure(
-    steps: Steps, plan: Plan, say: Say = lambda window: None, clock: Callable[[], int] = time.perf_counter_ns
+    steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Callable[[], int] = time.perf_counter_ns
 ) -> Phase:
     """Run one phase: find the number of steps of a window, warm up, take ``plan.windows`` windows.
 

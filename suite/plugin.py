@@ -55,7 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="auto: real data, or its synthetic twin where none is to be had; real: fail instead (default: auto)",
     )  # fmt: skip
     group.addoption("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
-    group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU where there is one")
+    group.addoption(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU where there is one"
+    )
     group.addoption("--resume", action="store_true", help="go on with the last run that had these settings")
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 
@@ -68,7 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.benchmark_save = config.getoption("matrix") or ("default" if has_gpu() else "smoke")
     elif saved and Path(saved).exists():
         raise pytest.UsageError(
-            f"--benchmark-save took {saved!r} for a name: write `pytest {saved} --benchmark-save` or --benchmark-save=NAME"
+            f"--benchmark-save took {saved!r} for a name: put it last, as in `pytest {saved} --benchmark-save`, "
+            "or write --benchmark-save=NAME"
         )
 
 
@@ -114,7 +117,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     try:
         run = Run(settings, len(items), terminal.say, terminal.show)
         config.stash[_RUN] = run
-        run.prepare([launches[item.callspec.params["launch_id"]][0] for item in items])
+        run.prepare([launches[item.callspec.params["launch_id"]][0] for item in items])  # type: ignore[attr-defined]
     except EXPECTED as error:
         pytest.exit(str(error), returncode=4)
     yield run

@@ -129,7 +129,7 @@ class Record:
         """Raises `RecordError` for what is no record, for a newer schema, and for impossible numbers."""
         _require(isinstance(data, dict) and "schema" in data, "record", "has no schema; this is not the suite's")
         schema = data["schema"]
-        _require(type(schema) is int and 1 <= schema, "schema", f"is {schema!r}")
+        _require(type(schema) is int and schema >= 1, "schema", f"is {schema!r}")
         _require(schema <= SCHEMA, "schema", f"is {schema}, newer than the {SCHEMA} known here: update the suite")
         known = {f.name for f in fields(cls)}
         values = {name: value for name, value in data.items() if name != "schema"}

@@ -139,7 +139,7 @@ def _latest(settings: Settings) -> Path:
         if {name: run.get(name) for name in settings.signature()} == settings.signature():
             return path
     raise JournalError(
-        f"no journal in {settings.journals} has these settings (matrix {settings.matrix}, {settings.launches} launches, "
+        f"no journal in {settings.journals} has these settings (matrix {settings.matrix}, launches {settings.launches}, "
         f"seed {settings.seed}): run without --resume"
     )
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from suite.environment import describe, redact
 from suite.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, identity
-from suite.frameworks import MODULES, UnsupportedError
+from suite.frameworks import UnsupportedError
 from suite.job import Job
 from suite.measure import Steps, measure
 from suite.record import Identity, Phase, Window
@@ -61,7 +61,7 @@ def main(descriptor: str, text: str) -> None:
             interpreter_s = _since(job.spawned_ns)
             framework = import_module(f"suite.frameworks.{job.cell.framework}")
             _Launch(job, framework, send, interpreter_s).run()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is this launch's result
+        except BaseException as error:  # whatever it is, it is this launch's result
             traceback.print_exc()
             status, reason = _classify(error, job, framework)
         send(part={"outcome": {"status": status, "reason": redact(reason)}})
@@ -91,7 +91,7 @@ class _Launch:
         loader = self.loaders.batches(self.cell, source, self.device, training.put)
         first = next(loader)
         self._mark("first_batch_s")
-        self._describe(data, spec, training, loader)
+        self._describe(data, spec, loader)
         try:
             self._first_step(training, first)
             delivered = [first, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
@@ -107,7 +107,7 @@ class _Launch:
         weights = spec.reference_weights(seed)
         return self.framework.Training(cell, spec, self.module, weights, self.device, dropout=dropout, seed=seed)
 
-    def _describe(self, data: DataSet, spec: WorkloadSpec, training: Any, loader: Any) -> None:
+    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe(self.framework.DISTRIBUTIONS)
         name = self.settings.pop("device_name", None)

@@ -106,7 +106,7 @@ class WorkloadSpec:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def reference_weights(self, seed: int) -> dict[str, Array]:
-        """The initial weights, float32, by canonical name: one stream a tensor, so that no tensor depends on another."""
+        """The initial weights, float32, by canonical name; each tensor has a stream of its own."""
         return {tensor.name: _initial(tensor, seed) for tensor in self.tensors}
 
 

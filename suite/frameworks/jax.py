@@ -56,7 +56,7 @@ class Training:
 
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        dropout: bool = True, seed: int = 0,
+        *, dropout: bool = True, seed: int = 0,
     ) -> None:  # fmt: skip
         self.module, self.device = module, jax.devices("gpu" if device == "cuda" else "cpu")[0]
         self.model = module.build(spec, NUMBERS[cell.precision], dropout, device)

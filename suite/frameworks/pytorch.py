@@ -54,7 +54,7 @@ class Training:
 
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        dropout: bool = True, seed: int = 0,
+        *, dropout: bool = True, seed: int = 0,
     ) -> None:  # fmt: skip
         del seed  # dropout draws from the global generator, which `prepare` seeds
         self.module, self.device, self.compiles = module, device, cell.compile == "compile"
@@ -106,7 +106,6 @@ class Training:
         loss = self.loss(self.model, *batch)
         loss.backward()
         found = self.module.export_weights(self.model, of="grad")
-        found = {name: array.copy() for name, array in found.items()}
         self.optimizer.zero_grad(set_to_none=True)
         return float(loss.detach()), found
 

@@ -1,4 +1,4 @@
-"""TensorFlow: one `tf.function` that holds forward, loss, gradient and update, and optimizers with PyTorch's arithmetic.
+"""TensorFlow: one `tf.function` with forward, loss, gradient and update; optimizers with PyTorch's arithmetic.
 
 Keras' own SGD keeps the rate inside the velocity and has no coupled L2; its Adam adds epsilon before the bias
 correction. The two optimizers below state the spec's formulas instead.
@@ -59,7 +59,7 @@ class Training:
 
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        dropout: bool = True, seed: int = 0,
+        *, dropout: bool = True, seed: int = 0,
     ) -> None:  # fmt: skip
         del seed  # dropout draws from the global seed, which `prepare` sets
         self.module, self.device = module, "/GPU:0" if device == "cuda" else "/CPU:0"

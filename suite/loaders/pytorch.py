@@ -40,7 +40,7 @@ class Loader:
         self.put = put
         self.loader = DataLoader(
             NumberedBatches(source),
-            batch_sampler=([number] for number in itertools.count()),  # type: ignore[arg-type]
+            batch_sampler=([number] for number in itertools.count()),
             collate_fn=_tensors,
             num_workers=workers,
             prefetch_factor=PREFETCH if workers else None,

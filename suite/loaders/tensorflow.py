@@ -77,9 +77,7 @@ def _batch(source: Batches) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
         rows = tf.gather(inputs, chosen)[:, -(source.length or 0) :]
         return tf.cast(rows, tf.int32), tf.gather(labels, chosen)
 
-    def images(
-        chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def images(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         height, width = inputs.shape[1:3]
         padded = tf.pad(tf.gather(inputs, chosen), ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
         row = rows[:, None] + tf.range(height)

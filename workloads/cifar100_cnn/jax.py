@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -44,7 +46,7 @@ def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "
     return Cnn(spec, numbers, dropout)
 
 
-def loss(model: Cnn, weights: dict, key: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
+def loss(model: Cnn, weights: dict[str, Any], key: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
     """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
     logits = model.apply({"params": weights}, images, rngs={"dropout": key}).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
@@ -55,12 +57,12 @@ def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # 
     return {}
 
 
-def import_weights(model: Cnn, weights: dict[str, Array]) -> dict:
+def import_weights(model: Cnn, weights: dict[str, Array]) -> dict[str, Any]:
     """The module's parameter tree, on the device, from canonical weights."""
     cast = {name: jnp.array(array, model.numbers.weights) for name, array in weights.items()}
     return unflatten_dict(cast, sep="/")
 
 
-def export_weights(model: Cnn, weights: dict) -> dict[str, Array]:  # noqa: ARG001
-    """Every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
-    return {name: np.asarray(array) for name, array in flatten_dict(weights, sep="/").items()}
+def export_weights(model: Cnn, weights: dict[str, Any]) -> dict[str, Array]:  # noqa: ARG001
+    """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
+    return {name: np.array(array) for name, array in flatten_dict(weights, sep="/").items()}

@@ -69,11 +69,11 @@ def import_weights(model: Cnn, weights: dict[str, Array]) -> None:
 
 
 def export_weights(model: Cnn, of: str = "data") -> dict[str, Array]:
-    """Every tensor (or, with ``of="grad"``, its gradient) in canonical layout, on the host."""
+    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
     found = {}
     for name, (parameter, layout) in _tensors(model).items():
-        array = getattr(parameter, of).detach().cpu().contiguous().numpy()
-        found[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)])
+        array = getattr(parameter, of).detach().cpu().numpy()
+        found[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
     return found
 
 

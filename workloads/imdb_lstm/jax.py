@@ -6,6 +6,8 @@ time steps run in one `lax.scan`, after one product that projects the inputs of 
 
 from __future__ import annotations
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -85,7 +87,7 @@ def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = 
     return Lstm(spec, numbers, kernels(spec, numbers, device)["lstm"])
 
 
-def loss(model: Lstm, weights: dict, key: jax.Array, tokens: jax.Array, labels: jax.Array) -> jax.Array:  # noqa: ARG001
+def loss(model: Lstm, weights: dict[str, Any], key: jax.Array, tokens: jax.Array, labels: jax.Array) -> jax.Array:  # noqa: ARG001
     """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
     logits = model.apply({"params": weights}, tokens).astype(model.numbers.weights)
     return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean()
@@ -96,16 +98,16 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  #
     return {"lstm": "cudnn" if device == "cuda" and numbers.compute in CUDNN_TYPES else "scan"}
 
 
-def import_weights(model: Lstm, weights: dict[str, Array]) -> dict:
+def import_weights(model: Lstm, weights: dict[str, Array]) -> dict[str, Any]:
     """The module's parameter tree, on the device, from canonical weights."""
     cast = {_NAMES.get(name, name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
     return unflatten_dict(cast, sep="/")
 
 
-def export_weights(model: Lstm, weights: dict) -> dict[str, Array]:  # noqa: ARG001
-    """Every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
+def export_weights(model: Lstm, weights: dict[str, Any]) -> dict[str, Array]:  # noqa: ARG001
+    """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
     own = {flax: canonical for canonical, flax in _NAMES.items()}
-    return {own.get(name, name): np.asarray(array) for name, array in flatten_dict(weights, sep="/").items()}
+    return {own.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}
 
 
 #: Canonical names that flax spells otherwise.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from workloads.data.dataset import Array
@@ -45,8 +46,8 @@ def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
 
 
 def export_weights(model: keras.Model) -> dict[str, Array]:
-    """Every tensor in canonical layout, on the host."""
-    return {name: variable.numpy() for name, variable in variables(model).items()}
+    """A copy of every tensor in canonical layout, on the host."""
+    return {name: np.array(variable) for name, variable in variables(model).items()}
 
 
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
