@@ -40,7 +40,8 @@ def measure(
     """Run one phase: find the number of steps of a window, warm up, take ``plan.windows`` windows.
 
     ``steps`` runs the given number of steps and returns when they are done; ``say`` is told of every window, outside of
-    it. The phase is `steady` when the halves of the windows that count agree.
+    it. The phase is `steady` when warming up ended before its limit and the halves of the windows that count agree. The
+    first step is no part of the limit: what it does once may take longer than all that follows.
     """
 
     def window(count: int) -> Window:
@@ -51,18 +52,25 @@ def measure(
         return taken
 
     warmup = [window(1)]
-    while warmup[-1].seconds < plan.min_window_s:
-        warmup.append(window(_more_steps(warmup[-1], plan.min_window_s)))
-    count, spent = warmup[-1].steps, sum(w.seconds for w in warmup)
-    while not _agree([w.seconds / w.steps for w in warmup if w.steps == count][-2:]) and spent < plan.max_warmup_s:
-        warmup.append(window(count))
-        spent += warmup[-1].seconds
-    windows = [window(count) for _ in range(plan.windows)]
-    return Phase(tuple(windows), tuple(warmup), steady=_agree([w.seconds for w in windows]))
+    spent, warm = 0.0, False
+    while not warm and (spent < plan.max_warmup_s or warmup[-1].seconds < plan.min_window_s):
+        before = warmup[-1]
+        last = window(_steps(before, plan.min_window_s))
+        warmup.append(last)
+        spent += last.seconds
+        long_enough = min(before.seconds, last.seconds) >= plan.min_window_s
+        warm = before.steps == last.steps and long_enough and _agree([before.seconds, last.seconds])
+    windows = [window(warmup[-1].steps) for _ in range(plan.windows)]
+    return Phase(tuple(windows), tuple(warmup), steady=warm and _agree([w.seconds for w in windows]))
 
 
-def _more_steps(last: Window, seconds: float) -> int:
-    """Steps that should last a tenth longer than ``seconds``: at least one more, at most ten times as many."""
+def _steps(last: Window, seconds: float) -> int:
+    """Steps of the next window: as many as in the last one, if it was long enough.
+
+    Else as many as should last a tenth longer than ``seconds``: at least one more, at most ten times as many.
+    """
+    if last.seconds >= seconds:
+        return last.steps
     wanted = round(1.1 * seconds / last.seconds * last.steps)
     return min(max(wanted, last.steps + 1), 10 * last.steps)
 

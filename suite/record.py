@@ -7,6 +7,7 @@ names the field, and never lets a number through that no measurement can give.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -137,13 +138,14 @@ class Record:
         _require("cell" in values and "outcome" in values, "record", "lacks its cell or its outcome")
         try:
             values["cell"] = Cell.from_json(values["cell"])
-            values["outcome"] = Outcome(**values["outcome"])
+            values["outcome"] = Outcome(values["outcome"]["status"], values["outcome"].get("reason", ""))
             values["phases"] = {name: _phase(phase) for name, phase in values.get("phases", {}).items()}
             if values.get("identity") is not None:
                 identity = values["identity"]
-                values["identity"] = Identity(**{**identity, "losses": tuple(identity["losses"])})
-            values["flags"] = tuple(values.get("flags", ()))
-            values["log"] = tuple(values.get("log", ()))
+                losses, updates = _items(identity["losses"]), dict(identity["updates"].items())
+                values["identity"] = Identity(**{**identity, "losses": losses, "updates": updates})
+            values["flags"] = _items(values.get("flags", ()))
+            values["log"] = _items(values.get("log", ()))
         except (CellError, TypeError, KeyError, AttributeError) as error:
             raise RecordError(f"not a record: {error}") from None
         record = cls(**values)
@@ -153,7 +155,14 @@ class Record:
 
 def _phase(data: Mapping[str, Any]) -> Phase:
     windows, warmup = (tuple(Window(**w) for w in data[name]) for name in ("windows", "warmup"))
-    return Phase(windows, warmup, bool(data["steady"]))
+    return Phase(windows, warmup, data["steady"])
+
+
+def _items(data: Any) -> tuple[Any, ...]:
+    """A tuple of a list; of text it would be one of letters."""
+    if not isinstance(data, (list, tuple)):
+        raise TypeError(f"{reprlib.repr(data)} is no list")
+    return tuple(data)
 
 
 def _validate(record: Record) -> None:
@@ -161,23 +170,58 @@ def _validate(record: Record) -> None:
     _require(type(record.launch) is int and record.launch >= 0, "launch", f"is {record.launch!r}")
     for name in ("run", "data", "workload", "settings", "startup", "memory", "environment"):
         _require(isinstance(getattr(record, name), dict), name, "is not an object")
+    for name in ("run", "workload", "settings", "environment"):
+        _require(_writable(getattr(record, name)), name, "holds a number that is not finite")
+    for name in ("started", "flags", "log"):
+        found = getattr(record, name)
+        _require(_texts([found] if name == "started" else found), name, "holds what is no text")
+    _require(_texts([record.outcome.reason]), "outcome", "has a reason that is no text")
+    _require(_texts(record.data.values()), "data", "holds what is no text")
     _require(not record.outcome.ok or "train" in record.phases, "phases", "lack train, though the outcome is ok")
     for name, phase in record.phases.items():
         _require(name in PHASES, "phases", f"name {name!r}")
-        _require(len(phase.windows) > 0, f"phase {name}", "has no window")
-        for window in (*phase.windows, *phase.warmup):
-            _require(type(window.steps) is int and window.steps > 0, f"phase {name}", f"has {window.steps!r} steps")
-            _require(_finite([window.seconds]) and window.seconds > 0, f"phase {name}", f"took {window.seconds!r} s")
+        _validate_phase(phase, f"phase {name}")
     times = [t for t in (record.compile_s, record.first_step_s, *record.startup.values()) if t is not None]
     _require(_finite(times) and all(t >= 0 for t in times), "startup", "holds a time that is no time")
     _require(_finite(record.memory.values()), "memory", "holds what is no number")
-    if record.identity and record.outcome.ok:
-        _require(_finite(record.identity.losses), "identity", "holds a loss that is not finite")
-        _require(_finite(record.identity.updates.values()), "identity", "holds an update that is not finite")
+    if record.identity:
+        _validate_identity(record.identity)
+
+
+def _validate_phase(phase: Phase, what: str) -> None:
+    _require(len(phase.windows) > 0, what, "has no window")
+    _require(isinstance(phase.steady, bool), what, f"is steady: {phase.steady!r}")
+    for window in (*phase.windows, *phase.warmup):
+        steps, seconds = window.steps, window.seconds
+        _require(type(steps) is int and steps > 0, what, f"has {reprlib.repr(steps)} steps")
+        _require(_finite([seconds]) and seconds > 0, what, f"took {reprlib.repr(seconds)} s")
+
+
+def _validate_identity(identity: Identity) -> None:
+    _require(_texts([identity.weights, identity.batches]), "identity", "holds a digest that is no text")
+    _require(_finite(identity.losses), "identity", "holds a loss that is not finite")
+    _require(_finite(identity.updates.values()), "identity", "holds an update that is not finite")
 
 
 def _finite(values: Iterable[object]) -> bool:
-    return all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+    """Whether all are numbers that a float can hold."""
+    try:
+        return all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+    except OverflowError:
+        return False
+
+
+def _texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _writable(value: object) -> bool:
+    """Whether JSON can hold this: no number in it is infinite or none."""
+    if isinstance(value, dict):
+        return all(map(_writable, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_writable, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _require(condition: bool, what: str, problem: str) -> None:
