@@ -161,7 +161,7 @@ class _Launch:
         held = [next(loader) for _ in range(HELD_BATCHES)]
         phases: dict[str, Phase] = {}
         for name, batches in (("train", loader), ("compute", cycle(held)), ("input", loader)):
-            steps = _input_steps(batches, training) if name == "input" else _training_steps(batches, training)
+            steps = _input_steps(batches, training) if name == "input" else training_steps(batches, training)
 
             def say(window: Window, name: str = name) -> None:
                 self.send(progress=name, samples_per_s=self.cell.batch * window.steps / window.seconds)
@@ -174,7 +174,7 @@ class _Launch:
         self.startup[part] = _since(self.job.spawned_ns) - sum(self.startup.values())
 
 
-def _training_steps(batches: Any, training: Any) -> Steps:
+def training_steps(batches: Any, training: Any) -> Steps:
     def steps(count: int) -> None:
         losses = [training.step(next(batches)) for _ in range(count)]
         training.fence(losses[-1])

@@ -1,7 +1,8 @@
 """`imdb_lstm` in JAX: a flax module around `lax.scan`, or around cuDNN's LSTM where JAX has it.
 
 JAX reaches cuDNN's LSTM through `jax.experimental.rnn`, on CUDA and in the types of `CUDNN_TYPES` only. Elsewhere the
-time steps run in one `lax.scan`, after one product that projects the inputs of all steps at once.
+time steps run in one `lax.scan`. Projecting the inputs of all steps at once, before the scan, is slower on a CPU (by
+1.4 on two cores, batch 32): the projected inputs leave the cache before their step comes.
 """
 
 from __future__ import annotations
@@ -58,15 +59,14 @@ class Lstm(nn.Module):
 def scan_lstm(x: jax.Array, kernel: jax.Array, recurrent: jax.Array, bias: jax.Array) -> jax.Array:
     """Last hidden state of an LSTM over (batch, length, width), the time steps in one `lax.scan`."""
 
-    def step(carry: tuple[jax.Array, jax.Array], projected: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+    def step(carry: tuple[jax.Array, jax.Array], word: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
         cell, state = carry
-        i, f, g, o = jnp.split(projected + state @ recurrent, 4, axis=-1)
+        i, f, g, o = jnp.split(word @ kernel + state @ recurrent + bias, 4, axis=-1)
         cell = nn.sigmoid(f) * cell + nn.sigmoid(i) * jnp.tanh(g)
         return (cell, nn.sigmoid(o) * jnp.tanh(cell)), None
 
     start = jnp.zeros((len(x), len(recurrent)), x.dtype)
-    projected = jnp.swapaxes(x, 0, 1) @ kernel + bias
-    (_, state), _ = jax.lax.scan(step, (start, start), projected)
+    (_, state), _ = jax.lax.scan(step, (start, start), jnp.swapaxes(x, 0, 1))
     return state
 
 

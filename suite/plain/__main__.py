@@ -1,0 +1,141 @@
+"""``python -m suite.plain``: is the suite's training step as fast as the plainest loop of the same framework?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import import_module
+from itertools import cycle
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from suite.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
+from suite.frameworks import VARIABLES
+from suite.launch import ROOT, LaunchError, interpreter
+from suite.measure import Steps
+from suite.worker import training_steps
+from workloads.data import synthetic
+from workloads.data.augment import Batches
+from workloads.spec import specification
+
+BATCHES = 4
+EXPLANATION = """\
+Both train the same network on the same batches in one process, in turns (suite, plain, plain, suite, ...), windows of
+at least --min-window seconds. The ratio is the throughput of the suite's step over that of the plain loop, formed in
+each pair of neighbouring windows; 1.00 means equally fast. The harness column is what the suite's own loop and clock
+cost, as a share of a window: the same window with a step that does nothing.
+"""
+
+
+def main() -> int:
+    """Run every pair asked for, each in a process of its own, and print a line for each."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.plain", description=__doc__, epilog=EXPLANATION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--workload", choices=WORKLOADS, action="append", help="default: all; may be repeated")
+    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--pairs", type=int, default=10, help="pairs of windows (default: 10)")
+    parser.add_argument("--min-window", type=float, default=1.0, metavar="S", help="seconds (default: 1)")
+    parser.add_argument("--pair", help=argparse.SUPPRESS)  # where a child process writes what it found
+    options = parser.parse_args()
+    if options.pair:
+        found = pair(options)
+        Path(options.pair).write_text(json.dumps(found))
+        return 0
+    print(f"{'workload':14}{'framework':12}{'suite/plain':>12}  {'quartiles':13}{'n':>3}{'step ms':>10}{'harness':>10}")
+    failed = False
+    for workload in options.workload or WORKLOADS:
+        for framework in options.framework or FRAMEWORKS:
+            line = spawned(workload, framework, options)
+            failed |= not line
+            print(f"{workload:14}{framework:12}{line or '  failed; its last words are above'}", flush=True)
+    return int(failed)
+
+
+def spawned(workload: str, framework: str, options: argparse.Namespace) -> str:
+    """One line of figures from a fresh process, or nothing if it failed."""
+    with tempfile.TemporaryDirectory(prefix="suite-plain-") as scratch:
+        answer = Path(scratch, "answer.json")
+        try:
+            command = [interpreter(framework), "-m", "suite.plain", "--pair", str(answer)]
+        except LaunchError as error:
+            print(error, file=sys.stderr)
+            return ""
+        for name in ("size", "batch", "pairs", "min_window"):
+            command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+        command += ["--workload", workload, "--framework", framework]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        variables = {"OMP_WAIT_POLICY": "passive", **os.environ, **VARIABLES[framework], "PYTHONPATH": path}
+        done = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(done.stderr[-2000:], file=sys.stderr)
+            return ""
+        found = json.loads(answer.read_text())
+    low, middle, high = quantiles(found["ratios"], n=4, method="inclusive")
+    return (
+        f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(found['ratios']):>3}"
+        f"{1e3 * found['step_s']:>10.1f}{found['harness']:>10.4%}"
+    )
+
+
+def pair(options: argparse.Namespace) -> dict[str, Any]:
+    """Time the suite's step and the plain loop in turns, in this process."""
+    (workload,), (framework,) = options.workload, options.framework
+    cell = Cell(workload, framework, batch=options.batch, size=options.size)
+    spec: Any = specification(workload, cell.size)
+    data = synthetic.generate(spec.data, train=BATCHES * cell.batch, test=100)
+    source = Batches(data, cell.batch, 0, getattr(spec, "length", None))
+    batches = [source[number] for number in range(BATCHES)]
+    adapter = import_module(f"suite.frameworks.{framework}")
+    device, _ = adapter.prepare(cell, "auto", 0)
+    module = import_module(f"workloads.{workload}.{framework}")
+    training = adapter.Training(cell, spec, module, spec.reference_weights(0), device)
+    held = [training.put(batch) for batch in batches]
+    training.compile(held[0])
+    ours = training_steps(cycle(held), training)
+    theirs = import_module(f"suite.plain.{framework}").plain(spec, batches, device)
+    count = max(_steps_per_window(run, options.min_window) for run in (ours, theirs))
+    ratios, times = [], []
+    for index in range(options.pairs):
+        pairs = (ours, theirs) if index % 2 == 0 else (theirs, ours)
+        seconds = {run: _seconds(run, count) for run in pairs}
+        ratios.append(seconds[theirs] / seconds[ours])
+        times.append(seconds[ours])
+    idle = median(_seconds(training_steps(cycle(held), _Idle()), count) for _ in range(20))
+    return {"ratios": ratios, "step_s": median(times) / count, "harness": idle / median(times)}
+
+
+class _Idle:
+    """A training whose steps do nothing, so that what is left is the harness."""
+
+    def step(self, batch: Any) -> None: ...
+
+    def fence(self, pending: Any) -> None: ...
+
+    def read(self, losses: list[Any]) -> list[float]:
+        return [0.0 for _ in losses]
+
+
+def _steps_per_window(run: Steps, seconds: float) -> int:
+    run(2)  # compiles
+    _seconds(run, 2)
+    return max(2, round(seconds / _seconds(run, 2) * 2))
+
+
+def _seconds(run: Steps, count: int) -> float:
+    start = time.perf_counter_ns()
+    run(count)
+    return (time.perf_counter_ns() - start) / 1e9
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Keras ``model.fit``, with stock layers, losses and optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from suite.measure import Steps
+from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
+from workloads.data.dataset import Array
+from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+
+
+def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Steps:
+    """A function that trains for a number of steps on the given batches in turn."""
+    del device  # Keras takes a GPU where there is one
+    layers, chosen = keras.layers, spec.optimizer
+    optimizer: Any
+    loss: Any
+    if isinstance(spec, CnnSpec):
+        variance = [value**2 for value in DEVIATION]
+        stack: list[Any] = [keras.Input(IMAGE), layers.Normalization(mean=MEAN, variance=variance)]
+        for outputs, rate in zip(spec.channels, spec.dropout, strict=True):
+            stack += [
+                layers.Conv2D(outputs, KERNEL, padding="same", activation="relu"),
+                layers.Conv2D(outputs, KERNEL, activation="relu"),
+                layers.MaxPooling2D(2),
+                layers.Dropout(rate),
+            ]
+        stack += [layers.Flatten(), layers.Dense(spec.hidden, activation="relu"), layers.Dropout(spec.hidden_dropout)]
+        stack += [layers.Dense(CLASSES)]
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        optimizer = keras.optimizers.SGD(chosen.learning_rate, momentum=getattr(chosen, "momentum", 0.0))
+    else:
+        stack = [keras.Input((spec.length,), dtype="int32"), layers.Embedding(VOCABULARY, spec.embedding)]
+        stack += [layers.LSTM(spec.units), layers.Dense(1)]
+        loss = keras.losses.BinaryCrossentropy(from_logits=True)
+        optimizer = keras.optimizers.Adam(chosen.learning_rate)
+    model = keras.Sequential(stack)
+    model.compile(optimizer=optimizer, loss=loss, jit_compile=False)
+    inputs, labels = (tf.stack(arrays) for arrays in zip(*batches, strict=True))
+    dataset = tf.data.Dataset.from_tensor_slices((inputs, labels)).repeat().prefetch(tf.data.AUTOTUNE)
+
+    def steps(count: int) -> None:
+        model.fit(dataset, steps_per_epoch=count, verbose=0)
+
+    return steps
