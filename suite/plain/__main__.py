@@ -1,4 +1,4 @@
-"""``python -m suite.plain``: is the suite's training step as fast as the plainest loop of the same framework?"""
+"""Is the suite's training step as fast as the plainest loop of the same framework? ``python -m suite.plain``."""
 
 from __future__ import annotations
 
