@@ -37,7 +37,9 @@ VARIABLES = (
     "XLA_PYTHON_CLIENT_PREALLOCATE",
 )
 
-_DIRECTORIES = re.compile(r"(?<![\w.:/~-])~?/(?:[^\s/:'\"<>()]+/)+")
+# The directories of an absolute path, in running text, in a list (PATH), after an option (-I/usr/include) or in a
+# file's address; not those of a relative path or of a web address.
+_DIRECTORIES = re.compile(r"(?:(?<=file://)|(?<=-[IL])|(?<![\w./~-]))~?/(?:[^\s/:'\"<>()]+/)+")
 
 
 def describe(distributions: Iterable[str]) -> dict[str, Any]:
@@ -74,11 +76,21 @@ def has_gpu() -> bool:
 
 def redact(text: str) -> str:
     """The text without the directories of absolute paths, the user's name and the host's."""
+    host = socket.gethostname()
+    text = re.sub(rf"(?<![\w.]){re.escape(_home())}(?![\w.-])", "~", text) if _home() else text
     text = _DIRECTORIES.sub(".../", text)
-    for private, public in ((_user(), "<user>"), (socket.gethostname(), "<host>")):
+    for private, public in ((_user(), "<user>"), (host, "<host>"), (host.partition(".")[0], "<host>")):
         if private:
             text = re.sub(rf"(?<!\w){re.escape(private)}(?!\w)", public, text)
     return text
+
+
+def _home() -> str:
+    """The home folder, unless it is the root of all."""
+    try:
+        return str(Path.home()).rstrip("/")
+    except RuntimeError:  # a user id without a home, as containers have it
+        return ""
 
 
 def _user() -> str:

@@ -6,11 +6,12 @@ reading and cut off before anything is appended.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from suite.record import Record, RecordError
 
@@ -24,22 +25,20 @@ class Journal:
 
     def __init__(self, path: Path, run: dict[str, Any]) -> None:
         """Open or create. An existing journal must belong to the same run and must not be in use."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
+        self.run = run
         self.records: list[Record] = []
-        self._file: BinaryIO = path.open("a+b")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what a full disk refuses must not be tried again on closing.
+            self._file = path.open("a+b", buffering=0)
+        except OSError as error:
+            raise JournalError(f"cannot open {path.name}: {error.strerror}; name another folder") from None
+        try:
+            self._begin()
+        except BaseException:
             self._file.close()
-            raise JournalError(f"{path.name} is in use by another run; wait for it or start without --resume") from None
-        if path.stat().st_size:
-            found, self.records, whole = read(path)
-            self._file.truncate(whole)
-            self.run = found
-        else:
-            self.run = run
-            self._write({"run": run})
+            raise
 
     def append(self, record: Record) -> None:
         """Write one record through to the disk. Raises `JournalError`, with the way out, when the disk is full."""
@@ -49,14 +48,29 @@ class Journal:
     def close(self) -> None:
         self._file.close()
 
+    def _begin(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(
+                f"{self.path.name} is in use by another run; wait for it or start without --resume"
+            ) from None
+        if self.path.stat().st_size:
+            self.run, self.records, whole = read(self.path)
+            self._file.truncate(whole)
+        else:
+            self._write({"run": self.run})
+
     def _write(self, data: dict[str, Any]) -> None:
         end = self._file.seek(0, os.SEEK_END)
+        left = memoryview(json.dumps(data, allow_nan=False).encode() + b"\n")
         try:
-            self._file.write(json.dumps(data, allow_nan=False).encode() + b"\n")
-            self._file.flush()
+            while left:
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            os.ftruncate(self._file.fileno(), end)
+            with contextlib.suppress(OSError):  # a line that stays half written is dropped on reading
+                self._file.truncate(end)
             raise JournalError(
                 f"cannot write {self.path.name}: {error.strerror}; what was there is kept: "
                 "make room, then go on with --resume"
@@ -70,10 +84,10 @@ def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
     """
     whole = path.read_bytes()
     whole = whole[: whole.rfind(b"\n") + 1]
-    lines = whole.splitlines()
     try:
-        run = json.loads(lines[0])["run"]
-        records = [Record.from_json(json.loads(line)) for line in lines[1:]]
-    except (IndexError, KeyError, TypeError, ValueError, RecordError) as error:
+        first, *lines = [json.loads(line) for line in whole.split(b"\n")[:-1]] or [None]
+        if not isinstance(first, dict) or not isinstance(first.get("run"), dict):
+            raise RecordError("its first line describes no run")
+        return first["run"], [Record.from_json(line) for line in lines], len(whole)
+    except (ValueError, RecursionError) as error:  # a RecordError is a ValueError
         raise JournalError(f"{path.name} is no journal of this suite: {error}") from None
-    return run, records, len(whole)
