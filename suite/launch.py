@@ -32,6 +32,7 @@ from suite.record import Outcome, Record, RecordError
 ROOT = Path(__file__).resolve().parent.parent
 GRACE_S = 10.0  # how long a worker may take to end after its last word
 LOG_LINES = 40
+LOG_BYTES = 1 << 14
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -49,7 +50,7 @@ def interpreter(framework: str) -> str:
     found = shutil.which(chosen)
     if not found:
         raise LaunchError(f"{name} is {chosen!r}, which is no program; set it to a Python that has {framework}")
-    return found
+    return str(Path(found).absolute())  # the worker starts in another folder
 
 
 def launch(job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None) -> Record:
@@ -68,8 +69,7 @@ def launch(job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = 
     try:
         record = Record.from_json({"schema": 1, **parts})
     except RecordError as error:
-        kept = {name: parts[name] for name in ("cell", "launch", "started")}
-        record = Record.from_json({"schema": 1, **kept, "outcome": vars(Outcome("error", f"bad record: {error}"))})
+        record = Record(job.cell, Outcome("error", f"bad record: {error}"), job.launch, started)
     if record.outcome.ok:
         return replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
     return replace(record, log=tuple(redact(line) for line in _tail(log)))
@@ -128,10 +128,8 @@ def _listen(
         selector.register(pipe, selectors.EVENT_READ)
         selector.register(process, selectors.EVENT_READ)
         try:
-            while True:
-                ready = {key.fd for key, _ in selector.select(max(0.0, deadline - time.monotonic()))}
-                if not ready:
-                    return False
+            while (left := deadline - time.monotonic()) > 0:
+                ready = {key.fd for key, _ in selector.select(left)}
                 if pipe in ready:
                     received = os.read(pipe, 1 << 16)
                     if not received:
@@ -143,15 +141,22 @@ def _listen(
                         deadline = min(deadline, time.monotonic() + GRACE_S)
                 elif process in ready:
                     return True
+            return False
         finally:
             os.close(process)
 
 
 def _take(line: bytes, parts: dict[str, Any], progress: Progress) -> None:
-    message = json.loads(line)
-    if "part" in message:
+    """Take in one line; what is not the worker's own, as libraries write it to descriptors they find, is left out."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(message, dict):
+        return
+    if isinstance(message.get("part"), dict):
         parts.update(message["part"])
-    else:
+    elif isinstance(message.get("progress"), str):
         progress(message)
 
 
@@ -170,12 +175,15 @@ def end_tree(worker: subprocess.Popen[bytes]) -> None:
 
 def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
     code = worker.wait()
-    if code < 0:
-        return Outcome("crashed", f"ended by signal {signal.Signals(-code).name}")
-    return Outcome("crashed", f"ended with exit status {code} and no result")
+    if code >= 0:
+        return Outcome("crashed", f"ended with exit status {code} and no result")
+    known = {number.value: number.name for number in signal.Signals}
+    return Outcome("crashed", f"ended by signal {known.get(-code, -code)}")
 
 
 def _tail(log: Path) -> list[str]:
-    with contextlib.suppress(OSError):
-        return log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+    """The last lines, of a log that may be of any length."""
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES))
+        return file.read().decode(errors="replace").splitlines()[-LOG_LINES:]
     return []

@@ -1,0 +1,416 @@
+"""Launches in real processes: those that go wrong with stand-ins for the worker, those that go well with frameworks."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from conftest import StandIn
+
+from suite import launch as module
+from suite.cell import FRAMEWORKS, WORKLOADS, Cell
+from suite.job import Job
+from suite.launch import ROOT, LaunchError, interpreter, launch, variables
+from suite.measure import Plan
+from suite.record import PHASES, Record
+from workloads.data.cache import folder_of
+from workloads.spec import specification
+
+JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
+GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"
+
+#: One process in the worker's group, and one that left it.
+CHILDREN = """
+child = subprocess.Popen(['sleep', '600'])
+stray = subprocess.Popen(['sleep', '600'], start_new_session=True)
+"""
+
+#: The real worker with a framework whose `prepare` is the function of this name.
+WORKER = """
+import types
+from suite import worker
+stub = types.ModuleType("suite.frameworks.jax")
+stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, MemoryError)
+sys.modules[stub.__name__] = stub
+worker.main(*sys.argv[3:])
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_until(condition: Callable[[], object], within_s: float = 30.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+@dataclass
+class Told:
+    """A launch's record, its log, and the process ids that its stand-in told."""
+
+    record: Record
+    log: str
+    pids: list[int]
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        return self.record.outcome.status, self.record.outcome.reason
+
+
+@pytest.fixture
+def run(tmp_path: Path, stand_in: StandIn) -> Callable[..., Told]:
+    """Launches code instead of a worker."""
+
+    def launched(code: str, deadline_s: float = 60.0) -> Told:
+        stand_in(code)
+        pids: list[int] = []
+        record = launch(JOB, tmp_path / "log", deadline_s, lambda message: pids.extend(message.get("pids", ())))
+        return Told(record, (tmp_path / "log").read_text(errors="replace"), pids)
+
+    return launched
+
+
+def test_a_good_launch_is_its_record_and_leaves_nothing_behind(run: Callable[..., Told], tmp_path: Path) -> None:
+    told = run(
+        f"{GOOD}; send(progress='where', pids=[os.getpid()]); print('chatter')\n"
+        f"Path({str(tmp_path / 'scratch')!r}).write_text(os.environ['TRITON_CACHE_DIR'])"
+    )
+    record = told.record
+    assert record.outcome.ok
+    assert (record.cell, record.launch, record.log, record.flags) == (JOB.cell, 2, (), ())
+    assert record.phases.keys() == set(PHASES)
+    assert told.log == "chatter\n"
+    assert not alive(told.pids[0])
+    assert not Path((tmp_path / "scratch").read_text()).parent.exists()
+
+
+def test_an_unsteady_launch_is_flagged(run: Callable[..., Told]) -> None:
+    told = run(
+        "from dataclasses import replace; from tests import records; record = records.record('jax')\n"
+        "train = replace(record.phases['train'], steady=False)\n"
+        "send_all(replace(record, phases=record.phases | {'train': train}))"
+    )
+    assert told.record.flags == ("unsteady",)
+
+
+def test_a_hanging_launch_times_out_and_none_of_its_processes_is_left(run: Callable[..., Told]) -> None:
+    told = run(
+        f"{CHILDREN}\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "send(progress='hang', pids=[os.getpid(), child.pid, stray.pid]); time.sleep(600)",
+        deadline_s=4.0,
+    )
+    assert told.outcome == ("timeout", "no end after 4 s")
+    assert len(told.pids) == 3
+    wait_until(lambda: not any(map(alive, told.pids)))
+
+
+def test_a_launch_that_never_stops_talking_times_out_too(run: Callable[..., Told]) -> None:
+    assert run("while True: send(progress='on and on')", deadline_s=2.0).outcome == ("timeout", "no end after 2 s")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_a_launch_that_a_signal_ends_has_crashed_by_its_name(run: Callable[..., Told], number: signal.Signals) -> None:
+    told = run(f"import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), {number:d})")
+    assert told.outcome == ("crashed", f"ended by signal {number.name}")
+
+
+def test_a_signal_without_a_name_is_told_by_number(run: Callable[..., Told]) -> None:
+    number = signal.SIGRTMIN + 3
+    assert run(f"os.kill(os.getpid(), {number})").outcome == ("crashed", f"ended by signal {number}")
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_launch_that_ends_without_a_result_has_crashed(run: Callable[..., Told], status: int) -> None:
+    assert run(f"sys.exit({status})").outcome == ("crashed", f"ended with exit status {status} and no result")
+
+
+def test_a_crash_keeps_what_was_known_by_then(run: Callable[..., Told]) -> None:
+    record = run("send(part={'startup': {'import_s': 1.5}}); send(part={'compile_s': 2.0}); os._exit(1)").record
+    assert record.outcome.status == "crashed"
+    assert record.startup == {"import_s": 1.5}
+    assert record.compile_s == 2.0
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        r"b'\xff\xfe\x00\n'",
+        r"b'Traceback (most recent call last):\n\n'",
+        r"b'[1]\n5\nnull\n\"part\"\n'",
+        r"""b'{}\n{"part": 5}\n{"part": null}\n{"progress": 5}\n{"other": 1}\n'""",
+        r"b'[' * 100_000 + b'\n'",
+        r"b'9' * 10_000 + b'\n'",
+    ],
+)
+def test_garbage_on_the_pipe_is_left_out(run: Callable[..., Told], garbage: str) -> None:
+    assert run(f"os.write(descriptor, {garbage}); {GOOD}; os.write(descriptor, b'half a li')").record.outcome.ok
+
+
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        ("{'compile_s': float('nan')}", "startup holds a time"),
+        ("{'verdict': 'fast'}", "unknown fields"),
+        ("{'outcome': 'ok'}", "not a record"),
+        ("{'phases': {}}", "phases lack train"),
+    ],
+)
+def test_a_result_that_is_no_record_is_an_error_that_says_so(run: Callable[..., Told], part: str, what: str) -> None:
+    told = run(f"{GOOD}; send(part={part})")
+    assert told.record.outcome.status == "error"
+    assert told.record.outcome.reason.startswith("bad record: ")
+    assert what in told.record.outcome.reason
+    assert told.record.cell == JOB.cell
+
+
+def test_a_child_that_holds_the_pipe_open_does_not_hold_up_the_end(run: Callable[..., Told]) -> None:
+    told = run(
+        "child = subprocess.Popen(['sleep', '600'], pass_fds=[descriptor])\n"
+        "send(progress='end', pids=[child.pid]); os._exit(3)"
+    )
+    assert told.outcome == ("crashed", "ended with exit status 3 and no result")
+    wait_until(lambda: not alive(told.pids[0]))
+
+
+def test_a_worker_that_does_not_end_after_its_last_word_is_ended(
+    run: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 0.2)
+    told = run(f"{GOOD}; send(progress='done', pids=[os.getpid()]); time.sleep(600)")
+    assert told.record.outcome.ok
+    assert not alive(told.pids[0])
+
+
+def test_last_words_are_kept_whole_in_the_log_and_redacted_in_the_record(run: Callable[..., Told]) -> None:
+    told = run(
+        "print('at /srv/project/run.py', flush=True); os.write(2, b'\\xff no text\\n')\n"
+        "for number in range(100): print('line', number, flush=True)\n"
+        f"print('{getpass.getuser()} on {socket.gethostname()} in', __file__, flush=True); os._exit(1)"
+    )
+    assert told.log.startswith("at /srv/project/run.py\n")
+    assert len(told.log.splitlines()) == 103
+    assert told.record.log[-2:] == ("line 99", "<user> on <host> in .../stand_in.py")
+    assert len(told.record.log) == module.LOG_LINES
+
+
+def test_of_a_very_long_log_the_end_is_kept(run: Callable[..., Told]) -> None:
+    record = run("print('x' * 10**7); print('the end', flush=True); os._exit(1)").record
+    assert record.log[-1] == "the end"
+    assert sum(map(len, record.log)) <= module.LOG_BYTES
+
+
+@pytest.mark.parametrize(
+    ("raised", "outcome"),
+    [
+        ("MemoryError('9 GiB')", ("out-of-memory", "batch 32 does not fit: 9 GiB")),
+        ("worker.UnsupportedError('no such mode')", ("unsupported", "no such mode")),
+        ("worker.DivergedError('the loss is nan')", ("diverged", "the loss is nan")),
+        ("ValueError('at /srv/project/run.py\\nand more')", ("error", "ValueError: at .../run.py")),
+        ("KeyboardInterrupt()", ("error", "KeyboardInterrupt: ")),
+        ("SystemExit(3)", ("error", "SystemExit: 3")),
+    ],
+)
+def test_what_the_framework_raises_is_the_outcome(
+    run: Callable[..., Told], raised: str, outcome: tuple[str, str]
+) -> None:
+    told = run(f"def prepare(*_):\n    raise {raised}\n{WORKER}")
+    assert told.outcome == outcome
+    assert any(line.startswith("Traceback") for line in told.record.log)
+
+
+def test_a_missing_framework_is_unsupported_and_the_reason_names_the_way_out(run: Callable[..., Told]) -> None:
+    told = run("sys.modules['jax'] = None\nfrom suite import worker; worker.main(*sys.argv[3:])")
+    status, reason = told.outcome
+    assert status == "unsupported"
+    assert reason.startswith("jax cannot be imported")
+    assert "pip install -e '.[jax-cpu]'" in reason
+    assert "SUITE_PYTHON_JAX" in reason
+
+
+def test_without_a_setting_the_running_interpreter_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUITE_PYTHON_JAX", raising=False)
+    assert interpreter("jax") == sys.executable
+    monkeypatch.setenv("SUITE_PYTHON_JAX", "")
+    assert interpreter("jax") == sys.executable
+
+
+def test_an_interpreter_named_from_here_is_found_from_elsewhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(GOOD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUITE_PYTHON_JAX", "./python")
+    assert launch(JOB, tmp_path / "log", 60.0).outcome.ok
+
+
+@pytest.mark.parametrize("kind", ["nothing", "folder", "text"])
+def test_an_interpreter_that_is_none_is_refused_in_one_line(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / kind
+    if kind == "folder":
+        path.mkdir()
+    if kind == "text":
+        path.write_text("no program")
+    monkeypatch.setenv("SUITE_PYTHON_JAX", str(path))
+    with pytest.raises(LaunchError, match=r"^SUITE_PYTHON_JAX is '.*', which is no program; set it to a Python that"):
+        launch(JOB, tmp_path / "log")
+
+
+def test_a_program_that_the_system_cannot_start_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken").write_bytes(b"\x7fELF no more")
+    (tmp_path / "broken").chmod(0o755)
+    monkeypatch.setenv("SUITE_PYTHON_JAX", str(tmp_path / "broken"))
+    with pytest.raises(LaunchError, match=r"^cannot start [^\n]*broken: Exec format error$"):
+        launch(JOB, tmp_path / "log")
+
+
+def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTHONHOME", "JAX_COMPILATION_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
+        monkeypatch.setenv(name, "/elsewhere")
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    found = variables(Job(JOB.cell, "", device="cpu"), "/scratch")
+    assert "/elsewhere" not in found.values()
+    assert found["TRITON_CACHE_DIR"] == "/scratch/triton"
+    assert found["PYTHONPATH"] == os.pathsep.join([str(ROOT), "/mine"])
+    assert (found["CUDA_VISIBLE_DEVICES"], found["JAX_PLATFORMS"]) == ("", "cpu")
+    assert found["OMP_WAIT_POLICY"] == "passive"
+    assert variables(JOB, "/scratch")["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+@pytest.fixture
+def parent(tmp_path: Path, stand_in: StandIn) -> Callable[[str], tuple[subprocess.Popen[str], list[int]]]:
+    """Starts a parent that launches this code, and waits until the code has told its process ids."""
+    code = (
+        "import signal, sys; from pathlib import Path; from suite.job import Job; from suite.launch import launch\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))"
+    )
+
+    def start(stand_in_code: str) -> tuple[subprocess.Popen[str], list[int]]:
+        pids = tmp_path / "pids"
+        tell = f"def tell(*pids): Path({str(pids)!r}).write_text(json.dumps([*pids]) + '\\n')\n"
+        stand_in(tell + stand_in_code)
+        command = [sys.executable, "-c", code, JOB.dumps(), str(tmp_path / "log")]
+        process = subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE)
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        return process, json.loads(pids.read_text())
+
+    return start
+
+
+def test_an_interrupted_parent_ends_the_whole_tree(parent: Callable[[str], Any]) -> None:
+    process, pids = parent(f"{CHILDREN}\ntell(os.getpid(), child.pid, stray.pid); time.sleep(600)")
+    assert all(map(alive, pids))
+    process.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
+    wait_until(lambda: not any(map(alive, pids)))
+
+
+def test_a_worker_dies_with_a_parent_that_was_killed(parent: Callable[[str], Any]) -> None:
+    process, pids = parent(f"def prepare(*_):\n    tell(os.getpid()); time.sleep(600)\n{WORKER}")
+    assert all(map(alive, pids))
+    process.kill()
+    process.communicate(timeout=30)
+    wait_until(lambda: not any(map(alive, pids)))
+
+
+# From here on the frameworks themselves are launched.
+
+
+@pytest.fixture(scope="session")
+def launched(twins: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], tuple[Record, set[str]]]:
+    """A small cell's record and the modules that its worker had loaded at the end; each cell is launched once."""
+    done: dict[tuple[str, str], tuple[Record, set[str]]] = {}
+
+    def of(workload: str, framework: str) -> tuple[Record, set[str]]:
+        if (workload, framework) in done:
+            return done[workload, framework]
+        folder = tmp_path_factory.mktemp(framework)
+        code = (
+            "import sys; from pathlib import Path; from suite import worker\n"
+            "worker.main(*sys.argv[3:])\n"
+            f"Path({str(folder / 'modules')!r}).write_text(' '.join(sys.modules))"
+        )
+        (folder / "listing_worker.py").write_text(code)
+        (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/listing_worker.py" "$@"\n')
+        (folder / "python").chmod(0o755)
+        data = folder_of(twins, specification(workload).data, "synthetic")
+        job = Job(Cell(workload, framework, batch=16, size="small"), str(data), device="cpu", plan=Plan(0.02, 2, 0.2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(folder / "python"))
+            record = launch(job, folder / "log", 120.0)
+        modules = (folder / "modules").read_text().split() if (folder / "modules").exists() else []
+        done[workload, framework] = record, {name.partition(".")[0] for name in modules}
+        return done[workload, framework]
+
+    return of
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_framework_is_launched_measured_and_described(launched: Any, workload: str, framework: str) -> None:
+    record, modules = launched(workload, framework)
+    if record.outcome.status == "unsupported":
+        pytest.skip(record.outcome.reason)
+    assert record.outcome.ok, (record.outcome, record.log)
+    assert record.phases.keys() == set(PHASES)
+    for phase in record.phases.values():
+        assert len(phase.windows) == 2
+    assert record.startup.keys() == {"interpreter_s", "import_s", "data_s", "build_s", "first_batch_s"}
+    assert 0 < record.startup["import_s"] <= sum(record.startup.values()) < 120
+    assert record.first_step_s is not None
+    assert (record.compile_s is None) == (framework == "pytorch"), "in their usual modes"
+    assert record.first_step_s >= (record.compile_s or 0)
+    assert record.data["kind"] == "synthetic"
+    assert record.workload["size"] == "small"
+    assert record.memory["rss_peak_bytes"] > 2**26
+    assert record.environment["packages"].keys() >= {"numpy"}
+    # TensorFlow imports JAX by itself where it finds it.
+    ours = {"pytorch": {"torch"}, "tensorflow": {"tensorflow", "keras", "jax"}, "jax": {"jax"}}
+    assert modules & {"torch", "tensorflow", "keras", "jax"} <= ours[framework]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_frameworks_computed_the_same(launched: Any, workload: str) -> None:
+    found = [launched(workload, framework)[0] for framework in FRAMEWORKS]
+    told = [record.identity for record in found if record.identity]
+    if len(told) < 2:
+        pytest.skip("fewer than two frameworks are installed")
+    assert len({identity.weights for identity in told}) == 1
+    assert len({identity.batches for identity in told}) == 1
+    assert len({record.workload["digest"] for record in found if record.identity}) == 1
+    for identity in told[1:]:
+        assert identity.losses == pytest.approx(told[0].losses, rel=1e-5)
+        assert identity.updates.keys() == told[0].updates.keys()
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_record_can_be_published_as_it_is(launched: Any, framework: str) -> None:
+    text = json.dumps(launched("imdb_lstm", framework)[0].to_json())
+    for private in ("/home", "/root", "/tmp", "/usr", str(ROOT), str(Path.home()), f'"{getpass.getuser()}"'):
+        assert private not in text
+    assert f'"{socket.gethostname()}"' not in text
