@@ -1,0 +1,146 @@
+"""The three frameworks side by side in one process, for the proofs that they compute the same.
+
+Frameworks are imported when they are first used, so that collecting the tests imports none. Every `Found` is computed
+once in a session, however many tests look at it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import combinations
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.cell import FRAMEWORKS, WORKLOADS, Cell
+from suite.frameworks import MODULES, VARIABLES
+from workloads.data import synthetic
+from workloads.data.augment import Batches
+from workloads.data.dataset import Array, DataSet
+from workloads.spec import WorkloadSpec, specification
+
+PAIRS = tuple(combinations(FRAMEWORKS, 2))
+
+for _variables in VARIABLES.values():
+    os.environ.update(_variables)
+
+_missing = [module for module in MODULES.values() if find_spec(module) is None]
+#: For test modules that need all three.
+needs_frameworks = pytest.mark.skipif(bool(_missing), reason=f"not installed: {', '.join(_missing)}")
+
+each_workload = pytest.mark.parametrize("workload", WORKLOADS)
+each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
+each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a framework computed: output and gradient at the first batch, then some steps of training."""
+
+    logits: Array
+    loss: float
+    gradients: dict[str, Array]
+    losses: Array
+    before: dict[str, Array]
+    after: dict[str, Array]
+
+    @property
+    def updates(self) -> dict[str, Array]:
+        return {name: self.after[name] - self.before[name] for name in self.before}
+
+
+def module(workload: str, framework: str) -> ModuleType:
+    """The workload's file for a framework."""
+    return import_module(f"workloads.{workload}.{framework}")
+
+
+@cache
+def data(name: str, samples: int = 200) -> DataSet:
+    """A little of the synthetic twin."""
+    return synthetic.generate(name, samples, 20 if name == "imdb" else 100)
+
+
+def batches(spec: WorkloadSpec, batch: int, seed: int = 0, of: DataSet | None = None) -> Batches:
+    """The training batches as a worker makes them."""
+    return Batches(of or data(spec.data), batch, seed, getattr(spec, "length", None))
+
+
+@contextmanager
+def training(
+    workload: str, framework: str, precision: str = "fp64", size: str = "small", *,
+    spec: WorkloadSpec | None = None, weights: dict[str, Array] | None = None, dropout: bool = False,
+) -> Iterator[Any]:  # fmt: skip
+    """A framework's `Training` on the CPU; at the end its global switches are as they were."""
+    spec = spec or specification(workload, size)
+    code = import_module(f"suite.frameworks.{framework}")
+    cell = Cell(workload, framework, precision=precision, size=size)
+    with _switches_restored(framework):
+        code.prepare(cell, "cpu", 0)
+        weights = weights or spec.reference_weights(0)
+        yield code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout)
+
+
+@contextmanager
+def _switches_restored(framework: str) -> Iterator[None]:
+    if framework != "jax":  # the others' types are the tensors' own
+        yield
+        return
+    import jax
+
+    names = ("jax_enable_x64", "jax_default_matmul_precision")
+    held = {name: getattr(jax.config, name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in held.items():
+            jax.config.update(name, value)
+
+
+def compute(running: Any, source: Batches, steps: int) -> Found:
+    """Output, loss and gradients at batch 0, then ``steps`` steps of training from batch 0 on."""
+    put = [running.put(source[number]) for number in range(steps)]
+    before = running.weights()
+    logits = np.asarray(running.logits(put[0])).reshape(source.batch, -1)
+    loss, gradients = running.gradients(put[0])
+    losses = running.read([running.step(batch) for batch in put])
+    return Found(logits, loss, gradients, np.array(losses), before, running.weights())
+
+
+@cache
+def found(
+    workload: str, framework: str, precision: str, size: str, batch: int, steps: int,
+    change: Callable[[Any], None] | None = None, spec: WorkloadSpec | None = None,
+) -> Found:  # fmt: skip
+    """What a framework computes, with ``change`` done to its `Training` first, or from another spec."""
+    with training(workload, framework, precision, size, spec=spec) as running:
+        if change:
+            change(running)
+        return compute(running, batches(spec or specification(workload, size), batch), steps)
+
+
+def distance(one: Array | float, other: Array | float) -> float:
+    """Relative distance in the L2 norm, ``|one - other| / max(|one|, |other|)``."""
+    a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    assert a.shape == b.shape, f"{a.shape} against {b.shape}"
+    largest = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)))
+    return float(np.linalg.norm(a - b)) / largest if largest else 0.0
+
+
+def distances(one: dict[str, Array], other: dict[str, Array]) -> dict[str, float]:
+    """Distance of every tensor; both must have the same ones."""
+    assert one.keys() == other.keys()
+    return {name: distance(one[name], other[name]) for name in one}
+
+
+def assert_within(found: dict[str, float], tolerance: float) -> None:
+    """All distances are within the tolerance; the message names the worst tensor."""
+    name = max(found, key=lambda each: found[each])
+    assert found[name] <= tolerance, f"{name} is off by {found[name]:.1e}, more than {tolerance:.0e}"
