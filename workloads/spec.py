@@ -40,6 +40,11 @@ class Tensor:
     offset_to: int = 0
 
     @property
+    def proof_learning_rate(self) -> float:
+        """The rate at which a fingerprint trains: the workload's own, where that does not make training chaotic."""
+        return self.optimizer.learning_rate
+
+    @property
     def parameters(self) -> int:
         return math.prod(self.shape)
 
@@ -94,6 +99,11 @@ class WorkloadSpec:
     def training_flops_per_sample(self) -> int:
         """Forward plus backward, by the usual convention that the backward pass costs twice the forward pass."""
         return 3 * self.flops_per_sample
+
+    @property
+    def proof_learning_rate(self) -> float:
+        """The rate at which a fingerprint trains: the workload's own, where that does not make training chaotic."""
+        return self.optimizer.learning_rate
 
     @property
     def parameters(self) -> int:

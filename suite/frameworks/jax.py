@@ -47,6 +47,7 @@ class State(NamedTuple):
     """All that a step changes; donated to it, so that it is updated in place as in the other frameworks."""
 
     weights: Any
+    statistics: Any
     optimizer: Any
     key: jax.Array
 
@@ -63,7 +64,8 @@ class Training:
         self.optimizer = _optimizer(spec)
         with jax.default_device(self.device):
             start = module.import_weights(self.model, weights)
-            self.state = State(start, self.optimizer.init(start), jax.random.key(seed))
+            statistics = module.statistics(self.model)
+            self.state = State(start, statistics, self.optimizer.init(start), jax.random.key(seed))
         self._jitted = jax.jit(self._step, donate_argnums=0)
 
     def put(self, batch: tuple[Array, Array]) -> Batch:
@@ -82,9 +84,10 @@ class Training:
     def _step(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:
         """One update; the state after it and the loss before it. `step` calls this jitted."""
         key, used = jax.random.split(state.key)
-        loss, gradients = jax.value_and_grad(self._loss)(state.weights, used, inputs, labels)
+        differentiated = jax.value_and_grad(self._loss, has_aux=True)
+        (loss, statistics), gradients = differentiated(state.weights, state.statistics, used, inputs, labels)
         updates, optimizer = self.optimizer.update(gradients, state.optimizer, state.weights)
-        return State(optax.apply_updates(state.weights, updates), optimizer, key), loss
+        return State(optax.apply_updates(state.weights, updates), statistics, optimizer, key), loss
 
     def step(self, batch: Batch) -> jax.Array:
         """One update; the loss before it, still on the device."""
@@ -105,15 +108,16 @@ class Training:
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
-        loss, gradients = jax.jit(jax.value_and_grad(self._loss))(self.state.weights, self.state.key, *batch)
+        differentiated = jax.jit(jax.value_and_grad(self._loss, has_aux=True))
+        (loss, _), gradients = differentiated(self.state.weights, self.state.statistics, self.state.key, *batch)
         return float(loss), self.module.export_weights(self.model, gradients)
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        return jax.device_get(self.model.apply({"params": self.state.weights}, batch[0]))
+        return jax.device_get(self.module.logits(self.model, self.state.weights, self.state.statistics, batch[0]))
 
-    def _loss(self, weights: Any, key: jax.Array, inputs: jax.Array, labels: jax.Array) -> jax.Array:
-        return self.module.loss(self.model, weights, key, inputs, labels)
+    def _loss(self, weights: Any, statistics: Any, key: jax.Array, inputs: Any, labels: Any) -> tuple[jax.Array, Any]:
+        return self.module.loss(self.model, weights, statistics, key, inputs, labels)
 
 
 def memory(device: str) -> dict[str, int]:

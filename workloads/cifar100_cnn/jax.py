@@ -15,6 +15,8 @@ from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpe
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
 
+Tree = dict[str, Any]
+
 
 class Cnn(nn.Module):
     """uint8 images (batch, 32, 32, 3) to logits (batch, 100); needs a ``dropout`` key where ``dropout`` is on."""
@@ -46,10 +48,17 @@ def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "
     return Cnn(spec, numbers, dropout)
 
 
-def loss(model: Cnn, weights: dict[str, Any], key: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
+def logits(model: Cnn, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:  # noqa: ARG001
+    """The model's output without dropout, (b, 100)."""
+    return model.clone(dropout=False).apply({"params": weights}, images)
+
+
+def loss(
+    model: Cnn, weights: Tree, statistics: Tree, key: jax.Array, images: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, Tree]:
     """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
     logits = model.apply({"params": weights}, images, rngs={"dropout": key}).astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
 
 
 def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
@@ -57,12 +66,17 @@ def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # 
     return {}
 
 
-def import_weights(model: Cnn, weights: dict[str, Array]) -> dict[str, Any]:
+def statistics(model: Cnn) -> Tree:  # noqa: ARG001
+    """What training changes besides the weights, at its start: nothing."""
+    return {}
+
+
+def import_weights(model: Cnn, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
     cast = {name: jnp.array(array, model.numbers.weights) for name, array in weights.items()}
     return unflatten_dict(cast, sep="/")
 
 
-def export_weights(model: Cnn, weights: dict[str, Any]) -> dict[str, Array]:  # noqa: ARG001
+def export_weights(model: Cnn, weights: Tree) -> dict[str, Array]:  # noqa: ARG001
     """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
     return {name: np.array(array) for name, array in flatten_dict(weights, sep="/").items()}

@@ -21,6 +21,8 @@ from workloads.data.dataset import Array
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
 
+Tree = dict[str, Any]
+
 CUDNN_TYPES = ("float32", "float64")
 
 
@@ -87,10 +89,18 @@ def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = 
     return Lstm(spec, numbers, kernels(spec, numbers, device)["lstm"])
 
 
-def loss(model: Lstm, weights: dict[str, Any], key: jax.Array, tokens: jax.Array, labels: jax.Array) -> jax.Array:  # noqa: ARG001
+def logits(model: Lstm, weights: Tree, statistics: Tree, tokens: jax.Array) -> jax.Array:  # noqa: ARG001
+    """The model's output, (b,)."""
+    return model.apply({"params": weights}, tokens)
+
+
+def loss(
+    model: Lstm, weights: Tree, statistics: Tree, key: jax.Array, tokens: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, Tree]:
     """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
+    del key  # the model draws nothing
     logits = model.apply({"params": weights}, tokens).astype(model.numbers.weights)
-    return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean()
+    return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean(), statistics
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
@@ -98,13 +108,18 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  #
     return {"lstm": "cudnn" if device == "cuda" and numbers.compute in CUDNN_TYPES else "scan"}
 
 
-def import_weights(model: Lstm, weights: dict[str, Array]) -> dict[str, Any]:
+def statistics(model: Lstm) -> Tree:  # noqa: ARG001
+    """What training changes besides the weights, at its start: nothing."""
+    return {}
+
+
+def import_weights(model: Lstm, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
     cast = {_NAMES.get(name, name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
     return unflatten_dict(cast, sep="/")
 
 
-def export_weights(model: Lstm, weights: dict[str, Any]) -> dict[str, Array]:  # noqa: ARG001
+def export_weights(model: Lstm, weights: Tree) -> dict[str, Array]:  # noqa: ARG001
     """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
     own = {flax: canonical for canonical, flax in _NAMES.items()}
     return {own.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}

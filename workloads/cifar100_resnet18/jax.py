@@ -1,0 +1,104 @@
+"""`cifar100_resnet18` in JAX: a flax module with `nn.BatchNorm`, whose running statistics are state beside the weights.
+
+Padding is explicit, because "SAME" with stride 2 pads on one side only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from workloads.cifar100_cnn.spec import DEVIATION, MEAN
+from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, Convolution, ResNetSpec
+from workloads.data.dataset import Array
+from workloads.spec import Numbers
+
+Tree = dict[str, Any]
+
+
+class ResNet(nn.Module):
+    """uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
+
+    spec: ResNetSpec
+    numbers: Numbers
+
+    @nn.compact
+    def __call__(self, images: jax.Array) -> jax.Array:
+        mean, deviation = (jnp.asarray(values, self.numbers.weights) for values in (MEAN, DEVIATION))
+        x = nn.relu(self._normalised(self.spec.stem, (images.astype(self.numbers.weights) - mean) / deviation))
+        for first, second, *shortcut in self.spec.blocks:
+            y = self._normalised(second, nn.relu(self._normalised(first, x)))
+            x = nn.relu(y + (self._normalised(shortcut[0], x) if shortcut else x))
+        types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
+        return nn.Dense(CLASSES, name="logits", **types)(x.mean((1, 2)))
+
+    def _normalised(self, c: Convolution, x: jax.Array) -> jax.Array:
+        """A convolution and the batch normalisation after it."""
+        types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
+        kernel, stride, padding = (c.kernel, c.kernel), (c.stride, c.stride), c.kernel // 2
+        x = nn.Conv(c.outputs, kernel, stride, padding, use_bias=False, name=c.name, **types)(x)
+        normalisation = nn.BatchNorm(
+            use_running_average=False, momentum=1 - MOMENTUM, epsilon=EPSILON, name=f"{c.name}_normalisation", **types
+        )
+        return normalisation(x)
+
+
+def build(spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> ResNet:  # noqa: ARG001
+    """The module; its weights come from `import_weights`; it has no dropout to switch off."""
+    return ResNet(spec, numbers)
+
+
+def logits(model: ResNet, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:
+    """The model's output in training, (b, 100)."""
+    return model.apply({"params": weights, "batch_stats": statistics}, images, mutable=["batch_stats"])[0]
+
+
+def loss(
+    model: ResNet, weights: Tree, statistics: Tree, key: jax.Array, images: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, Tree]:
+    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
+    del key  # the model draws nothing
+    variables = {"params": weights, "batch_stats": statistics}
+    output, changed = model.apply(variables, images, mutable=["batch_stats"])
+    output = output.astype(model.numbers.weights)
+    return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), changed["batch_stats"]
+
+
+def kernels(spec: ResNetSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {}
+
+
+def statistics(model: ResNet) -> Tree:
+    """What training changes besides the weights, at its start: running means of 0 and variances of 1."""
+    images = jax.ShapeDtypeStruct((1, *IMAGE), jnp.uint8)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), images)["batch_stats"]
+    dtype = model.numbers.weights  # where flax itself would start in float32
+    flat = flatten_dict(shapes)
+    return unflatten_dict({path: jnp.full(s.shape, float(path[-1] == "var"), dtype) for path, s in flat.items()})
+
+
+def import_weights(model: ResNet, weights: dict[str, Array]) -> Tree:
+    """The module's parameter tree, on the device, from canonical weights."""
+    own = {_own_name(name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
+    return unflatten_dict(own, sep="/")
+
+
+def export_weights(model: ResNet, weights: Tree) -> dict[str, Array]:
+    """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
+    flat = flatten_dict(weights, sep="/")
+    return {tensor.name: np.array(flat[_own_name(tensor.name)]) for tensor in model.spec.tensors}
+
+
+def _own_name(name: str) -> str:
+    """flax's name of a canonical one: batch normalisation is a module of its own, and its shift is a bias."""
+    layer, tensor = name.split("/")
+    if tensor in ("scale", "shift"):
+        return f"{layer}_normalisation/{'scale' if tensor == 'scale' else 'bias'}"
+    return name

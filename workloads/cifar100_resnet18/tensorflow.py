@@ -1,0 +1,94 @@
+"""`cifar100_resnet18` in TensorFlow: Keras 3 layers, and TensorFlow's fused batch normalisation.
+
+Keras' own BatchNormalization computes moments and scaling as separate operations, so the layer below calls the fused
+kernel, which both other frameworks use. The kernel has no float64; there the same formula is written out. Padding is
+explicit, because "same" with stride 2 pads on one side only.
+"""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from workloads.cifar100_cnn.tensorflow import Normalise
+from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, Convolution, ResNetSpec
+from workloads.data.dataset import Array
+from workloads.spec import Numbers
+
+
+class FusedBatchNormalization(keras.layers.Layer):
+    """Batch normalisation over (batch, height, width, channels) in training."""
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        # Scale, shift and statistics stay in the weights' type in every precision.
+        kept = {"shape": shape[-1:], "autocast": False}
+        self.scale = self.add_weight(**kept, initializer="ones", name="scale")
+        self.shift = self.add_weight(**kept, initializer="zeros", name="shift")
+        self.mean = self.add_weight(**kept, initializer="zeros", name="mean", trainable=False)
+        self.variance = self.add_weight(**kept, initializer="ones", name="variance", trainable=False)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        scale, shift = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.shift)
+        if x.dtype == tf.float64:
+            mean, variance = tf.nn.moments(x, [0, 1, 2])
+            y = tf.nn.batch_normalization(x, mean, variance, shift, scale, EPSILON)
+            count = tf.cast(tf.size(x) / tf.size(mean), x.dtype)
+            variance *= count / (count - 1)
+        else:
+            y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
+                x=x, scale=scale, offset=shift, mean=[], variance=[], epsilon=EPSILON, is_training=True
+            )
+        self.mean.assign_add(MOMENTUM * (mean - self.mean.value))
+        self.variance.assign_add(MOMENTUM * (variance - self.variance.value))
+        return y
+
+
+def build(spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> keras.Model:  # noqa: ARG001
+    """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100); it has no dropout."""
+    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    layers = keras.layers
+
+    def normalised(c: Convolution, x: keras.KerasTensor) -> keras.KerasTensor:
+        padded = layers.ZeroPadding2D(c.kernel // 2, dtype=dtype)(x) if c.kernel > 1 else x
+        convolution = layers.Conv2D(c.outputs, c.kernel, c.stride, use_bias=False, name=c.name, dtype=dtype)
+        return FusedBatchNormalization(name=f"{c.name}_normalisation", dtype=dtype)(convolution(padded))
+
+    images = keras.Input(IMAGE, dtype="uint8")
+    x = layers.ReLU(dtype=dtype)(normalised(spec.stem, Normalise(dtype=dtype)(images)))
+    for first, second, *shortcut in spec.blocks:
+        y = normalised(second, layers.ReLU(dtype=dtype)(normalised(first, x)))
+        x = layers.ReLU(dtype=dtype)(layers.Add(dtype=dtype)([y, normalised(shortcut[0], x) if shortcut else x]))
+    x = layers.GlobalAveragePooling2D(dtype=dtype)(x)
+    return keras.Model(images, layers.Dense(CLASSES, name="logits", dtype=dtype)(x))
+
+
+def loss(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
+    logits = tf.cast(model(images, training=True), model.layers[-1].variable_dtype)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+def kernels(spec: ResNetSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+    """Which implementation of a layer runs, where there is a choice."""
+    return {"batch_normalization": "composite" if numbers.compute == "float64" else "fused"}
+
+
+def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    for name, variable in variables(model).items():
+        variable.assign(weights[name].astype(variable.dtype))
+
+
+def export_weights(model: keras.Model) -> dict[str, Array]:
+    """A copy of every tensor in canonical layout, on the host."""
+    return {name: np.array(variable) for name, variable in variables(model).items()}
+
+
+def variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
+    found = {}
+    for variable in model.trainable_variables:
+        layer, name = variable.path.split("/")[-2:]
+        found[f"{layer.removesuffix('_normalisation')}/{name}"] = variable
+    return found
