@@ -6,6 +6,7 @@ that option. Does nothing to tests other than `suite/test_training.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from suite.cell import Cell, CellError
+from suite.cell import SIZES, Cell, CellError
 from suite.environment import has_gpu
 from suite.journal import JournalError
 from suite.launch import LaunchError
@@ -44,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--matrix", metavar="NAME",
         help=f"cells to measure: {', '.join(MATRICES)}; without it, smoke on a CPU and default on a GPU",
     )  # fmt: skip
+    group.addoption("--size", choices=SIZES, help="of the workloads: small suits slow CPUs (default: the matrix's own)")
     group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: the matrix's own)")
     group.addoption(
         "--min-window", type=float, metavar="S", help="least seconds of a timed window (default: the matrix's own)"
@@ -64,10 +66,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Give a bare ``--benchmark-save`` the matrix's name, before pytest-benchmark reads it."""
+    """Refuse wrong options, and give a bare ``--benchmark-save`` a name before pytest-benchmark reads it."""
+    try:
+        chosen = chosen_matrix(config)
+    except EXPECTED as error:
+        raise pytest.UsageError(str(error)) from None
+    if config.getoption("benchmark_only", False):
+        raise pytest.UsageError("--benchmark-only would skip every launch: `pytest suite` runs nothing else without it")
     saved = config.getoption("benchmark_save", None)
     if saved == AUTOMATIC:
-        config.option.benchmark_save = config.getoption("matrix") or ("default" if has_gpu() else "smoke")
+        config.option.benchmark_save = chosen.name
     elif saved and Path(saved).exists():
         raise pytest.UsageError(
             f"--benchmark-save took {saved!r} for a name: put it last, as in `pytest {saved} --benchmark-save`, "
@@ -79,10 +87,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One item per launch, in the order in which they run."""
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
         return
-    try:
-        chosen = chosen_matrix(metafunc.config)
-    except EXPECTED as error:
-        raise pytest.UsageError(str(error)) from None
+    chosen = chosen_matrix(metafunc.config)
     order = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"))
     launches = {f"{cell.id}-launch{number}": (cell, number) for cell, number in order}
     metafunc.config.stash[_LAUNCHES] = launches
@@ -90,15 +95,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def chosen_matrix(config: pytest.Config) -> Matrix:
-    """The matrix of the command line, with the launches and windows of the command line."""
+    """The matrix of the command line, with the size, launches and windows of the command line."""
     found = matrix(config.getoption("matrix") or ("default" if has_gpu() else "smoke"))
     launches, min_window = config.getoption("launches"), config.getoption("min_window")
+    size, max_time = config.getoption("size"), config.getoption("max_time")
     if launches is not None and launches < 1:
         raise MatrixError(f"--launches is {launches}; it must be at least 1")
-    if min_window is not None and min_window <= 0:
-        raise MatrixError(f"--min-window is {min_window:g}; it must be more than 0 seconds")
+    for option, seconds in (("--min-window", min_window), ("--max-time", max_time)):
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise MatrixError(f"{option} is {seconds:g}; it must be more than 0 seconds")
     plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
-    return replace(found, launches=launches or found.launches, plan=plan)
+    cells = tuple(cell.but(size=size) for cell in found.cells) if size else found.cells
+    return replace(found, cells=cells, launches=launches or found.launches, plan=plan)
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +119,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     settings = Settings(
         chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
         config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
-        config.getoption("resume"), Path(config.getoption("journals")),
+        config.getoption("resume"), Path(config.getoption("journals")), config.getoption("size"),
     )  # fmt: skip
     terminal = _Terminal(config)
     try:
@@ -129,6 +137,17 @@ def launch(launch_id: str, request: pytest.FixtureRequest) -> tuple[Cell, int]:
     """The cell and the number of a launch."""
     found: tuple[Cell, int] = request.config.stash[_LAUNCHES][launch_id]
     return found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """End a session that cannot go on, as with a full disk, in one line; what was measured is saved as always."""
+    try:
+        return (yield)
+    except EXPECTED as error:
+        if pyfuncitem.originalname != TEST:
+            raise
+        pytest.exit(str(error), returncode=4)
 
 
 def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
@@ -158,25 +177,36 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Save a run of which no launch succeeded, which pytest-benchmark would not."""
-    result = yield
+    """Save a run of which no launch succeeded; pytest-benchmark would only warn, and a warning ends the session."""
     config = session.config
-    run = config.stash.get(_RUN, None)
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
-    if run and run.failed and benchmarks and benchmarks.save and not benchmarks.benchmarks:
-        machine_info = benchmarks.get_machine_info()
-        output = config.hook.pytest_benchmark_generate_json(
-            config=config, benchmarks=[], include_data=False, machine_info=machine_info, commit_info={}
-        )
-        pytest_benchmark_update_json(config, output)
-        benchmarks.storage.save(output, benchmarks.save)
-    return result
+    if _LAUNCHES in config.stash and benchmarks and not benchmarks.benchmarks:
+        run = config.stash.get(_RUN, None)
+        if run and run.failed:
+            _save_failed(config, benchmarks)
+        benchmarks.save = benchmarks.autosave = benchmarks.json = None
+    return (yield)
+
+
+def _save_failed(config: pytest.Config, benchmarks: Any) -> None:
+    """What pytest-benchmark does with a run, without benchmarks."""
+    commit_info = config.hook.pytest_benchmark_generate_commit_info(config=config)
+    config.hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit_info)
+    output = config.hook.pytest_benchmark_generate_json(
+        config=config, benchmarks=[], include_data=False,
+        machine_info=benchmarks.get_machine_info(), commit_info=commit_info,
+    )  # fmt: skip
+    config.hook.pytest_benchmark_update_json(config=config, benchmarks=[], output_json=output)
+    if benchmarks.json:
+        benchmarks.save_json(output)
+    if name := benchmarks.save or benchmarks.autosave:
+        benchmarks.storage.save(output, name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what to do next."""
     run = config.stash.get(_RUN, None)
-    if not run:
+    if not run or not run.done:
         return
     if run.done < run.total:
         terminalreporter.write_line(

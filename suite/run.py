@@ -37,6 +37,7 @@ class Settings:
     deadline_s: float = 900.0
     resume: bool = False
     journals: Path = JOURNALS
+    size: str | None = None  # of all cells; without it, the matrix's own
 
     def signature(self) -> dict[str, Any]:
         """What a journal must agree in to be gone on with."""
@@ -47,6 +48,7 @@ class Settings:
             "plan": self.plan.to_json(),
             "data": self.data,
             "device": self.device,
+            "size": self.size,
         }
 
 
@@ -72,14 +74,15 @@ class Run:
 
     def launch(self, cell: Cell, number: int) -> Record:
         """Run one launch, or take it from the journal; write it there before anything else happens."""
-        self.done += 1
-        key = f"{cell.id}#{number}"
-        record = self._found.get(key)
-        if record is None:
-            began = time.monotonic()
-            record = self._launch(cell, number)
+        record = self._found.get(f"{cell.id}#{number}")
+        if record:
+            self.done += 1
+        else:
+            counter, began = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]", time.monotonic()
+            record = self._launch(cell, number, counter)
             self.journal.append(record)
-            self.say(f"{self._counter()} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}")
+            self.done += 1
+            self.say(f"{counter} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}")
         if not record.outcome.ok:
             self.failed.append(record)
         return record
@@ -91,7 +94,7 @@ class Run:
         for framework in {cell.framework for cell in cells}:
             interpreter(framework)
 
-    def _launch(self, cell: Cell, number: int) -> Record:
+    def _launch(self, cell: Cell, number: int, counter: str) -> Record:
         settings = self.settings
         data = self._prepared(specification(cell.workload).data)
         job = Job(cell, str(data), number, settings.seed, settings.device, settings.plan)
@@ -99,11 +102,11 @@ class Run:
 
         def progress(message: dict[str, Any]) -> None:
             rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
-            self.show(f"{self._counter()} {cell.id}  {message['progress']}{rate}")
+            self.show(f"{counter} {cell.id}  {message['progress']}{rate}")
 
         record = launch(job, log, settings.deadline_s, progress)
         described = record.environment or {"machine": machine()}
-        position = {"id": self.info["id"], "seed": settings.seed, "block": number, "position": self.done - 1}
+        position = {"id": self.info["id"], "seed": settings.seed, "block": number, "position": self.done}
         return replace(record, run=position, environment=described)
 
     def _prepared(self, name: str) -> Path:
@@ -121,9 +124,6 @@ class Run:
         info = {"id": identity, "started": now.isoformat(timespec="seconds"), **settings.signature()}
         return Journal(settings.journals / f"{identity}.jsonl", info)
 
-    def _counter(self) -> str:
-        return f"[{self.done:{len(str(self.total))}}/{self.total}]"
-
     def _left(self) -> str:
         left = self.total - self.done
         fresh = self.done - len(self._found)
@@ -133,15 +133,19 @@ class Run:
 
 
 def _latest(settings: Settings) -> Path:
-    """The newest journal that was started with the same settings."""
+    """The newest journal that was started with the same settings; those that cannot be read are passed over."""
+    newest = ""
     for path in sorted(settings.journals.glob("*.jsonl"), reverse=True):
-        run, _, _ = read(path)
-        if {name: run.get(name) for name in settings.signature()} == settings.signature():
+        try:
+            run, _, _ = read(path)
+        except JournalError:
+            continue
+        wanted = settings.signature().items()
+        others = [f"{name} {run.get(name)}, not {value}" for name, value in wanted if run.get(name) != value]
+        if not others:
             return path
-    raise JournalError(
-        f"no journal in {settings.journals} has these settings (matrix {settings.matrix}, launches {settings.launches}, "
-        f"seed {settings.seed}): run without --resume"
-    )
+        newest = newest or f" (the newest, {path.name}, has {'; '.join(others)})"
+    raise JournalError(f"no journal in {settings.journals} has these settings{newest}: run without --resume")
 
 
 def _line(record: Record) -> str:

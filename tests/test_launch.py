@@ -20,7 +20,7 @@ import pytest
 from conftest import StandIn
 
 from suite import launch as module
-from suite.cell import FRAMEWORKS, WORKLOADS, Cell
+from suite.cell import FRAMEWORKS, Cell
 from suite.job import Job
 from suite.launch import ROOT, LaunchError, interpreter, launch, variables
 from suite.measure import Plan
@@ -30,6 +30,8 @@ from workloads.spec import specification
 
 JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
 GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"
+
+WORKLOADS = ("cifar100_cnn", "imdb_lstm")  # one of each kind of data; every launch of a framework takes its time
 
 #: One process in the worker's group, and one that left it.
 CHILDREN = """

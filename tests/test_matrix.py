@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from suite.cell import FRAMEWORKS, WORKLOADS
+from suite.cell import FRAMEWORKS
 from suite.matrix import MATRICES, MatrixError, blocks, matrix
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_a_matrix_has_all_workloads_and_frameworks_and_no_cell_twice(name: str) -> None:
+def test_a_matrix_measures_each_of_its_workloads_in_all_frameworks_and_no_cell_twice(name: str) -> None:
     found = matrix(name)
     assert found.name == name
     assert len({cell.id for cell in found.cells}) == len(found.cells) == len(set(found.cells))
+    workloads = {cell.workload for cell in found.cells}
+    assert workloads >= {"cifar100_cnn", "imdb_lstm"}
     pairs = {(cell.workload, cell.framework) for cell in found.cells}
-    assert pairs == {(workload, framework) for workload in WORKLOADS for framework in FRAMEWORKS}
+    assert pairs == {(workload, framework) for workload in workloads for framework in FRAMEWORKS}
     assert found.launches >= 1
 
 
@@ -45,7 +47,7 @@ def test_more_launches_only_add_blocks() -> None:
 
 def test_one_axis_is_varied_at_a_time() -> None:
     assert {cell.batch for cell in matrix("batch").cells} == {32, 128, 512, 2048}
-    assert len({cell.but(batch=1) for cell in matrix("batch").cells}) == len(WORKLOADS) * len(FRAMEWORKS)
+    assert len(matrix("batch").cells) == 4 * len({cell.but(batch=1) for cell in matrix("batch").cells})
     assert {cell.but(compile="eager", framework="jax") for cell in matrix("compile").cells} == {
         cell.but(compile="eager", framework="jax") for cell in matrix("default").cells
     }
