@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from tests.frameworks import (
     Found,
     assert_within,
-    compute,
+    batches,
     distance,
     distances,
     each_framework,
@@ -26,8 +25,8 @@ from workloads.spec import Sgd, specification
 pytestmark = needs_frameworks
 
 TOLERANCE = 1e-9
-#: By size: batch and steps. The full models take a second a step and framework.
-SETTINGS = {"small": (8, 10), "full": (2, 3)}
+#: By size: batch and steps. The full models take seconds a step; two are enough for momentum to count.
+SETTINGS = {"small": (8, 10), "full": (2, 2)}
 
 each_size = pytest.mark.parametrize("size", SETTINGS)
 
@@ -43,7 +42,9 @@ def test_logits_and_losses_agree(workload, one, other, size):
     a, b = proof(workload, one, size), proof(workload, other, size)
     assert a.logits.dtype == b.logits.dtype == np.float64
     assert_within({"logits": distance(a.logits, b.logits), "loss": distance(a.loss, b.loss)}, TOLERANCE)
-    assert_within({f"loss {i}": distance(*pair) for i, pair in enumerate(zip(a.losses, b.losses, strict=True))}, TOLERANCE)
+    assert_within(
+        {f"loss {i}": distance(*pair) for i, pair in enumerate(zip(a.losses, b.losses, strict=True))}, TOLERANCE
+    )
 
 
 @each_workload
@@ -77,18 +78,32 @@ def test_the_first_step_s_loss_is_the_gradient_s_and_the_mean_over_the_batch(wor
     assert one.loss == pytest.approx(np.log(100 if workload == "cifar100_cnn" else 2), rel=0.05)
 
 
-@each_framework
-def test_sgd_is_the_spec_s_formula(framework):
-    spec = specification("cifar100_cnn", "small")
-    with training(spec.name, framework) as running:
-        assert_formula(running, spec, _sgd)
+@each_workload
+def test_the_optimizer_is_the_spec_s_formula(workload):
+    """In PyTorch, with which the others agree: steps in NumPy along the gradients that the framework itself gives."""
+    spec = specification(workload, "small")
+    formula = _sgd if isinstance(spec.optimizer, Sgd) else _adam
+    with training(workload, "pytorch") as running:
+        source, state, expected = batches(spec, 8), {}, running.weights()
+        for number in range(5):
+            batch = running.put(source[number])
+            for name, gradient in running.gradients(batch)[1].items():
+                held = state.setdefault(name, [np.zeros_like(gradient), np.zeros_like(gradient)])
+                expected[name] -= formula(spec.optimizer, held, gradient, expected[name], number + 1)
+            running.step(batch)
+            assert_within(distances(running.weights(), expected), 1e-13)
 
 
-@each_framework
-def test_adam_is_the_spec_s_formula(framework):
-    spec = specification("imdb_lstm", "small")
-    with training(spec.name, framework) as running:
-        assert_formula(running, spec, _adam)
+def _sgd(optimizer, state, gradient, weights, step):
+    state[0] = optimizer.momentum * state[0] + gradient + optimizer.l2 * weights
+    return optimizer.learning_rate * state[0]
+
+
+def _adam(optimizer, state, gradient, weights, step):
+    state[0] = optimizer.beta1 * state[0] + (1 - optimizer.beta1) * gradient
+    state[1] = optimizer.beta2 * state[1] + (1 - optimizer.beta2) * gradient**2
+    mean, square = state[0] / (1 - optimizer.beta1**step), state[1] / (1 - optimizer.beta2**step)
+    return optimizer.learning_rate * mean / (np.sqrt(square) + optimizer.epsilon)
 
 
 @each_workload
@@ -102,7 +117,7 @@ def test_weights_go_in_and_come_out_in_the_canonical_layout_bit_for_bit(workload
     assert {name: array.shape for name, array in out.items()} == {tensor.name: tensor.shape for tensor in spec.tensors}
     for name, array in out.items():
         assert array.dtype == {"fp32": np.float32, "fp64": np.float64}[precision], name
-        np.testing.assert_array_equal(array.astype(np.float32), weights[name], err_msg=name)
+        assert array.astype(np.float32).tobytes() == weights[name].tobytes(), name
 
 
 @each_workload
@@ -117,13 +132,6 @@ def test_a_proof_in_float64_leaves_the_process_in_float32(workload, framework):
 
 
 # What follows breaks one side on purpose: a proof that cannot fail proves nothing.
-
-
-def without_l2(running):
-    """PyTorch without weight decay."""
-    for group in running.optimizer.param_groups:
-        assert group["weight_decay"]
-        group["weight_decay"] = 0
 
 
 def both_biases_trained(running):
@@ -158,7 +166,11 @@ def gates_swapped(running):
     units = running.model.lstm.hidden_size
     order = torch.arange(4 * units).view(4, units)[[1, 0, 2, 3]].ravel()
     with torch.no_grad():
-        for parameter in (running.model.lstm.weight_ih_l0, running.model.lstm.weight_hh_l0, running.model.lstm.bias_ih_l0):
+        for parameter in (
+            running.model.lstm.weight_ih_l0,
+            running.model.lstm.weight_hh_l0,
+            running.model.lstm.bias_ih_l0,
+        ):
             parameter.copy_(parameter[order])
 
 
@@ -174,7 +186,6 @@ def channels_flattened_first(running):
 
 
 BROKEN = [
-    ("cifar100_cnn", "pytorch", without_l2),
     ("cifar100_cnn", "tensorflow", keras_sgd),
     ("imdb_lstm", "tensorflow", keras_adam),
     ("imdb_lstm", "pytorch", both_biases_trained),
@@ -190,13 +201,16 @@ def test_a_wrong_optimizer_is_caught_in_the_weights(workload, framework, change)
             assert_within(compared, 10 * TOLERANCE)
 
 
-@each_framework
-@pytest.mark.parametrize(("workload", "setting"), [("cifar100_cnn", {"l2": 0.0}), ("imdb_lstm", {"epsilon": 2e-8})])
-def test_a_slightly_other_spec_is_caught_in_the_weights(workload, framework, setting):
+@pytest.mark.parametrize(
+    ("workload", "setting"),
+    [("cifar100_cnn", {"l2": 0.0}), ("cifar100_cnn", {"momentum": 0.5001}), ("imdb_lstm", {"epsilon": 2e-8})],
+)
+def test_a_slightly_other_optimizer_is_caught_in_the_weights(workload, setting):
     spec = specification(workload, "small")
-    other = proof(workload, framework, spec=replace(spec, optimizer=replace(spec.optimizer, **setting)))
+    other = proof(workload, "pytorch", spec=replace(spec, optimizer=replace(spec.optimizer, **setting)))
+    assert distance(other.losses[0], proof(workload, "jax").losses[0]) < TOLERANCE
     with pytest.raises(AssertionError, match="is off by"):
-        assert_within(distances(other.after, proof(workload, framework).after), 10 * TOLERANCE)
+        assert_within(distances(other.after, proof(workload, "jax").after), 10 * TOLERANCE)
 
 
 @pytest.mark.parametrize(
@@ -205,30 +219,3 @@ def test_a_slightly_other_spec_is_caught_in_the_weights(workload, framework, set
 def test_a_wrong_layout_is_caught_in_the_logits(workload, change):
     broken, right = proof(workload, "pytorch", change=change), proof(workload, "jax")
     assert distance(broken.logits, right.logits) > 1e-3
-
-
-def assert_formula(running, spec, formula) -> None:
-    """The optimizer's steps are the formula's, in NumPy, along the gradients that the framework itself gives."""
-    from tests.frameworks import batches
-
-    source, state, expected = batches(spec, 8), {}, running.weights()
-    for number in range(3):
-        batch = running.put(source[number])
-        _, gradients = running.gradients(batch)
-        for name, gradient in gradients.items():
-            state.setdefault(name, [np.zeros_like(gradient), np.zeros_like(gradient)])
-            expected[name] = expected[name] - formula(spec.optimizer, state[name], gradient, expected[name], number + 1)
-        running.step(batch)
-        assert_within(distances(running.weights(), expected), 1e-13)
-
-
-def _sgd(optimizer: Sgd, state, gradient, weights, step):
-    state[0] = optimizer.momentum * state[0] + gradient + optimizer.l2 * weights
-    return optimizer.learning_rate * state[0]
-
-
-def _adam(optimizer, state, gradient, weights, step):
-    state[0] = optimizer.beta1 * state[0] + (1 - optimizer.beta1) * gradient
-    state[1] = optimizer.beta2 * state[1] + (1 - optimizer.beta2) * gradient**2
-    mean, square = state[0] / (1 - optimizer.beta1**step), state[1] / (1 - optimizer.beta2**step)
-    return optimizer.learning_rate * mean / (np.sqrt(square) + optimizer.epsilon)
