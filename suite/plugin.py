@@ -7,6 +7,7 @@ that option. Does nothing to tests other than `suite/test_training.py`.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -232,7 +233,7 @@ class _Terminal:
     def show(self, text: str) -> None:
         if self.reporter and self.reporter.isatty:
             with self.capture.global_and_fixture_disabled():
-                self.reporter.rewrite(text, erase=True)
+                self.reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
 
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()

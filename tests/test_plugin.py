@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import getpass
 import json
 import os
+import pty
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +38,7 @@ WORKER = """
 from tests import records
 cell = job["cell"]
 open(os.environ["LAUNCHED"], "a").write(f"{cell['workload']} {cell['framework']} {cell['size']} {job['launch']}\\n")
+send(progress="train", samples_per_s=1234.5)
 does = json.loads(os.environ.get("BEHAVIOUR", "{}")).get(cell["framework"], "")
 if does == "crash":
     print("at", __file__, flush=True); os._exit(5)
@@ -76,7 +82,7 @@ class Suite:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
 
-    def start(self, *arguments: str, data: str = "synthetic") -> subprocess.Popen[str]:
+    def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
         # As a command in the background may have it, an interrupt could be ignored from the start.
         code = (
             "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -86,7 +92,7 @@ class Suite:
         apart += [f"--journals={self.folder / 'journals'}", "--data", data, "--device", "cpu"]
         return subprocess.Popen(
             [sys.executable, "-c", code, *apart, *arguments],
-            cwd=ROOT, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            cwd=ROOT, env=self.environment, text=True, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
     def __call__(self, *arguments: str, data: str = "synthetic", **behaviour: str) -> Done:
@@ -327,6 +333,25 @@ def test_a_run_in_progress_is_not_resumed_by_another(suite: Suite) -> None:
         suite("suite", "--launches=1", "-k", "jax and imdb", "--resume", "--benchmark-save"), "is in use by another"
     )
     held.close()
+
+
+def test_a_terminal_shows_progress_on_one_line_of_its_width(suite: Suite) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    suite.environment |= {"TERM": "xterm", "BEHAVIOUR": "{}"}
+    suite.environment.pop("COLUMNS", None)
+    process = suite.start("suite", "--launches=1", "--color=no", "-k", "jax and imdb", output=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how the end of a terminal is told
+        while received := os.read(ours, 1 << 16):
+            shown += received
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    passing = [part for part in shown.decode().split("\r") if part.startswith("[1/1]") and "samples/s " not in part]
+    assert any("imdb_lstm-jax-fp32" in part for part in passing)
+    assert max(len(part.rstrip()) for part in passing) < 60
+    assert "[1/1] imdb_lstm-jax-fp32-b32-compile-tuned  496 samples/s" in shown.decode()
 
 
 def test_collecting_and_other_tests_are_left_alone(suite: Suite) -> None:
