@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -317,8 +317,9 @@ def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatc
 
 
 @pytest.fixture
-def parent(tmp_path: Path, stand_in: StandIn) -> Callable[[str], tuple[subprocess.Popen[str], list[int]]]:
+def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], list[int]]]]:
     """Starts a parent that launches this code, and waits until the code has told its process ids."""
+    told: list[int] = []
     code = (
         "import signal, sys; from pathlib import Path; from suite.job import Job; from suite.launch import launch\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -332,9 +333,12 @@ def parent(tmp_path: Path, stand_in: StandIn) -> Callable[[str], tuple[subproces
         command = [sys.executable, "-c", code, JOB.dumps(), str(tmp_path / "log")]
         process = subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE)
         wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
-        return process, json.loads(pids.read_text())
+        told.extend([process.pid, *json.loads(pids.read_text())])
+        return process, told[1:]
 
-    return start
+    yield start
+    for pid in filter(alive, told):
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_an_interrupted_parent_ends_the_whole_tree(parent: Callable[[str], Any]) -> None:
