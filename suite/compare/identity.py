@@ -22,16 +22,32 @@ from suite.record import Identity, Record
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest relative deviation that still counts as the same, of the losses and of the updates."""
+    """The largest relative deviation that still counts as the same.
 
+    ``first_loss`` is held closest: it is the forward pass alone, and shows a wrong layout, input or kernel. ``losses``
+    are those after it and ``updates`` the tensors', in which training amplifies every rounding.
+    """
+
+    first_loss: float
     losses: float
     updates: float
 
 
-# To be replaced by measured deviations, each with its source, as soon as there are some.
+# Ten times the largest deviation between any two of the frameworks, rounded up, as `python -m tests.tolerances` found
+# it on a CPU (x86-64 with AVX-512, two threads and one; torch 2.13.0, TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2; real
+# data, batch 8):
+#                                              first loss   losses   updates
+#   cifar100_cnn  full, 10 steps,   5 seeds           @      9.5e-5    2.4e-2
+#                 small, 20 steps,  5 seeds           @      1.5e-6    1.1e-3
+#   imdb_lstm     full, 10 steps,   5 seeds           @      4.8e-7    7.8e-6
+#                 small, 20 steps,  5 seeds           @      5.7e-7    1.4e-4
+# A max-pool's choice between two almost equal values turns with the last bit and moves a gradient by 1e-3, which is
+# why the CNN's figures are larger. In float64 all of them are below 1e-12; 1e-9 is what the project promises.
 TOLERANCE = {
-    "fp64": Tolerance(losses=1e-9, updates=1e-9),
-    "fp32": Tolerance(losses=1e-4, updates=1e-3),
+    ("cifar100_cnn", "fp64"): Tolerance(first_loss=1e-9, losses=1e-9, updates=1e-9),
+    ("cifar100_cnn", "fp32"): Tolerance(first_loss=5e-6, losses=1e-3, updates=0.25),
+    ("imdb_lstm", "fp64"): Tolerance(first_loss=1e-9, losses=1e-9, updates=1e-9),
+    ("imdb_lstm", "fp32"): Tolerance(first_loss=5e-6, losses=1e-5, updates=2e-3),
 }
 
 Key = TypeVar("Key", bound=Hashable)
@@ -84,7 +100,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     by_framework: dict[str, list[Identity]] = {}
     for record in records:
         by_framework.setdefault(record.cell.framework, []).append(_identity(record))
-    tolerance = TOLERANCE.get(records[0].cell.precision)
+    tolerance = TOLERANCE.get((records[0].cell.workload, records[0].cell.precision))
     weights = _majority((r.cell.framework, _identity(r).weights) for r in records)
     batches = {
         kind: _majority((r.cell.framework, _identity(r).batches) for r in records if _loaded(r) == kind)
@@ -96,7 +112,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
         cell = launches[0].cell
         evidence = [_identity(r) for r in launches]
         if tolerance is None:
-            found[key] = Verdict("no evidence", f"no tolerance is set for {cell.precision}")
+            found[key] = Verdict("no evidence", f"no tolerance is set for {cell.workload} in {cell.precision}")
             continue
         worst = _between(evidence, tolerance) or _digests(evidence, weights, batches[_loaded(launches[0])])
         deviations = [_deviation(each, references[cell.framework], tolerance) for each in evidence]
@@ -174,7 +190,9 @@ def _deviation(
         return 0.0, 0.0, f"tensor {missing[0]} is not in all of them"
     steps = [_relative(a, b) for a, b in zip(one.losses, losses, strict=True)]
     tensors = {name: _relative(one.updates[name], updates[name]) for name in updates}
-    words = next((f"losses at step {i} by {d:.0e}" for i, d in enumerate(steps, 1) if d > tolerance.losses), "")
+    bounds = {1: tolerance.first_loss}
+    beyond = (i for i, d in enumerate(steps, 1) if d > bounds.get(i, tolerance.losses))
+    words = next((f"losses at step {i} by {steps[i - 1]:.0e}" for i in beyond), "")
     if not words and tensors:
         name = max(tensors, key=lambda each: tensors[each])
         words = f"update of {name} by {tensors[name]:.0e}" if tensors[name] > tolerance.updates else ""

@@ -1,0 +1,95 @@
+"""In float32 the three agree within what was measured: the first loss closely, what follows as far as rounding lets it.
+
+The losses' and updates' tolerances are those by which published rows are judged.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from suite.cell import WORKLOADS
+from suite.compare.identity import TOLERANCE
+from suite.fingerprint import identity
+from tests.frameworks import (
+    Found,
+    assert_within,
+    distance,
+    distances,
+    each_framework,
+    each_pair,
+    each_workload,
+    found,
+    needs_frameworks,
+)
+
+pytestmark = needs_frameworks
+
+BATCH, STEPS = 8, 20
+#: Ten times the largest distance of a gradient that `tests.tolerances` saw (see `suite.compare.identity.TOLERANCE`).
+GRADIENTS = {"cifar100_cnn": 2e-2, "imdb_lstm": 4e-4}
+
+
+def proof(workload: str, framework: str) -> Found:
+    return found(workload, framework, "fp32", "small", BATCH, STEPS)
+
+
+@each_workload
+@each_pair
+def test_losses_agree_over_twenty_steps(workload, one, other):
+    tolerance = TOLERANCE[workload, "fp32"]
+    steps = zip(proof(workload, one).losses, proof(workload, other).losses, strict=True)
+    first, *others = (distance(*pair) for pair in steps)
+    assert_within({"the first loss": first}, tolerance.first_loss)
+    assert_within({f"loss {step}": each for step, each in enumerate(others, 2)}, tolerance.losses)
+
+
+@each_workload
+@each_pair
+def test_logits_agree(workload, one, other):
+    a, b = proof(workload, one), proof(workload, other)
+    assert a.logits.dtype == b.logits.dtype == np.float32
+    assert_within({"logits": distance(a.logits, b.logits)}, 1e-4)
+
+
+@each_workload
+@each_pair
+def test_gradients_agree(workload, one, other):
+    a, b = proof(workload, one), proof(workload, other)
+    assert {array.dtype for each in (a, b) for array in each.gradients.values()} == {np.dtype(np.float32)}
+    assert_within(distances(a.gradients, b.gradients), GRADIENTS[workload])
+
+
+@each_workload
+@each_pair
+def test_the_size_of_updates_agrees(workload, one, other):
+    sizes = [
+        identity(each.before, each.after, [], []).updates for each in (proof(workload, one), proof(workload, other))
+    ]
+    tolerance = TOLERANCE[workload, "fp32"].updates
+    assert_within({name: distance(sizes[0][name], sizes[1][name]) for name in sizes[0]}, tolerance)
+
+
+@each_workload
+@each_framework
+def test_float32_is_not_float64(workload, framework):
+    """Or the switch would do nothing, and the proofs in float64 would prove less."""
+    single, double = proof(workload, framework), found(workload, framework, "fp64", "small", BATCH, 10)
+    assert {array.dtype for array in single.after.values()} == {np.dtype(np.float32)}
+    assert {array.dtype for array in double.after.values()} == {np.dtype(np.float64)}
+    assert 1e-9 < distance(single.logits, double.logits) < 1e-4
+
+
+def test_tolerances_are_set_for_every_workload_and_are_no_looser_where_more_is_known():
+    assert set(TOLERANCE) == set(product(WORKLOADS, ("fp32", "fp64")))
+    for (workload, precision), tolerance in TOLERANCE.items():
+        assert tolerance.first_loss <= tolerance.losses <= tolerance.updates
+        assert tolerance.losses <= TOLERANCE[workload, "fp32"].losses, precision
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_first_loss_is_held_closer_than_a_wrong_layout_moves_it(workload):
+    """Swapped gates or a scrambled flattening move the first loss by 1e-4 to 4e-3."""
+    assert TOLERANCE[workload, "fp32"].first_loss <= 1e-5
