@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-WORKLOADS = ("cifar100_cnn", "imdb_lstm")
+WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
-PRECISIONS = ("fp32", "fp64")
-COMPILES = ("eager", "graph", "compile")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
+COMPILES = ("eager", "graph", "compile", "max")
+KERNELS = ("auto", "cudnn", "scan")
+LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
-LOADERS = ("tuned", "workers")
 
 #: How each framework is used when nobody asks for anything else.
 USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
@@ -25,23 +26,45 @@ class CellError(ValueError):
 
 @dataclass(frozen=True)
 class Loader:
-    """How batches are made: ``tuned`` is the framework's best on the machine at hand, ``workers`` asks for N."""
+    """How batches are made, and what of it is asked for by name; None leaves a choice to the loader.
+
+    ``naive`` is what beginners write: one thread, sample by sample. ``workers`` asks for N processes or threads.
+    ``tuned`` is the framework's best on the machine at hand. ``resident`` keeps the data set on the device and augments
+    there. ``dali`` is NVIDIA DALI. ``prefetch`` counts batches kept ready, ``pin_memory`` asks for page-locked host
+    memory, ``cache`` for a copy of the data set in memory instead of mapped files.
+    """
 
     kind: str = "tuned"
     workers: int = 0
+    prefetch: int | None = None
+    pin_memory: bool | None = None
+    cache: bool | None = None
 
     def __post_init__(self) -> None:
         _choice("loader", self.kind, LOADERS)
         _natural("workers", self.workers, least=0)
+        if self.prefetch is not None:
+            _natural("prefetch", self.prefetch, least=0)
+        for name in ("pin_memory", "cache"):
+            if getattr(self, name) not in (None, True, False):
+                raise CellError(f"{name} is {getattr(self, name)!r}; it must be true, false or left out")
 
     @property
     def id(self) -> str:
-        return f"w{self.workers}" if self.kind == "workers" else self.kind
+        parts = [f"w{self.workers}" if self.kind == "workers" else self.kind]
+        parts += [] if self.prefetch is None else [f"prefetch{self.prefetch}"]
+        parts += [] if self.pin_memory is None else ["pinned" if self.pin_memory else "unpinned"]
+        parts += [] if self.cache is None else ["cached" if self.cache else "mapped"]
+        return "-".join(parts)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The settings of one measured training run."""
+    """The settings of one measured training run.
+
+    ``batch`` counts the samples that go through the network at once, ``accumulate`` how many such batches make one
+    update; ``kernel`` is the LSTM's: the framework's choice, cuDNN's, or a loop over time steps.
+    """
 
     workload: str
     framework: str
@@ -50,22 +73,34 @@ class Cell:
     compile: str = ""
     loader: Loader = field(default_factory=Loader)
     size: str = "full"
+    accumulate: int = 1
+    kernel: str = "auto"
 
     def __post_init__(self) -> None:
         _choice("workload", self.workload, WORKLOADS)
         _choice("framework", self.framework, FRAMEWORKS)
         _choice("precision", self.precision, PRECISIONS)
+        _choice("kernel", self.kernel, KERNELS)
         _choice("size", self.size, SIZES)
         _natural("batch", self.batch, least=1)
+        _natural("accumulate", self.accumulate, least=1)
         if not self.compile:
             object.__setattr__(self, "compile", USUAL_COMPILE[self.framework])
         _choice("compile", self.compile, COMPILES)
 
     @property
+    def effective_batch(self) -> int:
+        """Samples that one update sees."""
+        return self.batch * self.accumulate
+
+    @property
     def id(self) -> str:
-        """For example ``cifar100_cnn-pytorch-fp32-b32-eager-tuned``; a size other than ``full`` comes last."""
+        """For example ``cifar100_cnn-pytorch-bf16-b128-compile-w4``; what is not at its default comes after that."""
         parts = [self.workload, self.framework, self.precision, f"b{self.batch}", self.compile, self.loader.id]
-        return "-".join(parts if self.size == "full" else [*parts, self.size])
+        parts += [f"a{self.accumulate}"] if self.accumulate > 1 else []
+        parts += [self.kernel] if self.kernel != "auto" else []
+        parts += [self.size] if self.size != "full" else []
+        return "-".join(parts)
 
     def but(self, **changes: Any) -> Cell:
         """The same cell with some settings changed; a new framework gets its usual compile mode."""

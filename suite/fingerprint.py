@@ -6,12 +6,14 @@ frameworks draw the same mask), so that the fingerprints of all cells of a workl
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from suite.record import Identity
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array, DataSet
-from workloads.spec import weights_digest
+from workloads.spec import WorkloadSpec, weights_digest
 
 STEPS = 10
 BATCH = 8
@@ -19,6 +21,11 @@ SEED = 20210501  # of weights and batches; the same in all runs, so that fingerp
 
 #: How many of the measured loader's first batches go into the record's digest.
 DIGESTED_BATCHES = 3
+
+
+def proof(spec: WorkloadSpec) -> WorkloadSpec:
+    """The spec at the rate at which fingerprints train."""
+    return replace(spec, optimizer=replace(spec.optimizer, learning_rate=spec.proof_learning_rate))
 
 
 def fixed_batches(data: DataSet, length: int | None) -> list[tuple[Array, Array]]:

@@ -120,7 +120,7 @@ class Record:
     def samples_per_s(self) -> float | None:
         """Training throughput, or None where the launch did not get that far."""
         phase = self.phases.get("train")
-        return self.cell.batch / phase.step_s if phase else None
+        return self.cell.effective_batch / phase.step_s if phase else None
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **asdict(self)}

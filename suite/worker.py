@@ -24,11 +24,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from suite.cell import Cell
 from suite.environment import describe, redact
-from suite.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, identity
+from suite.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, identity, proof
 from suite.frameworks import UnsupportedError
 from suite.job import Job
 from suite.measure import Steps, measure
+from suite.probe import PrecisionError, lstm_error, precision_errors
 from suite.record import Identity, Phase, Window
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -42,6 +44,10 @@ Send = Callable[..., None]
 
 class DivergedError(RuntimeError):
     """A loss that is not finite."""
+
+
+class RecompiledError(RuntimeError):
+    """A framework that compiled inside a timed window, so that the window measured its compiler."""
 
 
 def main(descriptor: str, text: str) -> None:
@@ -85,9 +91,9 @@ class _Launch:
         self._mark("data_s")
         spec = specification(self.cell.workload, self.cell.size)
         length = getattr(spec, "length", None)
-        training = self._training(spec, self.cell.batch, self.job.seed, dropout=True)
+        training = self._training(spec, self.cell, self.job.seed, dropout=True)
         self._mark("build_s")
-        source = Batches(data, self.cell.batch, self.job.seed, length)
+        source = Batches(data, self.cell.effective_batch, self.job.seed, length)
         loader = self.loaders.batches(self.cell, source, self.device, training.put)
         first = next(loader)
         self._mark("first_batch_s")
@@ -95,6 +101,7 @@ class _Launch:
         try:
             self._first_step(training, first)
             delivered = [first, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
+            self._check_precision()
             evidence = self._fingerprint(data, spec, length, [training.get(batch) for batch in delivered])
             self.send(part={"identity": vars(evidence)})
             self._phases(training, loader)
@@ -102,8 +109,7 @@ class _Launch:
             loader.close()
         self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
 
-    def _training(self, spec: WorkloadSpec, batch: int, seed: int, dropout: bool) -> Any:
-        cell = self.cell.but(batch=batch, compile=self.cell.compile)
+    def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, dropout: bool) -> Any:
         weights = spec.reference_weights(seed)
         return self.framework.Training(cell, spec, self.module, weights, self.device, dropout=dropout, seed=seed)
 
@@ -119,16 +125,17 @@ class _Launch:
             "flops_per_sample": spec.flops_per_sample,
             "digest": spec.digest,
         }
-        settings = self.settings | {
+        self.settings |= {
             "loader": loader.settings,
-            "kernels": self.module.kernels(spec, numbers, self.device),
+            "kernels": self.module.kernels(spec, numbers, self.device, self.cell.kernel),
             "compute_type": numbers.compute,
             "weights_type": numbers.weights,
+            "effective_batch": self.cell.effective_batch,
         }
         self.send(
             part={
                 "startup": self.startup,
-                "settings": settings,
+                "settings": self.settings,
                 "environment": environment,
                 "data": {"name": data.name, "kind": data.kind, "digest": data.digest},
                 "workload": workload,
@@ -145,11 +152,20 @@ class _Launch:
         self.send(part={"compile_s": compile_s, "first_step_s": _since(start)})
         _check([loss], training, "the first step")
 
+    def _check_precision(self) -> None:
+        self.send(progress="precision")
+        self.errors = precision_errors(self.cell, self.framework, self.device)
+
     def _fingerprint(self, data: DataSet, spec: WorkloadSpec, length: int | None, delivered: list[Any]) -> Identity:
         self.send(progress="fingerprint")
-        training = self._training(spec, BATCH, SEED, dropout=False)
-        batches = [training.put(batch) for batch in fixed_batches(data, length)]
+        cell = self.cell.but(batch=BATCH, accumulate=1)
+        training = self._training(proof(spec), cell, SEED, dropout=False)
+        host = fixed_batches(data, length)
+        batches = [training.put(batch) for batch in host]
         before = training.weights()
+        if self.cell.workload == "imdb_lstm":
+            self.errors["lstm"] = lstm_error(cell, before, host[0][0], training.logits(batches[0]))
+        self.send(part={"settings": self.settings | {"precision_errors": self.errors}})
         training.compile(batches[0])
         losses = _check([training.step(batch) for batch in batches], training, "the fingerprint")
         evidence = identity(before, training.weights(), losses, delivered)
@@ -160,25 +176,32 @@ class _Launch:
     def _phases(self, training: Any, loader: Any) -> None:
         held = [next(loader) for _ in range(HELD_BATCHES)]
         phases: dict[str, Phase] = {}
+        compiled = training.compiled()
         for name, batches in (("train", loader), ("compute", cycle(held)), ("input", loader)):
-            steps = _input_steps(batches, training) if name == "input" else training_steps(batches, training)
+            last: list[Any] = []
+            steps = _input_steps(batches, training) if name == "input" else training_steps(batches, training, last)
 
-            def say(window: Window, name: str = name) -> None:
-                self.send(progress=name, samples_per_s=self.cell.batch * window.steps / window.seconds)
+            def say(window: Window, name: str = name, last: list[Any] = last) -> None:
+                _check(last, training, f"the {name} phase")
+                self.send(progress=name, samples_per_s=self.cell.effective_batch * window.steps / window.seconds)
 
             phases[name] = measure(steps, self.job.plan, say)
             self.send(part={"phases": {name: _phase_json(phase) for name, phase in phases.items()}})
+        if training.compiled() != compiled:
+            raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
 
     def _mark(self, part: str) -> None:
         """Note the seconds since the last mark as a part of the start."""
         self.startup[part] = _since(self.job.spawned_ns) - sum(self.startup.values())
 
 
-def training_steps(batches: Any, training: Any) -> Steps:
+def training_steps(batches: Any, training: Any, last: list[Any]) -> Steps:
+    """Steps that leave the last loss in ``last``, to be read when the window is over."""
+
     def steps(count: int) -> None:
         losses = [training.step(next(batches)) for _ in range(count)]
         training.fence(losses[-1])
-        _check(losses[-1:], training, "a window")
+        last[:] = losses[-1:]
 
     return steps
 
@@ -212,6 +235,8 @@ def _classify(error: BaseException, job: Job, framework: ModuleType | None) -> t
         )
     if isinstance(error, DivergedError):
         return "diverged", str(error)
+    if isinstance(error, (PrecisionError, RecompiledError)):
+        return "error", str(error)
     first = (str(error).strip().splitlines() or [""])[0]
     if framework is not None and framework.out_of_memory(error):
         return "out-of-memory", f"batch {job.cell.batch} does not fit: {first}"

@@ -21,7 +21,7 @@ import numpy as np
 
 from workloads.data.dataset import Array
 
-WORKLOADS = ("cifar100_cnn", "imdb_lstm")
+WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,6 @@ class Tensor:
     offset: float = 0.0
     offset_from: int = 0
     offset_to: int = 0
-
-    @property
-    def proof_learning_rate(self) -> float:
-        """The rate at which a fingerprint trains: the workload's own, where that does not make training chaotic."""
-        return self.optimizer.learning_rate
 
     @property
     def parameters(self) -> int:

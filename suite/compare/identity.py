@@ -33,21 +33,24 @@ class Tolerance:
     updates: float
 
 
-# Ten times the largest deviation between any two of the frameworks, rounded up, as `python -m tests.tolerances` found
-# it on a CPU (x86-64 with AVX-512, two threads and one; torch 2.13.0, TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2; real
-# data, batch 8):
-#                                              first loss   losses   updates
-#   cifar100_cnn  full, 10 steps,   5 seeds           @      9.5e-5    2.4e-2
-#                 small, 20 steps,  5 seeds           @      1.5e-6    1.1e-3
-#   imdb_lstm     full, 10 steps,   5 seeds           @      4.8e-7    7.8e-6
-#                 small, 20 steps,  5 seeds           @      5.7e-7    1.4e-4
-# A max-pool's choice between two almost equal values turns with the last bit and moves a gradient by 1e-3, which is
-# why the CNN's figures are larger. In float64 all of them are below 1e-12; 1e-9 is what the project promises.
+# In float32 ten times the largest deviation between any two of the frameworks, rounded up, as `python -m
+# tests.tolerances` found it on a CPU (x86-64 with AVX-512, two cores; torch 2.13.0, TensorFlow 2.21.0, Keras 3.15.1,
+# JAX 0.10.2) with real data and batch 8:
+#                                                        first loss   losses   updates
+#   cifar100_cnn  full, 10 steps, 10 seeds, 2 threads       1.0e-7    9.5e-5    2.2e-2
+#                 full, 10 steps,  5 seeds, 1 thread             -    4.8e-5    2.4e-2
+#                 small, 20 steps, 10 seeds, 2 threads      1.1e-7    1.5e-6    1.1e-3
+#   imdb_lstm     full, 10 steps, 10 seeds, 2 threads       1.7e-7    4.8e-7    1.8e-5
+#                 full, 10 steps,  5 seeds, 1 thread             -    4.8e-7    7.8e-6
+#                 small, 20 steps, 12 seeds, 2 threads      1.7e-7    1.7e-6    1.4e-4
+# The first loss has thirty times, for kernels of GPUs that were not measured; a wrong layout moves it by 1e-4 and more.
+# The CNN's other figures are larger since a max-pool's choice between two almost equal values turns with the last bit
+# and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
 TOLERANCE = {
     ("cifar100_cnn", "fp64"): Tolerance(first_loss=1e-9, losses=1e-9, updates=1e-9),
     ("cifar100_cnn", "fp32"): Tolerance(first_loss=5e-6, losses=1e-3, updates=0.25),
     ("imdb_lstm", "fp64"): Tolerance(first_loss=1e-9, losses=1e-9, updates=1e-9),
-    ("imdb_lstm", "fp32"): Tolerance(first_loss=5e-6, losses=1e-5, updates=2e-3),
+    ("imdb_lstm", "fp32"): Tolerance(first_loss=5e-6, losses=2e-5, updates=2e-3),
 }
 
 Key = TypeVar("Key", bound=Hashable)

@@ -1,6 +1,7 @@
 """One file per framework, with the same names in the same order, so that they can be read side by side.
 
-Each has `DISTRIBUTIONS`, `prepare`, `Training`, `memory` and `out_of_memory`. Importing this package imports none.
+Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `memory`, `out_of_memory`, `product` and `convolution`.
+Importing this package imports none of them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,30 @@ VARIABLES: dict[str, dict[str, str]] = {
     "jax": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
 }
 
-#: What to install for a framework: the extra's name without its `-cpu` or `-cuda`, which is the framework's own.
+#: The module that tells whether a framework is there, without importing it.
 MODULES = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}
+
+#: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
+LOSS_SCALE = 2.0**16
+LOSS_SCALE_GROWTH_STEPS = 2000
 
 
 class UnsupportedError(RuntimeError):
     """A setting that this framework does not have on this device; the launch is skipped with the reason."""
+
+
+#: Precisions that are modes of NVIDIA's tensor cores, or too slow elsewhere to be measured.
+CUDA_ONLY = {
+    "tf32": "TF32 is a mode of NVIDIA's tensor cores",
+    "fp16": "float16 training needs the tensor cores of a GPU",
+}
+
+
+def check(workload: str, precision: str, kernel: str, device: str) -> None:
+    """Refuse what no framework has on this device. Raises `UnsupportedError` with the reason."""
+    if device == "cpu" and precision in CUDA_ONLY:
+        raise UnsupportedError(f"{CUDA_ONLY[precision]}; this device is a CPU")
+    if kernel != "auto" and workload != "imdb_lstm":
+        raise UnsupportedError(f"{workload} has no LSTM whose kernel could be {kernel}")
+    if kernel == "cudnn" and device == "cpu":
+        raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")

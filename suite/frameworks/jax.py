@@ -6,16 +6,27 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import optax
+from flax.training.dynamic_scale import DynamicScale
 
 from suite.cell import Cell
-from suite.frameworks import UnsupportedError
+from suite.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, Sgd, WorkloadSpec
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain")
 
-NUMBERS = {"fp32": Numbers(), "fp64": Numbers("float64", "float64")}
+NUMBERS = {
+    "fp32": Numbers(),
+    "tf32": Numbers(),
+    "bf16": Numbers("bfloat16"),
+    "fp16": Numbers("float16"),
+    "fp64": Numbers("float64", "float64"),
+}
+#: How products of float32 are computed; those of narrower types are left as they are.
+MATMUL_PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "fp64": "highest"}
 
 Batch = tuple[jax.Array, jax.Array]
 
@@ -23,17 +34,21 @@ Batch = tuple[jax.Array, jax.Array]
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     """Choose the device, set every global switch, and read back what is in force.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings.
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    `UnsupportedError` for what JAX does not have there.
     """
     del seed  # dropout draws from the key in the training state
     found = "cuda" if jax.default_backend() == "gpu" else "cpu"
     if device == "cuda" and found == "cpu":
         raise UnsupportedError("JAX sees no CUDA device")
     device = found if device == "auto" else device
+    check(cell.workload, cell.precision, cell.kernel, device)
     if cell.compile != "compile":
-        raise UnsupportedError(f"JAX is not measured in mode {cell.compile!r}; it has compile")
+        raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has compile")
+    if cell.kernel == "cudnn" and NUMBERS[cell.precision].compute not in ("float32", "float64"):
+        raise UnsupportedError(f"JAX has cuDNN's LSTM in float32 and float64 only, not in {cell.precision}")
     jax.config.update("jax_enable_x64", cell.precision == "fp64")
-    jax.config.update("jax_default_matmul_precision", "highest")
+    jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION.get(cell.precision))
     return device, {
         "device": device,
         "device_name": jax.devices()[0].device_kind if device == "cuda" else "",
@@ -50,6 +65,7 @@ class State(NamedTuple):
     statistics: Any
     optimizer: Any
     key: jax.Array
+    scale: DynamicScale | None
 
 
 class Training:
@@ -59,13 +75,15 @@ class Training:
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
         *, dropout: bool = True, seed: int = 0,
     ) -> None:  # fmt: skip
-        self.module, self.device = module, jax.devices("gpu" if device == "cuda" else "cpu")[0]
-        self.model = module.build(spec, NUMBERS[cell.precision], dropout, device)
+        self.cell, self.module, self.device = cell, module, _place(device)
+        self.model = module.build(spec, NUMBERS[cell.precision], dropout, device, cell.kernel)
         self.optimizer = _optimizer(spec)
         with jax.default_device(self.device):
             start = module.import_weights(self.model, weights)
-            statistics = module.statistics(self.model)
-            self.state = State(start, statistics, self.optimizer.init(start), jax.random.key(seed))
+            statistics, scale = module.statistics(self.model), None
+            if cell.precision == "fp16":
+                scale = DynamicScale(growth_interval=LOSS_SCALE_GROWTH_STEPS, scale=jnp.float32(LOSS_SCALE))
+            self.state = State(start, statistics, self.optimizer.init(start), jax.random.key(seed), scale)
         self._jitted = jax.jit(self._step, donate_argnums=0)
 
     def put(self, batch: tuple[Array, Array]) -> Batch:
@@ -83,14 +101,51 @@ class Training:
 
     def _step(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:
         """One update; the state after it and the loss before it. `step` calls this jitted."""
-        key, used = jax.random.split(state.key)
-        differentiated = jax.value_and_grad(self._loss, has_aux=True)
-        (loss, statistics), gradients = differentiated(state.weights, state.statistics, used, inputs, labels)
+        key, *keys = jax.random.split(state.key, 1 + self.cell.accumulate)
+        if self.cell.accumulate == 1:
+            found = self._differentiate(state, state.statistics, (keys[0], inputs, labels))
+        else:
+            found = self._accumulate(state, (jnp.stack(keys), inputs, labels))
+        loss, gradients, statistics, finite, scale = found
         updates, optimizer = self.optimizer.update(gradients, state.optimizer, state.weights)
-        return State(optax.apply_updates(state.weights, updates), statistics, optimizer, key), loss
+        after = State(optax.apply_updates(state.weights, updates), statistics, optimizer, key, scale)
+        if scale is not None:  # a step whose gradients overflowed changes nothing but the scale
+            kept = state._replace(statistics=statistics, key=key, scale=scale)
+            after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, kept)
+        return after, loss
+
+    def _differentiate(self, state: State, statistics: Any, batch: Any) -> tuple[Any, ...]:
+        """Loss, gradients, statistics, whether all is finite, and the loss scale after one batch."""
+        if state.scale is None:
+            differentiated = jax.value_and_grad(self._loss, has_aux=True)
+            (loss, statistics), gradients = differentiated(state.weights, statistics, *batch)
+            return loss, gradients, statistics, True, None
+        differentiated = state.scale.value_and_grad(self._loss, has_aux=True)
+        scale, finite, (loss, statistics), gradients = differentiated(state.weights, statistics, *batch)
+        return loss, gradients, statistics, finite, scale
+
+    def _accumulate(self, state: State, batch: Any) -> tuple[Any, ...]:
+        """The same over `accumulate` batches, one after the other in a scan; loss and gradients averaged."""
+        count = self.cell.accumulate
+        keys, *arrays = batch
+        parts = (keys, *(array.reshape(count, -1, *array.shape[1:]) for array in arrays))
+
+        def add(carry: Any, part: Any) -> tuple[Any, None]:
+            total, summed, statistics, finite, scale = carry
+            loss, gradients, statistics, now, after = self._differentiate(state, statistics, part)
+            # All parts start from one scale, so that any part that overflows says where it goes.
+            scale = jax.tree.map(lambda new, old: jnp.where(now & finite, new, jnp.where(now, old, new)), after, scale)
+            summed = jax.tree.map(lambda a, b: a + b / count, summed, gradients)
+            return (total + loss / count, summed, statistics, finite & now, scale), None
+
+        zeros = jax.tree.map(jnp.zeros_like, state.weights)
+        dtype = jax.tree.leaves(zeros)[0].dtype
+        start = (jnp.zeros((), dtype), zeros, state.statistics, jnp.bool_(True), state.scale)
+        # XLA's convolutions on a CPU lose their threads and more inside a loop (11 times slower on two cores).
+        return jax.lax.scan(add, start, parts, unroll=count if self.device.platform == "cpu" else 1)[0]
 
     def step(self, batch: Batch) -> jax.Array:
-        """One update; the loss before it, still on the device."""
+        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
         self.state, loss = self._jitted(self.state, *batch)
         return loss
 
@@ -101,6 +156,10 @@ class Training:
     def read(self, losses: list[jax.Array]) -> list[float]:
         """The losses as numbers; waits for the device."""
         return [float(loss) for loss in jax.device_get(losses)]
+
+    def compiled(self) -> dict[str, int]:
+        """How much was compiled so far, and how often a graph broke; what is compiled ahead cannot compile again."""
+        return {"graphs": 1, "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
         """Every tensor in canonical layout, on the host."""
@@ -114,7 +173,8 @@ class Training:
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        return jax.device_get(self.module.logits(self.model, self.state.weights, self.state.statistics, batch[0]))
+        found = self.module.logits(self.model, self.state.weights, self.state.statistics, batch[0])
+        return np.asarray(found, np.float64)
 
     def _loss(self, weights: Any, statistics: Any, key: jax.Array, inputs: Any, labels: Any) -> tuple[jax.Array, Any]:
         return self.module.loss(self.model, weights, statistics, key, inputs, labels)
@@ -133,6 +193,32 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether the error says that memory did not suffice."""
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     return exhausted or isinstance(error, MemoryError)
+
+
+def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
+    """The matrix product as a layer computes it in the cell's precision."""
+    left, right = _probed(cell, device, a, b)
+    return np.asarray(jax.jit(jnp.matmul)(left, right), np.float64)
+
+
+def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
+    """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
+    left, right = _probed(cell, device, images, kernel)
+
+    def convolve(left: jax.Array, right: jax.Array) -> jax.Array:
+        dimensions = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(left, right, (1, 1), "VALID", dimension_numbers=dimensions)
+
+    return np.asarray(jax.jit(convolve)(left, right), np.float64)
+
+
+def _probed(cell: Cell, device: str, *arrays: Array) -> list[jax.Array]:
+    dtype = NUMBERS[cell.precision].compute
+    return [jax.device_put(jnp.asarray(array, dtype), _place(device)) for array in arrays]
+
+
+def _place(device: str) -> jax.Device:
+    return jax.devices("gpu" if device == "cuda" else "cpu")[0]
 
 
 def _optimizer(spec: WorkloadSpec) -> optax.GradientTransformation:

@@ -1,4 +1,4 @@
-"""PyTorch: global precision switches, one training step in place, optimizers of its own."""
+"""PyTorch: global precision switches, autocast, one training step in place."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.utils import counters
 
 from suite.cell import Cell
-from suite.frameworks import UnsupportedError
+from suite.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, Sgd, WorkloadSpec
 
 DISTRIBUTIONS = ("torch", "triton")
 
-NUMBERS = {"fp32": Numbers(), "fp64": Numbers("float64", "float64")}
+NUMBERS = {
+    "fp32": Numbers(),
+    "tf32": Numbers(),
+    "bf16": Numbers("bfloat16"),
+    "fp16": Numbers("float16"),
+    "fp64": Numbers("float64", "float64"),
+}
+COMPILE_MODES = {"eager": None, "compile": "default", "max": "max-autotune"}
 
 Batch = tuple[Tensor, Tensor]
 
@@ -23,27 +31,32 @@ Batch = tuple[Tensor, Tensor]
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     """Choose the device, set every global switch, and read back what is in force.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings.
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    `UnsupportedError` for what PyTorch does not have there.
     """
     found = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and found == "cpu":
         raise UnsupportedError("PyTorch sees no CUDA device")
     device = found if device == "auto" else device
-    if cell.compile not in ("eager", "compile"):
-        raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has eager and compile")
+    check(cell.workload, cell.precision, cell.kernel, device)
+    if cell.compile not in COMPILE_MODES:
+        raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
+    if cell.workload == "imdb_lstm" and cell.compile != "eager":
+        raise UnsupportedError("torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode")
     torch.manual_seed(seed)
     switches = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul)
     for switch in switches:
-        switch.fp32_precision = "ieee"
+        switch.fp32_precision = "tf32" if cell.precision == "tf32" else "ieee"
     # Shapes never change within a launch, so that trying the algorithms once pays off.
     torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.enabled = cell.kernel != "scan"
     return device, {
         "device": device,
+        "device_name": torch.cuda.get_device_name() if device == "cuda" else "",
         "threads": torch.get_num_threads(),
         "fp32_convolution": torch.backends.cudnn.conv.fp32_precision,
         "fp32_rnn": torch.backends.cudnn.rnn.fp32_precision,
         "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
-        "device_name": torch.cuda.get_device_name() if device == "cuda" else "",
         "memory_format": "channels_last",
         "optimizer": "fused",
     }
@@ -57,12 +70,19 @@ class Training:
         *, dropout: bool = True, seed: int = 0,
     ) -> None:  # fmt: skip
         del seed  # dropout draws from the global generator, which `prepare` seeds
-        self.module, self.device, self.compiles = module, device, cell.compile == "compile"
-        self.model = module.build(spec, NUMBERS[cell.precision], dropout, device)
+        numbers = NUMBERS[cell.precision]
+        self.cell, self.module, self.device = cell, module, device
+        self.model = module.build(spec, numbers, dropout, device, cell.kernel)
         module.import_weights(self.model, weights)
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = _optimizer(spec, trained)
-        self.loss = torch.compile(module.loss, fullgraph=True) if self.compiles else module.loss
+        self.scaler = None
+        if cell.precision == "fp16":
+            self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
+        self.loss = module.loss
+        mode = COMPILE_MODES[cell.compile]
+        if mode:
+            self.loss = torch.compile(module.loss, fullgraph=True, dynamic=False, mode=mode)
 
     def put(self, batch: tuple[Array | Tensor, Array | Tensor]) -> Batch:
         """The batch on the device; from pinned memory without waiting for it."""
@@ -80,12 +100,21 @@ class Training:
         return False
 
     def step(self, batch: Batch) -> Tensor:
-        """One update; the loss before it, still on the device."""
-        loss = self.loss(self.model, *batch)
-        loss.backward()
-        self.optimizer.step()
+        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        losses = []
+        for part in zip(*(tensor.split(self.cell.batch) for tensor in batch), strict=True):
+            loss = self._forward(*part) / self.cell.accumulate
+            (self.scaler.scale(loss) if self.scaler else loss).backward()
+            losses.append(loss.detach())
+        if self.scaler:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
+        if self.cell.compile == "max":  # the next replay of a CUDA graph overwrites what the last one returned
+            losses = [loss.clone() for loss in losses]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def fence(self, pending: Any = None) -> None:
         """Wait until the device has done all that was asked of it."""
@@ -97,13 +126,20 @@ class Training:
         """The losses as numbers; waits for the device."""
         return [float(loss) for loss in torch.stack(losses).cpu()] if losses else []
 
+    def compiled(self) -> dict[str, int]:
+        """How much was compiled so far, and how often a graph broke."""
+        return {
+            "graphs": counters["stats"]["unique_graphs"],
+            "graph_breaks": sum(counters["graph_break"].values()),
+        }
+
     def weights(self) -> dict[str, Array]:
         """Every tensor in canonical layout, on the host."""
         return self.module.export_weights(self.model)
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
-        loss = self.loss(self.model, *batch)
+        loss = self._forward(*batch)
         loss.backward()
         found = self.module.export_weights(self.model, of="grad")
         self.optimizer.zero_grad(set_to_none=True)
@@ -111,8 +147,12 @@ class Training:
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        with torch.no_grad():
-            return self.model(batch[0]).cpu().numpy()
+        with torch.no_grad(), _autocast(self.cell, self.device):
+            return self.model(batch[0]).double().cpu().numpy()
+
+    def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        with _autocast(self.cell, self.device):
+            return self.loss(self.model, inputs, labels)
 
 
 def memory(device: str) -> dict[str, int]:
@@ -128,6 +168,32 @@ def memory(device: str) -> dict[str, int]:
 def out_of_memory(error: BaseException) -> bool:
     """Whether the error says that memory did not suffice."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+
+
+def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
+    """The matrix product as a layer computes it in the cell's precision."""
+    left, right = _probed(cell, device, a, b)
+    with torch.no_grad(), _autocast(cell, device):
+        return torch.matmul(left, right).double().cpu().numpy()
+
+
+def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
+    """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
+    left, right = _probed(cell, device, images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1))
+    with torch.no_grad(), _autocast(cell, device):
+        found = torch.nn.functional.conv2d(left.contiguous(memory_format=torch.channels_last), right)
+    return found.permute(0, 2, 3, 1).double().cpu().numpy()
+
+
+def _probed(cell: Cell, device: str, *arrays: Array) -> list[Tensor]:
+    dtype = getattr(torch, NUMBERS[cell.precision].weights)
+    return [torch.tensor(array, dtype=dtype, device=device) for array in arrays]
+
+
+def _autocast(cell: Cell, device: str) -> torch.autocast:
+    numbers = NUMBERS[cell.precision]
+    mixed = numbers.compute != numbers.weights
+    return torch.autocast(device, getattr(torch, numbers.compute) if mixed else None, enabled=mixed)
 
 
 def _optimizer(spec: WorkloadSpec, trained: list[Tensor]) -> torch.optim.Optimizer:

@@ -13,14 +13,21 @@ import keras
 import tensorflow as tf
 
 from suite.cell import Cell
-from suite.frameworks import UnsupportedError
+from suite.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check
 from workloads import spec as specs
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, WorkloadSpec
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras")
 
-NUMBERS = {"fp32": Numbers(), "fp64": Numbers("float64", "float64")}
+NUMBERS = {
+    "fp32": Numbers(),
+    "tf32": Numbers(),
+    "bf16": Numbers("bfloat16"),
+    "fp16": Numbers("float16"),
+    "fp64": Numbers("float64", "float64"),
+}
+COMPILE_MODES = {"graph": False, "compile": True}
 
 Batch = tuple[tf.Tensor, tf.Tensor]
 
@@ -28,22 +35,24 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     """Choose the device, set every global switch, and read back what is in force.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings.
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    `UnsupportedError` for what TensorFlow does not have there.
     """
     cards = tf.config.list_physical_devices("GPU")
     found = "cuda" if cards else "cpu"
     if device == "cuda" and found == "cpu":
         raise UnsupportedError("TensorFlow sees no CUDA device")
     device = found if device == "auto" else device
-    if cell.compile not in ("graph", "compile"):
-        raise UnsupportedError(f"TensorFlow is not measured in mode {cell.compile!r}; it has graph and compile")
-    if cell.workload == "imdb_lstm" and cell.compile == "compile" and device == "cuda":
+    check(cell.workload, cell.precision, cell.kernel, device)
+    if cell.compile not in COMPILE_MODES:
+        raise UnsupportedError(f"TensorFlow has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
+    if cell.workload == "imdb_lstm" and cell.compile == "compile" and device == "cuda" and cell.kernel != "scan":
         raise UnsupportedError("cuDNN's LSTM cannot be compiled by XLA in TensorFlow; use the graph mode")
     for card in cards:
         tf.config.experimental.set_memory_growth(card, True)
     tf.random.set_seed(seed)
     keras.config.set_image_data_format("channels_last")
-    tf.config.experimental.enable_tensor_float_32_execution(False)
+    tf.config.experimental.enable_tensor_float_32_execution(cell.precision == "tf32")
     details = tf.config.experimental.get_device_details(cards[0]) if device == "cuda" else {}
     return device, {
         "device": device,
@@ -62,13 +71,17 @@ class Training:
         *, dropout: bool = True, seed: int = 0,
     ) -> None:  # fmt: skip
         del seed  # dropout draws from the global seed, which `prepare` sets
-        self.module, self.device = module, "/GPU:0" if device == "cuda" else "/CPU:0"
+        self.cell, self.module, self.device = cell, module, _place(device)
         with tf.device(self.device):
-            self.model = module.build(spec, NUMBERS[cell.precision], dropout, device)
+            self.model = module.build(spec, NUMBERS[cell.precision], dropout, device, cell.kernel)
             module.import_weights(self.model, weights)
             self.optimizer = _optimizer(spec)
+            if cell.precision == "fp16":
+                self.optimizer = keras.optimizers.LossScaleOptimizer(
+                    self.optimizer, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
+                )
             self.optimizer.build(self.model.trainable_variables)
-        self.function = tf.function(self._step, jit_compile=cell.compile == "compile")
+        self.function = tf.function(self._step, jit_compile=COMPILE_MODES[cell.compile])
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
         """The batch on the device."""
@@ -89,12 +102,15 @@ class Training:
 
     def _step(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """One update; the loss before it. `step` calls this as a `tf.function`."""
-        loss, gradients = self._loss_and_gradients(inputs, labels)
-        self.optimizer.apply(gradients, self.model.trainable_variables)
-        return loss
+        count = self.cell.accumulate
+        parts = zip(*(tf.split(tensor, count) for tensor in (inputs, labels)), strict=True)
+        losses, gradients = zip(*(self._loss_and_gradients(x, y, scaled=True) for x, y in parts), strict=True)
+        means = [tf.add_n(same) / count if count > 1 else same[0] for same in zip(*gradients, strict=True)]
+        self.optimizer.apply(means, self.model.trainable_variables)
+        return tf.add_n(losses) / count if count > 1 else losses[0]
 
     def step(self, batch: Batch) -> tf.Tensor:
-        """One update; the loss before it, still on the device."""
+        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
         return self.function(*batch)
 
     def fence(self, pending: Any = None) -> None:
@@ -105,6 +121,10 @@ class Training:
     def read(self, losses: list[tf.Tensor]) -> list[float]:
         """The losses as numbers; waits for the device."""
         return [float(loss) for loss in losses]
+
+    def compiled(self) -> dict[str, int]:
+        """How much was compiled so far, and how often a graph broke."""
+        return {"graphs": self.function.experimental_get_tracing_count(), "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
         """Every tensor in canonical layout, on the host."""
@@ -118,12 +138,15 @@ class Training:
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        return self.model(batch[0], training=True).numpy()
+        return tf.cast(self.model(batch[0], training=True), tf.float64).numpy()
 
-    def _loss_and_gradients(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def _loss_and_gradients(
+        self, inputs: tf.Tensor, labels: tf.Tensor, scaled: bool = False
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
             loss = self.module.loss(self.model, inputs, labels)
-        gradients = tape.gradient(loss, self.model.trainable_variables)
+            differentiated = self.optimizer.scale_loss(loss) if scaled else loss
+        gradients = tape.gradient(differentiated, self.model.trainable_variables)
         # An embedding's gradient comes as slices; the spec's optimizers move every row in every step.
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
@@ -138,6 +161,27 @@ def memory(device: str) -> dict[str, int]:
 def out_of_memory(error: BaseException) -> bool:
     """Whether the error says that memory did not suffice."""
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
+
+
+def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
+    """The matrix product as a layer computes it in the cell's precision."""
+    left, right = _probed(cell, device, a, b)
+    return tf.cast(tf.matmul(left, right), tf.float64).numpy()
+
+
+def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
+    """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
+    left, right = _probed(cell, device, images, kernel)
+    return tf.cast(tf.nn.conv2d(left, right, 1, "VALID"), tf.float64).numpy()
+
+
+def _probed(cell: Cell, device: str, *arrays: Array) -> list[tf.Tensor]:
+    with tf.device(_place(device)):
+        return [tf.cast(tf.identity(array), NUMBERS[cell.precision].compute) for array in arrays]
+
+
+def _place(device: str) -> str:
+    return "/GPU:0" if device == "cuda" else "/CPU:0"
 
 
 class Sgd(keras.optimizers.Optimizer):

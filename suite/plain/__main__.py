@@ -101,7 +101,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     training = adapter.Training(cell, spec, module, spec.reference_weights(0), device)
     held = [training.put(batch) for batch in batches]
     training.compile(held[0])
-    ours = training_steps(cycle(held), training)
+    ours = training_steps(cycle(held), training, [])
     theirs = import_module(f"suite.plain.{framework}").plain(spec, batches, device)
     count = max(_steps_per_window(run, options.min_window) for run in (ours, theirs))
     ratios, times = [], []
@@ -110,7 +110,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
         seconds = {run: _seconds(run, count) for run in pairs}
         ratios.append(seconds[theirs] / seconds[ours])
         times.append(seconds[ours])
-    idle = median(_seconds(training_steps(cycle(held), _Idle()), count) for _ in range(20))
+    idle = median(_seconds(training_steps(cycle(held), _Idle(), []), count) for _ in range(20))
     return {"ratios": ratios, "step_s": median(times) / count, "harness": idle / median(times)}
 
 

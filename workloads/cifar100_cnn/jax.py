@@ -43,12 +43,12 @@ class Cnn(nn.Module):
         return nn.Dense(CLASSES, name="logits", **types)(x)
 
 
-def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Cnn:  # noqa: ARG001
+def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Cnn:
     """The module; its weights come from `import_weights`."""
     return Cnn(spec, numbers, dropout)
 
 
-def logits(model: Cnn, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:  # noqa: ARG001
+def logits(model: Cnn, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:
     """The model's output without dropout, (b, 100)."""
     return model.clone(dropout=False).apply({"params": weights}, images)
 
@@ -61,12 +61,12 @@ def loss(
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
 
 
-def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}
 
 
-def statistics(model: Cnn) -> Tree:  # noqa: ARG001
+def statistics(model: Cnn) -> Tree:
     """What training changes besides the weights, at its start: nothing."""
     return {}
 
@@ -77,6 +77,6 @@ def import_weights(model: Cnn, weights: dict[str, Array]) -> Tree:
     return unflatten_dict(cast, sep="/")
 
 
-def export_weights(model: Cnn, weights: Tree) -> dict[str, Array]:  # noqa: ARG001
+def export_weights(model: Cnn, weights: Tree) -> dict[str, Array]:
     """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
     return {name: np.array(array) for name, array in flatten_dict(weights, sep="/").items()}

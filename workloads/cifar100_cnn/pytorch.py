@@ -45,7 +45,7 @@ class Cnn(nn.Module):
         return self.logits(self.dropout(F.relu(self.hidden(x))))
 
 
-def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Cnn:
+def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Cnn:
     """The model in training mode, its weights not yet set. Compute types other than the weights' come by autocast."""
     model = Cnn(spec, dropout, getattr(torch, numbers.weights))
     return model.to(device=device, memory_format=torch.channels_last)
@@ -56,7 +56,7 @@ def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(model(images), labels.long())
 
 
-def kernels(spec: CnnSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}
 

@@ -49,7 +49,9 @@ class ResNet(nn.Module):
         return normalisation(x)
 
 
-def build(spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> ResNet:  # noqa: ARG001
+def build(
+    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> ResNet:
     """The module; its weights come from `import_weights`; it has no dropout to switch off."""
     return ResNet(spec, numbers)
 
@@ -70,7 +72,7 @@ def loss(
     return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), changed["batch_stats"]
 
 
-def kernels(spec: ResNetSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}
 
@@ -97,7 +99,7 @@ def export_weights(model: ResNet, weights: Tree) -> dict[str, Array]:
 
 
 def _own_name(name: str) -> str:
-    """flax's name of a canonical one: batch normalisation is a module of its own, and its shift is a bias."""
+    """The module's name of a canonical one: batch normalisation is a module of its own, and its shift is a bias."""
     layer, tensor = name.split("/")
     if tensor in ("scale", "shift"):
         return f"{layer}_normalisation/{'scale' if tensor == 'scale' else 'bias'}"

@@ -55,7 +55,9 @@ class ResNet(nn.Module):
         return self.logits(self.blocks(F.relu(self.stem(x))).mean((2, 3)))
 
 
-def build(spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> ResNet:  # noqa: ARG001
+def build(
+    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> ResNet:
     """The model in training mode, its weights not yet set; it has no dropout to switch off."""
     model = ResNet(spec, getattr(torch, numbers.weights))
     return model.to(device=device, memory_format=torch.channels_last)
@@ -66,7 +68,7 @@ def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(model(images), labels.long())
 
 
-def kernels(spec: ResNetSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}
 

@@ -43,8 +43,8 @@ class ResNetSpec(WorkloadSpec):
 
     @property
     def proof_learning_rate(self) -> float:
-        """A hundredth of the rate for 128 images: on eight, rounding errors would grow past use within ten steps."""
-        return self.optimizer.learning_rate / 100
+        """A thousandth of the rate for 128 images: on eight, rounding errors would grow past use within ten steps."""
+        return self.optimizer.learning_rate / 1000
 
     @property
     def stem(self) -> Convolution:

@@ -44,7 +44,9 @@ class FusedBatchNormalization(keras.layers.Layer):
         return y
 
 
-def build(spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> keras.Model:  # noqa: ARG001
+def build(
+    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> keras.Model:
     """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100); it has no dropout."""
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
     layers = keras.layers
@@ -69,7 +71,7 @@ def loss(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
-def kernels(spec: ResNetSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {"batch_normalization": "composite" if numbers.compute == "float64" else "fused"}
 

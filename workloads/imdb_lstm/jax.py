@@ -84,12 +84,12 @@ def cudnn_lstm(x: jax.Array, kernel: jax.Array, recurrent: jax.Array, bias: jax.
     return state[0]
 
 
-def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Lstm:  # noqa: ARG001
+def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Lstm:
     """The module; its weights come from `import_weights`; it has no dropout to switch off."""
-    return Lstm(spec, numbers, kernels(spec, numbers, device)["lstm"])
+    return Lstm(spec, numbers, kernels(spec, numbers, device, kernel)["lstm"])
 
 
-def logits(model: Lstm, weights: Tree, statistics: Tree, tokens: jax.Array) -> jax.Array:  # noqa: ARG001
+def logits(model: Lstm, weights: Tree, statistics: Tree, tokens: jax.Array) -> jax.Array:
     """The model's output, (b,)."""
     return model.apply({"params": weights}, tokens)
 
@@ -103,12 +103,14 @@ def loss(
     return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean(), statistics
 
 
-def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
-    return {"lstm": "cudnn" if device == "cuda" and numbers.compute in CUDNN_TYPES else "scan"}
+    if kernel == "auto":
+        kernel = "cudnn" if device == "cuda" and numbers.compute in CUDNN_TYPES else "scan"
+    return {"lstm": kernel}
 
 
-def statistics(model: Lstm) -> Tree:  # noqa: ARG001
+def statistics(model: Lstm) -> Tree:
     """What training changes besides the weights, at its start: nothing."""
     return {}
 
@@ -119,7 +121,7 @@ def import_weights(model: Lstm, weights: dict[str, Array]) -> Tree:
     return unflatten_dict(cast, sep="/")
 
 
-def export_weights(model: Lstm, weights: Tree) -> dict[str, Array]:  # noqa: ARG001
+def export_weights(model: Lstm, weights: Tree) -> dict[str, Array]:
     """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
     own = {flax: canonical for canonical, flax in _NAMES.items()}
     return {own.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}

@@ -30,7 +30,7 @@ class Lstm(nn.Module):
         return self.logits(state[-1]).squeeze(1)
 
 
-def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> Lstm:  # noqa: ARG001
+def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Lstm:
     """The model in training mode, its weights not yet set; it has no dropout to switch off."""
     return Lstm(spec, getattr(torch, numbers.weights)).to(device)
 
@@ -41,9 +41,12 @@ def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
 
 
-def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
-    return {"lstm": "cudnn" if device == "cuda" else "aten"}
+    if kernel == "auto":
+        kernel = "cudnn" if device == "cuda" else "scan"
+    # Without cuDNN, PyTorch takes oneDNN's LSTM on a CPU and a loop of its own elsewhere.
+    return {"lstm": "onednn" if kernel == "scan" and device == "cpu" else kernel}
 
 
 def import_weights(model: Lstm, weights: dict[str, Array]) -> None:

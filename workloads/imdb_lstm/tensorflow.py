@@ -14,15 +14,23 @@ from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
 
 
-def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu") -> keras.Model:  # noqa: ARG001
+def build(
+    spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> keras.Model:
     """The model, its weights not yet set: int32 tokens (batch, length) to logits (batch, 1); it has no dropout."""
+    cudnn = kernels(spec, numbers, device, kernel)["lstm"] == "cudnn"
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
     layers = keras.layers
     return keras.Sequential(
         [
             keras.Input((spec.length,), dtype="int32"),
             layers.Embedding(VOCABULARY, spec.embedding, name="embedding", dtype=dtype),
-            layers.LSTM(spec.units, use_cudnn=device == "cuda", name="lstm", dtype=dtype),
+            layers.LSTM(
+                spec.units,
+                use_cudnn=cudnn,
+                name="lstm",
+                dtype=dtype,
+            ),
             layers.Dense(1, name="logits", dtype=dtype),
         ]
     )
@@ -34,9 +42,11 @@ def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits))
 
 
-def kernels(spec: LstmSpec, numbers: Numbers, device: str) -> dict[str, str]:  # noqa: ARG001
+def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
-    return {"lstm": "cudnn" if device == "cuda" else "while_loop"}
+    if kernel == "auto":
+        kernel = "cudnn" if device == "cuda" else "scan"
+    return {"lstm": kernel}
 
 
 def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
