@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -87,10 +89,17 @@ def test_batches_of_another_type_order_or_layout_change_the_digest(change):
 # With the frameworks.
 
 
-def fingerprint(workload, framework, weights=None, gates=(0, 1, 2, 3)) -> Identity:
-    """As a worker takes it. ``gates``: the model holds the LSTM's gates in this order, unknown to whoever asks."""
+@cache
+def fingerprint(workload, framework, gates=(0, 1, 2, 3), nudge="") -> Identity:
+    """As a worker takes it.
+
+    ``gates``: the model holds the LSTM's gates in this order, unknown to whoever asks. ``nudge``: the first element of
+    this tensor starts a little off.
+    """
     spec = specification(workload, "small")
-    weights = weights or spec.reference_weights(SEED)
+    weights = spec.reference_weights(SEED)
+    if nudge:
+        weights[nudge].flat[0] += np.float32(1e-6)
     with training(workload, framework, "fp32", weights=reordered(weights, gates)) as running:
         put = [running.put(batch) for batch in fixed_batches(data(spec.data), getattr(spec, "length", None))]
         back = tuple(np.argsort(gates))
@@ -149,21 +158,18 @@ def test_the_three_have_the_same_fingerprint(workload):
 @pytest.mark.parametrize("gates", [(1, 0, 2, 3), (3, 1, 2, 0), (0, 1, 3, 2)], ids=str)
 def test_swapped_gates_differ_though_the_weights_read_back_right(gates):
     swapped = fingerprint("imdb_lstm", "pytorch", gates=gates)
-    found = {"pytorch": swapped, "tensorflow": fingerprint("imdb_lstm", "tensorflow")}
-    found["jax"] = found["tensorflow"]
+    found = {framework: fingerprint("imdb_lstm", framework) for framework in ("tensorflow", "jax")}
+    found["pytorch"] = swapped
     assert swapped.weights == found["jax"].weights
     told = judged("imdb_lstm", found)
     assert told["pytorch"].kind == "differs"
-    assert "losses at step 1" in told["pytorch"].detail
+    assert "losses at step" in told["pytorch"].detail
     assert told["jax"].kind == "same"
 
 
 @needs_frameworks
 def test_one_other_weight_differs():
-    weights = specification("cifar100_cnn", "small").reference_weights(SEED)
-    found = {framework: fingerprint("cifar100_cnn", framework) for framework in ("pytorch", "tensorflow")}
-    found["jax"] = found["tensorflow"]
-    weights["conv1a/kernel"][0, 0, 0, 0] += np.float32(1e-6)
-    found["pytorch"] = fingerprint("cifar100_cnn", "pytorch", weights=weights)
+    found = {framework: fingerprint("cifar100_cnn", framework) for framework in ("tensorflow", "jax")}
+    found["pytorch"] = fingerprint("cifar100_cnn", "pytorch", nudge="conv1a/kernel")
     told = judged("cifar100_cnn", found)
     assert (told["pytorch"].kind, told["pytorch"].detail) == ("differs", "weights are not the others'")

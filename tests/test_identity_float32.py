@@ -29,7 +29,7 @@ pytestmark = needs_frameworks
 
 BATCH, STEPS = 8, 20
 #: Ten times the largest distance of a gradient that `tests.tolerances` saw (see `suite.compare.identity.TOLERANCE`).
-GRADIENTS = {"cifar100_cnn": 2e-2, "imdb_lstm": 4e-4}
+GRADIENTS = {"cifar100_cnn": 6e-2, "imdb_lstm": 7e-3}
 
 
 def proof(workload: str, framework: str) -> Found:
@@ -59,7 +59,10 @@ def test_logits_agree(workload, one, other):
 def test_gradients_agree(workload, one, other):
     a, b = proof(workload, one), proof(workload, other)
     assert {array.dtype for each in (a, b) for array in each.gradients.values()} == {np.dtype(np.float32)}
-    assert_within(distances(a.gradients, b.gradients), GRADIENTS[workload])
+    apart = distances(a.gradients, b.gradients)
+    assert_within(apart, GRADIENTS[workload])
+    # No max-pool or ReLU comes after the last layer, whose choice could turn with the last bit.
+    assert_within({"logits/kernel": apart["logits/kernel"]}, 1e-4)
 
 
 @each_workload
@@ -82,14 +85,14 @@ def test_float32_is_not_float64(workload, framework):
     assert 1e-9 < distance(single.logits, double.logits) < 1e-4
 
 
-def test_tolerances_are_set_for_every_workload_and_are_no_looser_where_more_is_known():
-    assert set(TOLERANCE) == set(product(WORKLOADS, ("fp32", "fp64")))
-    for (workload, precision), tolerance in TOLERANCE.items():
-        assert tolerance.first_loss <= tolerance.losses <= tolerance.updates
-        assert tolerance.losses <= TOLERANCE[workload, "fp32"].losses, precision
+def test_every_workload_has_tolerances_and_the_wider_type_the_closer_ones():
+    assert set(product(WORKLOADS, ("fp32", "fp64"))) <= set(TOLERANCE), "measure with `python -m tests.tolerances`"
+    for workload in WORKLOADS:
+        single, double = TOLERANCE[workload, "fp32"], TOLERANCE[workload, "fp64"]
+        assert double.updates < single.first_loss <= single.losses <= single.updates
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_first_loss_is_held_closer_than_a_wrong_layout_moves_it(workload):
-    """Swapped gates or a scrambled flattening move the first loss by 1e-4 to 4e-3."""
+    """Swapped gates and a scrambled flattening moved the first loss by 1e-5 to 4e-3."""
     assert TOLERANCE[workload, "fp32"].first_loss <= 1e-5

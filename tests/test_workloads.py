@@ -222,8 +222,7 @@ def _jax_flops(running, batch, length):
     import jax
 
     state = running.state
-    arguments = [value for name, value in state._asdict().items() if name != "optimizer"]
-    return _jaxpr_flops(jax.make_jaxpr(running._loss)(*arguments, *batch).jaxpr)
+    return _jaxpr_flops(jax.make_jaxpr(running._loss)(state.weights, state.statistics, state.key, *batch).jaxpr)
 
 
 def _jaxpr_flops(jaxpr):

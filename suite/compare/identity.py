@@ -43,7 +43,7 @@ class Tolerance:
 #   imdb_lstm     full, 10 steps, 10 seeds, 2 threads       1.7e-7    4.8e-7    1.8e-5
 #                 full, 10 steps,  5 seeds, 1 thread             -    4.8e-7    7.8e-6
 #                 small, 20 steps, 12 seeds, 2 threads      1.7e-7    1.7e-6    1.4e-4
-# The first loss has thirty times, for kernels of GPUs that were not measured; a wrong layout moves it by 1e-4 and more.
+# The first loss has thirty times, for GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3.
 # The CNN's other figures are larger since a max-pool's choice between two almost equal values turns with the last bit
 # and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
 TOLERANCE = {
