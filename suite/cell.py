@@ -43,6 +43,10 @@ class Loader:
     def __post_init__(self) -> None:
         _choice("loader", self.kind, LOADERS)
         _natural("workers", self.workers, least=0)
+        if self.workers and self.kind != "workers":
+            raise CellError(
+                f"the {self.kind} loader chooses its workers itself; Loader('workers', {self.workers}) asks"
+            )
         if self.prefetch is not None:
             _natural("prefetch", self.prefetch, least=0)
         for name in ("pin_memory", "cache"):

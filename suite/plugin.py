@@ -19,7 +19,7 @@ from suite.cell import SIZES, Cell, CellError
 from suite.environment import has_gpu
 from suite.journal import JournalError
 from suite.launch import LaunchError
-from suite.matrix import MATRICES, Matrix, MatrixError, blocks, matrix
+from suite.matrix import MATRICES, Matrix, MatrixError, blocks, matrix, shard, union
 from suite.run import JOURNALS, Run, Settings
 from workloads.data.dataset import DataError
 
@@ -43,8 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     benchmark.addoption = addoption  # type: ignore[method-assign]
     group = parser.getgroup("suite", "training benchmarks (pytest suite)")
     group.addoption(
-        "--matrix", metavar="NAME",
-        help=f"cells to measure: {', '.join(MATRICES)}; without it, smoke on a CPU and default on a GPU",
+        "--matrix", metavar="NAME", action="append",
+        help=f"cells to measure: {', '.join(MATRICES)}, or path/to/file.py:name; may be repeated; "
+        "without it, smoke on a CPU and default on a GPU",
     )  # fmt: skip
     group.addoption("--size", choices=SIZES, help="of the workloads: small suits slow CPUs (default: the matrix's own)")
     group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: the matrix's own)")
@@ -60,6 +61,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
     group.addoption(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU where there is one"
+    )
+    group.addoption(
+        "--shard", metavar="I/N", help="part I of N of the matrix, for N machines; compare merges their files"
     )
     group.addoption("--resume", action="store_true", help="go on with the last run that had these settings")
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
@@ -97,7 +101,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def chosen_matrix(config: pytest.Config) -> Matrix:
     """The matrix of the command line, with the size, launches and windows of the command line."""
-    found = matrix(config.getoption("matrix") or ("default" if has_gpu() else "smoke"))
+    names = config.getoption("matrix") or ["default" if has_gpu() else "smoke"]
+    found = union([matrix(name) for name in names])
     launches, min_window = config.getoption("launches"), config.getoption("min_window")
     size, max_time = config.getoption("size"), config.getoption("max_time")
     if launches is not None and launches < 1:
@@ -107,7 +112,17 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
             raise MatrixError(f"{option} is {seconds:g}; it must be more than 0 seconds")
     plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
     cells = tuple(cell.but(size=size) for cell in found.cells) if size else found.cells
+    cells = tuple(dict.fromkeys(cells))
+    if part := config.getoption("shard"):
+        cells = shard(cells, *_shard(part))
     return replace(found, cells=cells, launches=launches or found.launches, plan=plan)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise MatrixError(f"--shard is {text!r}; write I/N, for example 2/8")
+    return int(part), int(parts)
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +136,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
         chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
         config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
         config.getoption("resume"), Path(config.getoption("journals")), config.getoption("size"),
+        config.getoption("shard"),
     )  # fmt: skip
     terminal = _Terminal(config)
     try:

@@ -21,6 +21,7 @@ from workloads.data.prepare import prepare
 from workloads.spec import specification
 
 JOURNALS = Path("results/journals")
+STARTING_S = 12.0  # of a launch besides its phases, as seen on two cores
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Settings:
     resume: bool = False
     journals: Path = JOURNALS
     size: str | None = None  # of all cells; without it, the matrix's own
+    shard: str | None = None  # I/N: which part of the matrix this run is
 
     def signature(self) -> dict[str, Any]:
         """What a journal must agree in to be gone on with."""
@@ -49,6 +51,7 @@ class Settings:
             "data": self.data,
             "device": self.device,
             "size": self.size,
+            "shard": self.shard,
         }
 
 
@@ -69,6 +72,9 @@ class Run:
         self.journal = self._open_journal()
         self.info = self.journal.run
         self._found = {record.key: record for record in self.journal.records}
+        left = self.total - len(self._found)
+        if left > 0:
+            self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
         if self._found:
             self.say(f"resuming run {self.info['id']}: {len(self._found)} launches are in its journal")
 

@@ -1,6 +1,7 @@
-"""TensorFlow: `tf.data` over whole batches, gather, crop and flip as TensorFlow operations.
+"""TensorFlow: `tf.data`, over whole batches where it is tuned, over samples where it is naive.
 
-One `numpy_function` call per epoch brings the plan in; all else runs in tf.data's own threads.
+One `numpy_function` call per epoch brings the plan in; gather, crop and flip are TensorFlow operations, and all of it
+runs in tf.data's own threads.
 """
 
 from __future__ import annotations
@@ -12,31 +13,42 @@ import numpy as np
 import tensorflow as tf
 
 from suite.cell import Cell
-from suite.loaders import tuned_workers
+from suite.frameworks import UnsupportedError
+from suite.loaders import refuse, tuned_workers
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
+AHEAD = 2  # batches that a tuned loader keeps on a GPU
 
-class Loader:
-    """An endless iterator over device batches."""
+Put = Callable[[Any], Any]
 
-    def __init__(self, cell: Cell, source: Batches, device: str, put: Callable[[Any], Any]) -> None:
-        tuned = cell.loader.kind == "tuned"
-        workers = tuned_workers(device) if tuned else cell.loader.workers
-        parallel = tf.data.AUTOTUNE if tuned else workers or None
-        self.put = put
+
+class Tuned:
+    """`tf.data` over whole batches; tuned, it chooses its own threads and prefetches to a GPU."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        asked, self.put = cell.loader, put
+        _refuse(cell)
+        tuned = asked.kind == "tuned"
+        workers = tuned_workers(device) if tuned else asked.workers
+        ahead = tf.data.AUTOTUNE if asked.prefetch is None else asked.prefetch
         with tf.device("/CPU:0"):
+            parallel = tf.data.AUTOTUNE if tuned else workers or None
             dataset = _epochs(source).map(_batch(source), num_parallel_calls=parallel, deterministic=True)
-            self.dataset = dataset.prefetch(tf.data.AUTOTUNE)
-        self.iterator = iter(self.dataset)
+            if ahead:
+                dataset = dataset.prefetch(ahead)
+        if tuned and device == "cuda":
+            dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0", AHEAD))
+        self.iterator = iter(dataset)
         self.settings = {
             "kind": "tf.data",
             "workers": "autotune" if tuned else workers,
-            "prefetch": "autotune",
+            "prefetch": "autotune" if asked.prefetch is None else asked.prefetch,
             "pin_memory": False,
+            "cache": True,
         }
 
-    def __iter__(self) -> Loader:
+    def __iter__(self) -> Tuned:
         return self
 
     def __next__(self) -> Any:
@@ -44,25 +56,92 @@ class Loader:
 
     def close(self) -> None:
         """End the threads."""
-        del self.iterator, self.dataset
+        del self.iterator
 
 
-def batches(cell: Cell, source: Batches, device: str, put: Callable[[Any], Any]) -> Loader:
-    """Start the loader; ``put`` brings a host batch to the device."""
-    return Loader(cell, source, device, put)
+class Naive(Tuned):
+    """`tf.data` as the tutorials start: one sample at a time, then ``batch``; nothing runs ahead."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        del device
+        _refuse(cell)
+        refuse("TensorFlow", cell.loader, "prefetch")
+        self.put = put
+        with tf.device("/CPU:0"):
+            one = _batch(source)
+
+            def sample(
+                chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
+            ) -> tuple[tf.Tensor, tf.Tensor]:
+                inputs, labels = one(chosen[None], rows[None], columns[None], flips[None])
+                return inputs[0], labels[0]
+
+            dataset = _epochs(source).unbatch().map(sample).batch(source.batch, drop_remainder=True)
+        self.iterator = iter(dataset)
+        self.settings = {"kind": "tf.data", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
+
+
+class Resident:
+    """The data set on the device; gather, crop and flip in one `tf.function` there, with one plan per epoch."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        _refuse(cell)
+        refuse("TensorFlow", cell.loader, "prefetch")
+        self.source, self.put, self.number = source, put, 0
+        self.place = "/GPU:0" if device == "cuda" else "/CPU:0"
+        with tf.device(self.place):
+            self.make = tf.function(_batch(source), jit_compile=device == "cuda")
+        self.plan: list[tf.Tensor] = []
+        self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
+
+    def __iter__(self) -> Resident:
+        return self
+
+    def __next__(self) -> Any:
+        start = self.number % self.source.per_epoch * self.source.batch
+        with tf.device(self.place):
+            if not start:
+                drawn = _drawn(self.source, self.number // self.source.per_epoch)
+                self.plan = [tf.identity(array) for array in drawn]
+            self.number += 1
+            return self.make(*(array[start : start + self.source.batch] for array in self.plan))
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident}
+
+
+def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
+    """Start the loader; ``put`` brings a host batch to the device.
+
+    Raises `UnsupportedError` for what TensorFlow lacks.
+    """
+    if cell.loader.kind not in KINDS:
+        raise UnsupportedError(f"there is no {cell.loader.kind} loader for TensorFlow here")
+    return KINDS[cell.loader.kind](cell, source, device, put)
+
+
+def _refuse(cell: Cell) -> None:
+    refuse("TensorFlow", cell.loader, "pin_memory")
+    if cell.loader.cache is False:
+        raise UnsupportedError("tf.data here holds the data set as a tensor in memory; it cannot read mapped files")
+
+
+def _drawn(source: Batches, number: int) -> tuple[Array, ...]:
+    """The plan of an epoch in the order of its samples: samples, rows, columns, flips, each (n,)."""
+    made = source.plan(number)
+    order = made.order[: source.per_epoch * source.batch]
+    return order, made.rows[order], made.columns[order], made.flips[order]
 
 
 def _epochs(source: Batches) -> tf.data.Dataset:
-    """Slices of the plans of all epochs: samples (b,), rows (b,), columns (b,), flips (b,)."""
-
-    def plan(number: Array) -> tuple[Array, ...]:
-        made = source.plan(int(number))
-        order = made.order[: source.per_epoch * source.batch]
-        return order, made.rows[order], made.columns[order], made.flips[order]
+    """The plans of all epochs, cut into batches: samples (b,), rows (b,), columns (b,), flips (b,)."""
 
     def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
         types = (tf.int64, tf.int32, tf.int32, tf.bool)
-        arrays = tf.numpy_function(plan, [number], types)
+        arrays = tf.numpy_function(lambda epoch: _drawn(source, int(epoch)), [number], types)
         cut = tuple(tf.reshape(array, (source.per_epoch, source.batch)) for array in arrays)
         return tf.data.Dataset.from_tensor_slices(cut)
 
@@ -73,9 +152,9 @@ def _batch(source: Batches) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     # Not tf.constant, which takes seven times as long over a mapped array.
     inputs, labels = (tf.convert_to_tensor(np.asarray(array)) for array in (source.split.inputs, source.split.labels))
 
-    def tokens(chosen: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        rows = tf.gather(inputs, chosen)[:, -(source.length or 0) :]
-        return tf.cast(rows, tf.int32), tf.gather(labels, chosen)
+    def tokens(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        del rows, columns, flips  # words are neither cropped nor mirrored
+        return tf.cast(tf.gather(inputs, chosen)[:, -(source.length or 0) :], tf.int32), tf.gather(labels, chosen)
 
     def images(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         height, width = inputs.shape[1:3]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workloads.data.dataset import Array, DataError, DataSet, contiguous_bytes
+from workloads.data.dataset import Array, DataError, DataSet, Split, contiguous_bytes
 
 PAD = 4
 ORDER, DRAWS = 0, 1
@@ -66,7 +66,7 @@ class Batches:
     """
 
     def __init__(self, data: DataSet, batch: int, seed: int, length: int | None = None) -> None:
-        self.split, self.batch, self.seed, self.length = data.train, batch, seed, length
+        self._data, self.split, self.batch, self.seed, self.length = data, data.train, batch, seed, length
         self.per_epoch = len(self.split) // batch
         if not self.per_epoch:
             raise DataError(f"batch {batch} is larger than {data.name}'s {len(self.split)} training samples")
@@ -79,14 +79,34 @@ class Batches:
             self._plan = kept = number, epoch(self.seed, number, len(self.split))
         return kept[1]
 
-    def __getitem__(self, number: int) -> tuple[Array, Array]:
-        plan = self.plan(number // self.per_epoch)
+    def chosen(self, number: int) -> Array:
+        """The samples of a batch, in order: int64 ``(b,)``."""
         start = number % self.per_epoch * self.batch
-        chosen = plan.order[start : start + self.batch]
+        chosen: Array = self.plan(number // self.per_epoch).order[start : start + self.batch]
+        return chosen
+
+    def __getitem__(self, number: int) -> tuple[Array, Array]:
+        plan, chosen = self.plan(number // self.per_epoch), self.chosen(number)
         inputs, labels = self.split.inputs[chosen], self.split.labels[chosen]
         if inputs.ndim == 4:
             return crop_and_flip(inputs, plan.rows[chosen], plan.columns[chosen], plan.flips[chosen]), labels
         return inputs[:, -(self.length or 0) :].astype(np.int32), labels
+
+    def sample(self, number: int, index: int) -> tuple[Array, Array]:
+        """One sample of batch ``number``, by its index in the split, as a loader that knows no batches makes it."""
+        plan = self.plan(number // self.per_epoch)
+        image = self.split.inputs[index]
+        if image.ndim == 1:
+            return image[-(self.length or 0) :].astype(np.int32), self.split.labels[index]
+        height, width, _ = image.shape
+        row, column = plan.rows[index], plan.columns[index]
+        cropped = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)))[row : row + height, column : column + width]
+        return np.ascontiguousarray(cropped[:, ::-1] if plan.flips[index] else cropped), self.split.labels[index]
+
+    def in_memory(self) -> Batches:
+        """The same batches, from a copy of the training split in memory."""
+        split = Split(np.array(self.split.inputs), np.array(self.split.labels))
+        return Batches(replace(self._data, train=split), self.batch, self.seed, self.length)
 
 
 def batches_digest(batches: Iterable[tuple[Array, Array]]) -> str:
