@@ -84,7 +84,7 @@ def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
 
 def export_weights(model: keras.Model) -> dict[str, Array]:
     """A copy of every tensor in canonical layout, on the host."""
-    return {name: np.array(variable) for name, variable in variables(model).items()}
+    return {name: np.array(variable.numpy()) for name, variable in variables(model).items()}
 
 
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
