@@ -1,7 +1,7 @@
 """Named matrices: functions that return cells, each varying one axis around a base.
 
-A user's own matrix is such a function in a file of his own: ``--matrix path/to/file.py:name``. It returns a `Matrix`, or
-just the cells.
+A user's own matrix is such a function in a file of his own: ``--matrix path/to/file.py:name``. It returns a `Matrix`,
+or just the cells.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def accumulate() -> Matrix:
 
 
 def lstm_kernel() -> Matrix:
-    """cuDNN's LSTM against a loop over time steps."""
+    """The LSTM of cuDNN against a loop over time steps."""
     cells = (cell.but(kernel=kernel) for kernel in ("cudnn", "scan") for cell in _base(("imdb_lstm",)))
     return Matrix("lstm-kernel", tuple(cells))
 
@@ -118,7 +118,7 @@ def union(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
-    """Part 1, 2, ... of so many; cells that differ in framework only stay together, for their ratio needs one machine."""
+    """Part 1, 2, ... of so many. Cells that differ in framework only stay together: their ratio needs one machine."""
     alike = list(dict.fromkeys(_apart_from_framework(cell) for cell in cells))
     mine = set(alike[part - 1 :: parts])
     return tuple(cell for cell in cells if _apart_from_framework(cell) in mine)

@@ -121,6 +121,11 @@ class Run:
             self._data[name] = prepare(name, settings.data, settings.data_directory, say=self.say)
         return self._data[name]
 
+    def _estimate_s(self) -> float:
+        """Seconds of one launch, roughly: start and fingerprint, and three phases of windows with their warm-up."""
+        plan = self.settings.plan
+        return STARTING_S + 3 * (plan.windows + 3) * 1.3 * plan.min_window_s
+
     def _open_journal(self) -> Journal:
         settings = self.settings
         if settings.resume:
