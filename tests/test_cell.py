@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
-from suite.cell import COMPILES, FRAMEWORKS, LOADERS, PRECISIONS, SIZES, WORKLOADS, Cell, CellError, Loader
+from suite.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, SIZES, WORKLOADS, Cell, CellError, Loader
 
 
 def test_the_id_names_every_setting_and_the_size_only_where_it_is_not_full() -> None:
     assert Cell("cifar100_cnn", "pytorch").id == "cifar100_cnn-pytorch-fp32-b32-eager-tuned"
     small = Cell("imdb_lstm", "jax", "fp64", 128, loader=Loader("workers", 4), size="small")
     assert small.id == "imdb_lstm-jax-fp64-b128-compile-w4-small"
+    loader = Loader("workers", 2, prefetch=8, pin_memory=False, cache=True)
+    varied = Cell("imdb_lstm", "jax", "bf16", 16, loader=loader, accumulate=4, kernel="scan")
+    assert varied.id == "imdb_lstm-jax-bf16-b16-compile-w2-prefetch8-unpinned-cached-a4-scan"
+    assert varied.effective_batch == 64
 
 
 @pytest.mark.parametrize(("framework", "usual"), [("pytorch", "eager"), ("tensorflow", "graph"), ("jax", "compile")])
@@ -38,6 +42,7 @@ def test_a_cell_survives_json_and_serves_as_a_key(loader: Loader, size: str) -> 
         ("framework", FRAMEWORKS),
         ("precision", PRECISIONS),
         ("compile", COMPILES),
+        ("kernel", KERNELS),
         ("size", SIZES),
         ("loader", LOADERS),
     ],
@@ -55,6 +60,17 @@ def test_an_unknown_setting_is_refused_in_one_line_that_lists_what_there_is(
 def test_a_batch_is_a_whole_number(batch: Any) -> None:
     with pytest.raises(CellError, match=r"batch is .* at least 1"):
         Cell("imdb_lstm", "jax", batch=batch)
+
+
+def test_only_the_loader_that_counts_its_workers_is_told_how_many() -> None:
+    with pytest.raises(CellError, match=r"the tuned loader chooses its workers itself"):
+        Loader("tuned", 3)
+
+
+@pytest.mark.parametrize("setting", [{"prefetch": -1}, {"pin_memory": "yes"}, {"cache": 2}])
+def test_loader_settings_are_checked(setting: dict[str, Any]) -> None:
+    with pytest.raises(CellError, match=next(iter(setting))):
+        Loader("workers", 2, **setting)
 
 
 @pytest.mark.parametrize("workers", [-1, 0.5, "2"])

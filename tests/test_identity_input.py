@@ -32,6 +32,9 @@ SETTINGS = [
     (BATCHES[0], Loader("workers", 0)),
     (BATCHES[0], Loader("workers", 2)),
     (BATCHES[1], Loader("workers", 1)),
+    (BATCHES[0], Loader("naive")),
+    (BATCHES[0], Loader("resident")),
+    (BATCHES[1], Loader(cache=True)),
 ]
 
 each_workload = pytest.mark.parametrize("workload", LOADED)

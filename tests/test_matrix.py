@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from suite.cell import FRAMEWORKS
-from suite.matrix import MATRICES, MatrixError, blocks, matrix
+from suite.cell import COMPILES, FRAMEWORKS, Cell, Loader
+from suite.matrix import MATRICES, MatrixError, blocks, matrix, shard, union
 
 
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("name", sorted(MATRICES.keys() - {"lstm-kernel"}))
 def test_a_matrix_measures_each_of_its_workloads_in_all_frameworks_and_no_cell_twice(name: str) -> None:
     found = matrix(name)
     assert found.name == name
@@ -19,7 +21,7 @@ def test_a_matrix_measures_each_of_its_workloads_in_all_frameworks_and_no_cell_t
 
 
 def test_an_unknown_matrix_is_refused_in_one_line_that_lists_what_there_is() -> None:
-    with pytest.raises(MatrixError, match=r"^unknown matrix 'everything'; there are: smoke, default, batch, compile$"):
+    with pytest.raises(MatrixError, match=r"^unknown matrix 'everything'; there are: smoke, default, .*, or path/to/"):
         matrix("everything")
 
 
@@ -48,6 +50,55 @@ def test_more_launches_only_add_blocks() -> None:
 def test_one_axis_is_varied_at_a_time() -> None:
     assert {cell.batch for cell in matrix("batch").cells} == {32, 128, 512, 2048}
     assert len(matrix("batch").cells) == 4 * len({cell.but(batch=1) for cell in matrix("batch").cells})
-    assert {cell.but(compile="eager", framework="jax") for cell in matrix("compile").cells} == {
-        cell.but(compile="eager", framework="jax") for cell in matrix("default").cells
-    }
+    assert {cell.compile for cell in matrix("compile").cells} == set(COMPILES)
+    assert {cell.effective_batch for cell in matrix("accumulate").cells} == {128}
+    assert {cell.loader.kind for cell in matrix("loader").cells} >= {"naive", "workers", "tuned", "resident"}
+    assert {cell.kernel for cell in matrix("lstm-kernel").cells} == {"cudnn", "scan"}
+    for name in ("precision", "loader", "lstm-kernel"):
+        varied = {"precision": "fp32", "loader": Loader(), "kernel": "auto"}
+        assert len({cell.but(**varied, compile=cell.compile) for cell in matrix(name).cells}) <= 6
+
+
+def test_several_matrices_hold_each_cell_once() -> None:
+    both = union([matrix("precision"), matrix("batch")])
+    assert both.name == "precision+batch"
+    assert set(both.cells) == set(matrix("precision").cells) | set(matrix("batch").cells)
+    assert len(set(both.cells)) == len(both.cells)
+    assert union([matrix("smoke"), matrix("batch")]).launches == matrix("batch").launches
+    assert set(matrix("full").cells) >= set(both.cells)
+
+
+def test_shards_share_out_all_cells_and_keep_the_frameworks_of_a_ratio_together() -> None:
+    cells = matrix("loader").cells
+    parts = [shard(cells, part, 3) for part in (1, 2, 3)]
+    assert sorted(cell.id for part in parts for cell in part) == sorted(cell.id for cell in cells)
+    for part in parts:
+        for cell in part:
+            assert {cell.but(framework=framework) for framework in FRAMEWORKS} <= set(part)
+
+
+def test_a_matrix_of_one_s_own_comes_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from suite.cell import Cell\n"
+        "from suite.matrix import Matrix\n"
+        "def few(): return [Cell('imdb_lstm', 'jax', batch=7)]\n"
+        "def whole(): return Matrix('mine', (Cell('imdb_lstm', 'jax'),), launches=3)\n"
+        "def none(): return []\n"
+        "def odd(): return 'cells'\n"
+        "def broken(): return [Cell('imdb_lstm', 'mxnet')]\n"
+    )
+    assert matrix(f"{file}:few").cells == (Cell("imdb_lstm", "jax", batch=7),)
+    assert matrix(f"{file}:few").name == "few"
+    assert matrix(f"{file}:whole").launches == 3
+    for name, problem in {
+        "none": "holds no cells",
+        "odd": "returned str",
+        "broken": "unknown framework 'mxnet'",
+        "absent": "no attribute 'absent'",
+    }.items():
+        with pytest.raises(MatrixError, match=problem) as caught:
+            matrix(f"{file}:{name}")
+        assert len(str(caught.value).splitlines()) == 1
+    with pytest.raises(MatrixError, match="no file"):
+        matrix(f"{tmp_path}/absent.py:few")
