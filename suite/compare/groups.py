@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from suite.cell import COMPILES, FRAMEWORKS, PRECISIONS, SIZES, WORKLOADS, Cell
+from suite.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, SIZES, WORKLOADS, Cell
 from suite.compare.load import Launch
 from suite.compare.text import clean, middle
 from suite.record import STATUSES, Record
@@ -23,7 +23,21 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "batch": lambda row: str(row.cell.batch),
     "compile": lambda row: row.cell.compile,
     "loader": lambda row: row.cell.loader.id,
+    "accumulate": lambda row: str(row.cell.accumulate),
+    "kernel": lambda row: row.cell.kernel,
 }
+
+#: How a setting is written where all rows share it; nothing is said of one that is at its default everywhere.
+WORDS = {
+    "run": "run {}",
+    "precision": "{}",
+    "batch": "batch {}",
+    "compile": "{}",
+    "loader": "loader {}",
+    "accumulate": "accumulating {}",
+    "kernel": "LSTM kernel {}",
+}
+DEFAULTS = {"accumulate": "1", "kernel": "auto"}
 
 RowKey = tuple[str, Cell]
 
@@ -92,8 +106,7 @@ class Group:
     def constant(self) -> str:
         """The settings that all rows share, in words."""
         one = {name: read(self.rows[0]) for name, read in SETTINGS.items() if name not in self.varying}
-        words = {"run": "run {}", "precision": "{}", "batch": "batch {}", "compile": "{}", "loader": "loader {}"}
-        return ", ".join(words[name].format(value) for name, value in one.items())
+        return ", ".join(WORDS[name].format(value) for name, value in one.items() if value != DEFAULTS.get(name))
 
     @property
     def data_words(self) -> str:
@@ -102,7 +115,7 @@ class Group:
 
     def label(self, row: Row, mark: str = " · ") -> str:
         """The framework and the settings in which rows differ: ``jax · 128 · compile``."""
-        forms = {"batch": "b{}"}
+        forms = {"batch": "b{}", "accumulate": "a{}"}
         shown = [forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in self.varying]
         return mark.join([row.cell.framework, *shown])
 
@@ -161,5 +174,6 @@ def _block(launch: Launch) -> int:
 
 def _order(row: Row) -> tuple[Any, ...]:
     cell = row.cell
-    settings = (PRECISIONS.index(cell.precision), cell.batch, cell.loader.kind, cell.loader.workers)
+    loader = (LOADERS.index(cell.loader.kind), cell.loader.workers, cell.loader.id)
+    settings = (PRECISIONS.index(cell.precision), cell.batch, cell.accumulate, *loader, KERNELS.index(cell.kernel))
     return row.run, *settings, FRAMEWORKS.index(cell.framework), COMPILES.index(cell.compile)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from suite.cell import COMPILES, USUAL_COMPILE
@@ -35,8 +35,8 @@ def _counterpart(row: Row, group: Group, baseline: str) -> Row | None:
         other
         for other in group.rows
         if other.cell.framework == baseline
-        and (other.run, other.cell.precision, other.cell.batch, other.cell.loader, other.cell.size)
-        == (row.run, cell.precision, cell.batch, cell.loader, cell.size)
+        and other.run == row.run
+        and replace(other.cell, framework=cell.framework, compile=cell.compile) == cell
     ]
     usual = [USUAL_COMPILE[baseline], *COMPILES]
     return min(same, key=lambda other: usual.index(other.cell.compile), default=None)
@@ -66,3 +66,24 @@ def _by_block(row: Row, other: Row) -> list[float]:
     """The ratio of throughputs in each block where both ended well: what slows the machine for both cancels out."""
     rates, others = ({record.launch: record.samples_per_s for record in each.ok} for each in (row, other))
     return [rate / base for block, rate in rates.items() if rate and (base := others.get(block))]
+
+
+def break_even_steps(row: Row, group: Group) -> float | None:
+    """Steps after which compiling has paid for itself, against the same framework's usual mode with the same settings.
+
+    The extra time to the first step over what each later step saves, medians over launches; None where the row is the
+    usual mode itself or is not faster, or where either did not end well.
+    """
+    cell = row.cell
+    usual = replace(cell, compile=USUAL_COMPILE[cell.framework])
+    other = next((each for each in group.rows if each.run == row.run and each.cell == usual), None)
+    if other is None or cell == usual or not row.ok or not other.ok:
+        return None
+    (first, step), (first_usual, step_usual) = _first_and_step_s(row), _first_and_step_s(other)
+    saved = step_usual - step
+    return max(0.0, first - first_usual) / saved if saved > 0 else None
+
+
+def _first_and_step_s(row: Row) -> tuple[float, float]:
+    firsts = median(record.first_step_s or 0.0 for record in row.ok)
+    return firsts, median(record.phases["train"].step_s for record in row.ok)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -9,6 +10,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from suite.compare.groups import SETTINGS
 from suite.compare.tables import Table
 from suite.compare.text import DASH, NONE, clean, figure, listing, markdown, middle, spread
 
@@ -23,8 +25,10 @@ def legend(baseline: str) -> str:
     return (
         f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
         f"samples/s to that of {baseline} with the same settings but the compile mode, within blocks, median "
-        f"(lowest{DASH}highest). step ms: median over all windows of all launches (quartiles). first step, compile: "
-        "median; the first step includes compiling. Memory: the highest of all launches. identity: largest relative "
+        f"(lowest{DASH}highest). step ms: median over all windows of all launches (quartiles). of compute: samples/s "
+        "over that of the same steps on batches already on the device: what is missing to 1 is loading. first "
+        "step, compile: median; the first step includes compiling. pays after: steps after which compiling has paid for "
+        "itself, against the framework's usual mode. Memory: the highest of all launches. identity: largest relative "
         "deviation of the fingerprints from the median over frameworks (of two: from each other)."
     )
 
@@ -96,14 +100,29 @@ def _columns(table: Table, notes: _Notes) -> tuple[list[str], list[list[str]]]:
         "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
         "ratio": lambda row: _ratio(row, notes),
         "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
+        "of com-\npute": lambda row: _share(row["train_of_compute"]),
         "first\nstep s": lambda row: figure(row["first_step_s"]),
-        "com-\npile s": lambda row: figure(row["compile_s"]),
+        # Where a framework has several modes, what counts is when compiling pays.
+        **(
+            {"pays\nafter": lambda row: figure(row["break_even_steps"])}
+            if "compile" in _varied(table)
+            else {"com-\npile s": lambda row: figure(row["compile_s"])}
+        ),
         memory: lambda row: _memory(row, len(kinds) > 1),
         "identity": lambda row: row["identity"] or NONE,
         "outcome": lambda row: _outcome(row, notes),
     }
     rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
     return list(columns), rows
+
+
+def _varied(table: Table) -> set[str]:
+    """The settings that some framework has in more than one value."""
+    held: dict[str, dict[str, set[str]]] = {}
+    for row in table.group.rows:
+        for name in table.group.varying:
+            held.setdefault(name, {}).setdefault(row.cell.framework, set()).add(SETTINGS[name](row))
+    return {name for name, found in held.items() if any(len(values) > 1 for values in found.values())}
 
 
 def _setting(name: str) -> Callable[[Any], str]:
@@ -114,6 +133,10 @@ def _align(table: Table, headers: Sequence[str]) -> list[str]:
     words = 1 + len(table.group.varying)
     left = ["right" if header == "batch" else "left" for header in headers[:words]]
     return [*left, *["right"] * (len(headers) - words - 2), "left", "left"]
+
+
+def _share(value: float | None) -> str:
+    return f"{value:.2f}" if value is not None and math.isfinite(value) else NONE
 
 
 def _n(ok: int, started: int) -> str:

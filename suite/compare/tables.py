@@ -16,7 +16,7 @@ import pandas as pd
 from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
 from suite.compare.identity import Verdict, verdicts
 from suite.compare.load import Launch
-from suite.compare.ratios import Ratio, ratios
+from suite.compare.ratios import Ratio, break_even_steps, ratios
 from suite.compare.text import clean
 from suite.record import Record
 
@@ -82,6 +82,8 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "batch": cell.batch,
         "compile": cell.compile,
         "loader": cell.loader.id,
+        "accumulate": cell.accumulate,
+        "kernel": cell.kernel,
         "launch": record.launch,
         "started": clean(record.started, 40),
         "status": record.outcome.status,
@@ -98,7 +100,7 @@ def _launch(launch: Launch) -> dict[str, Any]:
         times = [1e3 * t for t in phase.step_times_s] if phase else []
         q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
         row |= {
-            f"{name}_samples_per_s": cell.batch / phase.step_s if phase else None,
+            f"{name}_samples_per_s": cell.effective_batch / phase.step_s if phase else None,
             f"{name}_step_ms_median": middle,
             f"{name}_step_ms_q1": q1,
             f"{name}_step_ms_q3": q3,
@@ -144,8 +146,10 @@ def _cell(
         "step_ms_median": middle,
         "step_ms_q1": q1,
         "step_ms_q3": q3,
+        "train_of_compute": _median(_train_of_compute(record) for record in ok),
         "first_step_s": _median(record.first_step_s for record in ok),
         "compile_s": _median(record.compile_s for record in ok),
+        "break_even_steps": break_even_steps(row, group),
         "peak_memory_bytes": max((r.memory[kind] for r in ok if kind in r.memory), default=None) if kind else None,
         "peak_memory_kind": clean(kind or "", 40),
         "identity": str(verdict) if ok else "",
@@ -162,6 +166,12 @@ def _cell(
 def step_times_ms(records: Iterable[Record]) -> list[float]:
     """The mean step time of every training window of all launches, in milliseconds."""
     return [1e3 * t for record in records if "train" in record.phases for t in record.phases["train"].step_times_s]
+
+
+def _train_of_compute(record: Record) -> float | None:
+    """Training throughput as a share of that of the same steps on batches that are already on the device."""
+    train, compute = record.phases.get("train"), record.phases.get("compute")
+    return compute.step_s / train.step_s if train and compute else None
 
 
 def _median(values: Iterable[float | None]) -> float | None:
