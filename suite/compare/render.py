@@ -26,10 +26,10 @@ def legend(baseline: str) -> str:
         f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
         f"samples/s to that of {baseline} with the same settings but the compile mode, within blocks, median "
         f"(lowest{DASH}highest). step ms: median over all windows of all launches (quartiles). of compute: samples/s "
-        "over that of the same steps on batches already on the device: what is missing to 1 is loading. first "
-        "step, compile: median; the first step includes compiling. pays after: steps after which compiling has paid for "
-        "itself, against the framework's usual mode. Memory: the highest of all launches. identity: largest relative "
-        "deviation of the fingerprints from the median over frameworks (of two: from each other)."
+        "over that of the same steps on batches already on the device: loading costs what is missing. first "
+        "step, compile: median; the first step includes compiling. pays after: steps after which compiling has paid "
+        "for itself, against the framework's usual mode. Memory: the highest of all launches. identity: largest "
+        "relative deviation of the fingerprints from the median over frameworks (of two: from each other)."
     )
 
 
