@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from suite.cell import FRAMEWORKS, WORKLOADS, Cell
+from suite.fingerprint import proof
 from suite.frameworks import MODULES, VARIABLES
 from workloads.data import synthetic
 from workloads.data.augment import Batches
@@ -78,8 +79,11 @@ def training(
     workload: str, framework: str, precision: str = "fp64", size: str = "small", *,
     spec: WorkloadSpec | None = None, weights: dict[str, Array] | None = None, dropout: bool = False,
 ) -> Iterator[Any]:  # fmt: skip
-    """A framework's `Training` on the CPU; at the end its global switches are as they were."""
-    spec = spec or specification(workload, size)
+    """A framework's `Training` on the CPU, from the spec at its fingerprint's rate unless another is given.
+
+    At the end the framework's global switches are as they were.
+    """
+    spec = spec or proof(specification(workload, size))
     code = import_module(f"suite.frameworks.{framework}")
     cell = Cell(workload, framework, precision=precision, size=size)
     with _switches_restored(framework):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+import pickle
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -72,15 +71,23 @@ def deliver(framework: str, folder: Path) -> dict[tuple[str, int, Loader], Deliv
                 started = children()
                 loader.close()
                 _, alive = psutil.wait_procs(started, timeout=20)
-                left = [" ".join(process.cmdline()) for process in alive]
+                left = [command(process) for process in alive]
                 found[workload, batch, kind] = Delivery(got, loader.settings, len(started), left)
     return found
 
 
 def children() -> list[psutil.Process]:
-    """Processes that this one started, but for Python's own helper, which lives as long as it does."""
+    """Processes that this one started and that run, but for Python's own helper, which lives as long as it does."""
     started = psutil.Process().children(recursive=True)
-    return [process for process in started if "resource_tracker" not in " ".join(process.cmdline())]
+    return [each for each in started if command(each) and "resource_tracker" not in command(each)]
+
+
+def command(process: psutil.Process) -> str:
+    """The command line; empty where the process has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def opened(folder: Path, workload: str) -> DataSet:
@@ -101,10 +108,22 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def deliveries(folder) -> Iterator[dict[str, dict[tuple[str, int, Loader], Delivery]]]:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
-        running = {framework: pool.submit(deliver, framework, folder) for framework in FRAMEWORKS}
-        yield {framework: future.result(timeout=300) for framework, future in running.items()}
+def deliveries(folder) -> dict[str, dict[tuple[str, int, Loader], Delivery]]:
+    spawn = multiprocessing.get_context("spawn")
+    found = {}
+    for framework in FRAMEWORKS:
+        process = spawn.Process(target=into_file, args=(framework, folder))
+        process.start()
+        process.join(300)
+        process.kill()
+        process.join()
+        assert process.exitcode == 0, f"{framework}: exit code {process.exitcode}"
+        found[framework] = pickle.loads((folder / framework).read_bytes())
+    return found
+
+
+def into_file(framework: str, folder: Path) -> None:
+    (folder / framework).write_bytes(pickle.dumps(deliver(framework, folder)))
 
 
 @each_workload

@@ -21,6 +21,10 @@ GOLDEN = {
         (6_777_060, 769_400_832, "79b38e64c9661f8d4cf4004233bcf8a008f0d44a7bf2952739b90329dc1bf2eb"),
     ("cifar100_cnn", "small"):
         (117_876, 12_818_432, "09a55c9b51f3396a06d6e3a451208b3d6e671002b8d0d39a945d87da3e9e5f45"),
+    ("cifar100_resnet18", "full"):
+        (11_220_132, 1_110_937_600, "3dea01ea7cef5f2fbf90ae4001adc5e3e8b49754fb7ec3bb5c4e5c7e4649ffd6"),
+    ("cifar100_resnet18", "small"):
+        (182_252, 17_756_672, "d939090caaadf8917f71e0664fe784cd3c50b1250530f612f9152f0e764db8d4"),
     ("imdb_lstm", "full"):
         (213_301, 52_800_200, "cbf8655ee7ad47a829a5b03efb086b8f9ac3d23404a6342d55fd0fd775ca77d4"),
     ("imdb_lstm", "small"):
