@@ -24,6 +24,7 @@ from typing import Any
 
 import psutil
 
+from suite.cell import WORKLOADS, Cell
 from suite.environment import redact
 from suite.frameworks import VARIABLES
 from suite.job import Job
@@ -88,6 +89,24 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     if job.device == "cpu":
         found |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
     return found
+
+
+def ask(framework: str, module: str, arguments: list[str]) -> Any:
+    """Run a module of the suite with the framework's interpreter and return what it answered.
+
+    The module gets ``--answer FILE`` besides its arguments and writes JSON there. Raises `LaunchError`, with the last
+    line of what the module said, where it failed.
+    """
+    job = Job(Cell(WORKLOADS[0], framework), "")
+    with tempfile.TemporaryDirectory(prefix="suite-") as scratch:
+        answer = Path(scratch, "answer.json")
+        command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
+        streams: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
+        done = subprocess.run(command, env=variables(job, scratch), cwd=ROOT, check=False, **streams)
+        if done.returncode or not answer.exists():
+            last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+            raise LaunchError(f"{module} failed for {framework}: {redact(last)}")
+        return json.loads(answer.read_text())
 
 
 @contextlib.contextmanager

@@ -134,9 +134,9 @@ def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrice
 
 
 def test_a_run_killed_at_any_moment_and_resumed_holds_what_an_undisturbed_one_does(
-    suite: Suite,
+    suite: Suite,  # noqa: F811
     matrices: Path,
-    tmp_path: Path,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     arguments = ["suite/test_training.py", f"--matrix={matrices}:many"]
     began = time.monotonic()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from importlib import import_module
 from itertools import cycle
@@ -16,8 +13,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from suite.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
-from suite.frameworks import VARIABLES
-from suite.launch import ROOT, LaunchError, interpreter
+from suite.launch import LaunchError, ask
 from suite.measure import Steps
 from suite.worker import training_steps
 from workloads.data import synthetic
@@ -45,41 +41,29 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--pairs", type=int, default=10, help="pairs of windows (default: 10)")
     parser.add_argument("--min-window", type=float, default=1.0, metavar="S", help="seconds (default: 1)")
-    parser.add_argument("--pair", help=argparse.SUPPRESS)  # where a child process writes what it found
+    parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
     options = parser.parse_args()
-    if options.pair:
-        found = pair(options)
-        Path(options.pair).write_text(json.dumps(found))
+    if options.answer:
+        Path(options.answer).write_text(json.dumps(pair(options)))
         return 0
-    print(f"{'workload':14}{'framework':12}{'suite/plain':>12}  {'quartiles':13}{'n':>3}{'step ms':>10}{'harness':>10}")
+    print(f"{'workload':18}{'framework':12}{'suite/plain':>12}  {'quartiles':13}{'n':>3}{'step ms':>10}{'harness':>10}")
     failed = False
     for workload in options.workload or WORKLOADS:
         for framework in options.framework or FRAMEWORKS:
-            line = spawned(workload, framework, options)
-            failed |= not line
-            print(f"{workload:14}{framework:12}{line or '  failed; its last words are above'}", flush=True)
+            try:
+                figures = line(workload, framework, options)
+            except LaunchError as error:
+                failed, figures = True, f" {error}"
+            print(f"{workload:18}{framework:12}{figures}", flush=True)
     return int(failed)
 
 
-def spawned(workload: str, framework: str, options: argparse.Namespace) -> str:
-    """One line of figures from a fresh process, or nothing if it failed."""
-    with tempfile.TemporaryDirectory(prefix="suite-plain-") as scratch:
-        answer = Path(scratch, "answer.json")
-        try:
-            command = [interpreter(framework), "-m", "suite.plain", "--pair", str(answer)]
-        except LaunchError as error:
-            print(error, file=sys.stderr)
-            return ""
-        for name in ("size", "batch", "pairs", "min_window"):
-            command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
-        command += ["--workload", workload, "--framework", framework]
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        variables = {"OMP_WAIT_POLICY": "passive", **os.environ, **VARIABLES[framework], "PYTHONPATH": path}
-        done = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(done.stderr[-2000:], file=sys.stderr)
-            return ""
-        found = json.loads(answer.read_text())
+def line(workload: str, framework: str, options: argparse.Namespace) -> str:
+    """One line of figures from a fresh process; raises `LaunchError` if it failed."""
+    arguments = ["--workload", workload, "--framework", framework]
+    for name in ("size", "batch", "pairs", "min_window"):
+        arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+    found = ask(framework, "suite.plain", arguments)
     low, middle, high = quantiles(found["ratios"], n=4, method="inclusive")
     return (
         f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(found['ratios']):>3}"
