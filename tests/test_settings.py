@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from suite import cell as cell_module
+from suite import probe
 from suite.cell import FRAMEWORKS, Cell, CellError, Loader
 from suite.frameworks import UnsupportedError
 from suite.probe import BANDS, PrecisionError, lstm_error, lstm_logits, precision_errors, relative_error
@@ -145,6 +149,23 @@ def test_a_loader_setting_without_effect_is_unsupported(framework: str, loader: 
     source = batches(specification("cifar100_cnn", "small"), 8)
     with pytest.raises(UnsupportedError, match=reason):
         loaders.batches(cell, source, "cpu", lambda batch: batch)
+
+
+def test_the_contributors_example_of_a_new_precision_trains_in_all_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.setattr(cell_module, "PRECISIONS", cell_module.PRECISIONS)
+    monkeypatch.setattr(probe, "BANDS", dict(probe.BANDS))
+    for framework in FRAMEWORKS:
+        monkeypatch.setattr(framework_of(framework), "NUMBERS", dict(framework_of(framework).NUMBERS))
+    exec(example, {})
+    source = batches(specification("cifar100_cnn", "small"), 8)
+    for framework in FRAMEWORKS:
+        with training("cifar100_cnn", framework, "pure-bf16") as running:
+            assert precision_errors(running.cell, framework_of(framework), "cpu")["product"] > 1e-3
+            losses = running.read([running.step(running.put(source[number])) for number in range(2)])
+            assert np.isfinite(losses).all()
+    assert "pure-bf16" in cell_module.PRECISIONS
 
 
 def test_there_is_no_half_batch() -> None:
