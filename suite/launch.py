@@ -82,8 +82,6 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     found.pop("PYTHONHOME", None)
     found.pop("JAX_COMPILATION_CACHE_DIR", None)
     found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    # Threads that spin while they wait take the cores from whoever has work.
-    found.setdefault("OMP_WAIT_POLICY", "passive")
     found |= VARIABLES[job.cell.framework]
     found |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
     if job.device == "cpu":

@@ -312,7 +312,7 @@ def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatc
     assert found["TRITON_CACHE_DIR"] == "/scratch/triton"
     assert found["PYTHONPATH"] == os.pathsep.join([str(ROOT), "/mine"])
     assert (found["CUDA_VISIBLE_DEVICES"], found["JAX_PLATFORMS"]) == ("", "cpu")
-    assert found["OMP_WAIT_POLICY"] == "passive"
+    assert "OMP_WAIT_POLICY" not in found, "threads that sleep between steps cost PyTorch's LSTM a third of its speed"
     assert variables(JOB, "/scratch")["CUDA_VISIBLE_DEVICES"] == "0"
 
 
