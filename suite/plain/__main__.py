@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from suite.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
+from suite.cell import FRAMEWORKS, SIZES, Cell
 from suite.launch import LaunchError, ask
+from suite.matrix import STUDIED
 from suite.measure import Steps
 from suite.worker import training_steps
 from workloads.data import synthetic
@@ -35,7 +36,7 @@ def main() -> int:
         prog="python -m suite.plain", description=__doc__, epilog=EXPLANATION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("--workload", choices=WORKLOADS, action="append", help="default: all; may be repeated")
+    parser.add_argument("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
     parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--batch", type=int, default=32)
@@ -48,7 +49,7 @@ def main() -> int:
         return 0
     print(f"{'workload':18}{'framework':12}{'suite/plain':>12}  {'quartiles':13}{'n':>3}{'step ms':>10}{'harness':>10}")
     failed = False
-    for workload in options.workload or WORKLOADS:
+    for workload in options.workload or STUDIED:
         for framework in options.framework or FRAMEWORKS:
             try:
                 figures = line(workload, framework, options)
