@@ -26,7 +26,7 @@ import psutil
 
 from suite.cell import WORKLOADS, Cell
 from suite.environment import redact
-from suite.frameworks import VARIABLES
+from suite.frameworks import ALLOCATOR, VARIABLES
 from suite.job import Job
 from suite.record import Outcome, Record, RecordError
 
@@ -78,7 +78,7 @@ def launch(job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = 
 
 def variables(job: Job, scratch: str) -> dict[str, str]:
     """The worker's environment: the caller's, what its framework needs, and nothing that a launch could inherit."""
-    found = dict(os.environ)
+    found = ALLOCATOR | dict(os.environ)
     found.pop("PYTHONHOME", None)
     found.pop("JAX_COMPILATION_CACHE_DIR", None)
     found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))

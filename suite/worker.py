@@ -30,7 +30,7 @@ from suite.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, iden
 from suite.frameworks import UnsupportedError
 from suite.job import Job
 from suite.measure import Steps, measure
-from suite.probe import PrecisionError, lstm_error, precision_errors
+from suite.probe import PrecisionError, denormals, lstm_error, precision_errors
 from suite.record import Identity, Phase, Window
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -155,6 +155,7 @@ class _Launch:
     def _check_precision(self) -> None:
         self.send(progress="precision")
         self.errors = precision_errors(self.cell, self.framework, self.device)
+        self.settings["denormals"] = denormals(self.cell, self.framework, self.device)
 
     def _fingerprint(self, data: DataSet, spec: WorkloadSpec, length: int | None, delivered: list[Any]) -> Identity:
         self.send(progress="fingerprint")

@@ -316,6 +316,14 @@ def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatc
     assert variables(JOB, "/scratch")["CUDA_VISIBLE_DEVICES"] == "0"
 
 
+def test_a_worker_keeps_freed_memory_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "131072")
+    found = variables(JOB, "/scratch")
+    assert int(found["MALLOC_TRIM_THRESHOLD_"]) >= 1 << 30
+    assert found["MALLOC_MMAP_THRESHOLD_"] == "131072"
+
+
 @pytest.fixture
 def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], list[int]]]]:
     """Starts a parent that launches this code, and waits until the code has told its process ids."""

@@ -15,7 +15,7 @@ from suite import cell as cell_module
 from suite import probe
 from suite.cell import FRAMEWORKS, Cell, CellError, Loader
 from suite.frameworks import UnsupportedError
-from suite.probe import BANDS, PrecisionError, lstm_error, lstm_logits, precision_errors, relative_error
+from suite.probe import BANDS, PrecisionError, denormals, lstm_error, lstm_logits, precision_errors, relative_error
 from tests.frameworks import batches, distance, each_framework, each_workload, needs_frameworks, training
 from workloads.spec import specification
 
@@ -53,6 +53,13 @@ def test_the_precision_asked_for_is_the_one_that_is_measured(framework: str, pre
         error = lstm_error(running.cell, running.weights(), batch[0], running.logits(running.put(batch)))
     assert errors.keys() == {"product", "convolution"}
     assert error < {"fp64": 1e-12, "fp32": 1e-5, "bf16": 5e-2}[precision]
+
+
+@each_framework
+def test_all_three_flush_denormals_on_a_cpu(framework: str) -> None:
+    """Else a framework that keeps them is several times slower where gradients vanish."""
+    with training("imdb_lstm", framework) as running:
+        assert denormals(running.cell, framework_of(framework), "cpu") == "flushed"
 
 
 @pytest.mark.parametrize(("asked", "used"), [("fp32", "bf16"), ("bf16", "fp32")])

@@ -44,6 +44,8 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     if cell.workload == "imdb_lstm" and cell.compile != "eager":
         raise UnsupportedError("torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode")
     torch.manual_seed(seed)
+    # TensorFlow and XLA do so by themselves on a CPU. Threads inherit it, so it comes before the first computation.
+    torch.set_flush_denormal(True)
     switches = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul)
     for switch in switches:
         switch.fp32_precision = "tf32" if cell.precision == "tf32" else "ieee"

@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--pairs", type=int, default=10, help="pairs of windows (default: 10)")
-    parser.add_argument("--min-window", type=float, default=1.0, metavar="S", help="seconds (default: 1)")
+    parser.add_argument("--min-window", type=float, default=3.0, metavar="S", help="seconds (default: 3)")
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
     options = parser.parse_args()
     if options.answer:

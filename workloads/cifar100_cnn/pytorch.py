@@ -28,9 +28,9 @@ class Cnn(nn.Module):
             (_, inputs, outputs, _), _ = next(layers), next(layers)
             blocks += [
                 nn.Conv2d(inputs, outputs, KERNEL, padding=1, dtype=dtype),
-                nn.ReLU(),
+                nn.ReLU(inplace=True),
                 nn.Conv2d(outputs, outputs, KERNEL, dtype=dtype),
-                nn.ReLU(),
+                nn.ReLU(inplace=True),
                 nn.MaxPool2d(2),
                 nn.Dropout(rate if dropout else 0),
             ]
