@@ -16,6 +16,9 @@ KERNELS = ("auto", "cudnn", "scan")
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
 
+#: A batch that `suite.fit` has to find: the largest that fits.
+AUTO = 0
+
 #: How each framework is used when nobody asks for anything else.
 USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
 
@@ -66,8 +69,8 @@ class Loader:
 class Cell:
     """The settings of one measured training run.
 
-    ``batch`` counts the samples that go through the network at once, ``accumulate`` how many such batches make one
-    update; ``kernel`` is the LSTM's: the framework's choice, cuDNN's, or a loop over time steps.
+    ``batch`` counts the samples that go through the network at once (`AUTO`: as many as fit), ``accumulate`` how many
+    such batches make one update; ``kernel`` is the LSTM's: the framework's choice, cuDNN's, or a loop over time steps.
     """
 
     workload: str
@@ -86,7 +89,7 @@ class Cell:
         _choice("precision", self.precision, PRECISIONS)
         _choice("kernel", self.kernel, KERNELS)
         _choice("size", self.size, SIZES)
-        _natural("batch", self.batch, least=1)
+        _natural("batch", self.batch, least=AUTO)
         _natural("accumulate", self.accumulate, least=1)
         if not self.compile:
             object.__setattr__(self, "compile", USUAL_COMPILE[self.framework])
@@ -94,13 +97,20 @@ class Cell:
 
     @property
     def effective_batch(self) -> int:
-        """Samples that one update sees."""
+        """Samples that one update sees; of a batch that is still to be found, see the record."""
         return self.batch * self.accumulate
 
     @property
     def id(self) -> str:
         """For example ``cifar100_cnn-pytorch-bf16-b128-compile-w4``; what is not at its default comes after that."""
-        parts = [self.workload, self.framework, self.precision, f"b{self.batch}", self.compile, self.loader.id]
+        parts = [
+            self.workload,
+            self.framework,
+            self.precision,
+            f"b{self.batch or 'auto'}",
+            self.compile,
+            self.loader.id,
+        ]
         parts += [f"a{self.accumulate}"] if self.accumulate > 1 else []
         parts += [self.kernel] if self.kernel != "auto" else []
         parts += [self.size] if self.size != "full" else []

@@ -14,8 +14,9 @@ from suite.measure import Plan
 class Job:
     """One launch of one cell.
 
-    ``data`` is the folder of the parsed cache, ``device`` is ``auto``, ``cpu`` or ``cuda``, and ``spawned_ns`` the
-    parent's monotonic clock just before it spawned the worker, which on one machine is the worker's clock too.
+    ``data`` is the folder of the parsed cache, ``device`` is ``auto``, ``cpu`` or ``cuda``. ``memory_limit``
+    holds on a CPU, in bytes that the process may allocate. ``spawned_ns`` is the parent's monotonic clock just before
+    it spawned the worker, which on one machine is the worker's clock too.
     """
 
     cell: Cell
@@ -24,6 +25,7 @@ class Job:
     seed: int = 0
     device: str = "auto"
     plan: Plan = field(default_factory=Plan)
+    memory_limit: int | None = None
     spawned_ns: int = 0
 
     def dumps(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.cell import COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
+from suite.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.measure import Plan
 
 STUDIED = ("cifar100_cnn", "imdb_lstm")
@@ -56,6 +56,12 @@ def batch() -> Matrix:
     return Matrix("batch", tuple(cell.but(batch=size) for size in (32, 128, 512, 2048) for cell in _base(STUDIED)))
 
 
+def largest_batch() -> Matrix:
+    """The largest batch that fits, found by trying; what a number format saves in memory shows there."""
+    cells = (cell.but(batch=AUTO, precision=found) for found in ("fp32", "bf16") for cell in _base(STUDIED))
+    return Matrix("largest-batch", tuple(cells))
+
+
 def compile_modes() -> Matrix:
     """Each framework's own modes; what a framework lacks ends as unsupported."""
     return Matrix("compile", tuple(cell.but(compile=mode) for mode in COMPILES for cell in _base(STUDIED)))
@@ -82,7 +88,7 @@ def lstm_kernel() -> Matrix:
 
 def full() -> Matrix:
     """All of them."""
-    made = (default(), precision(), batch(), compile_modes(), loader(), accumulate(), lstm_kernel())
+    made = (default(), precision(), batch(), largest_batch(), compile_modes(), loader(), accumulate(), lstm_kernel())
     return Matrix("full", _distinct(cell for one in made for cell in one.cells))
 
 
@@ -91,6 +97,7 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
     "default": default,
     "precision": precision,
     "batch": batch,
+    "largest-batch": largest_batch,
     "compile": compile_modes,
     "loader": loader,
     "accumulate": accumulate,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from suite.cell import SIZES, Cell, CellError
+from suite.cell import AUTO, SIZES, Cell, CellError
 from suite.environment import has_gpu
 from suite.journal import JournalError
 from suite.launch import LaunchError
@@ -48,11 +48,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "without it, smoke on a CPU and default on a GPU",
     )  # fmt: skip
     group.addoption("--size", choices=SIZES, help="of the workloads: small suits slow CPUs (default: the matrix's own)")
+    group.addoption(
+        "--batch", metavar="N|auto", help="of all cells; auto finds the largest that fits (default: the matrix's own)"
+    )
     group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: the matrix's own)")
     group.addoption(
         "--min-window", type=float, metavar="S", help="least seconds of a timed window (default: the matrix's own)"
     )
     group.addoption("--max-time", type=float, default=900.0, metavar="S", help="deadline of one launch (default: 900)")
+    group.addoption(
+        "--memory-limit", type=float, metavar="GIB",
+        help="that a worker may allocate on a CPU (default: no limit; for batch auto, what is free)",
+    )  # fmt: skip
     group.addoption("--seed", type=int, default=0, metavar="N", help="of weights, batches, dropout and launch order")
     group.addoption(
         "--data", choices=("auto", "real", "synthetic"), default="auto",
@@ -104,18 +111,33 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     names = config.getoption("matrix") or ["default" if has_gpu() else "smoke"]
     found = union([matrix(name) for name in names])
     launches, min_window = config.getoption("launches"), config.getoption("min_window")
-    size, max_time = config.getoption("size"), config.getoption("max_time")
+    size = config.getoption("size")
     if launches is not None and launches < 1:
         raise MatrixError(f"--launches is {launches}; it must be at least 1")
-    for option, seconds in (("--min-window", min_window), ("--max-time", max_time)):
-        if seconds is not None and not 0 < seconds < math.inf:
-            raise MatrixError(f"{option} is {seconds:g}; it must be more than 0 seconds")
+    for option in ("--min-window", "--max-time", "--memory-limit"):
+        value = config.getoption(option.strip("-").replace("-", "_"))
+        if value is not None and not 0 < value < math.inf:
+            raise MatrixError(f"{option} is {value:g}; it must be more than 0")
     plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
     cells = tuple(cell.but(size=size) for cell in found.cells) if size else found.cells
+    batch = _batch(config.getoption("batch"))
+    cells = cells if batch is None else tuple(cell.but(batch=batch) for cell in cells)
     cells = tuple(dict.fromkeys(cells))
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     return replace(found, cells=cells, launches=launches or found.launches, plan=plan)
+
+
+def _batch(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if text != "auto" and not (text.isdecimal() and int(text)):
+        raise MatrixError(f"--batch is {text!r}; write a number of samples, or auto")
+    return AUTO if text == "auto" else int(text)
+
+
+def _bytes(gib: float | None) -> int | None:
+    return None if gib is None else int(gib * 2**30)
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -136,7 +158,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
         chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
         config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
         config.getoption("resume"), Path(config.getoption("journals")), config.getoption("size"),
-        config.getoption("shard"),
+        _batch(config.getoption("batch")), _bytes(config.getoption("memory_limit")), config.getoption("shard"),
     )  # fmt: skip
     terminal = _Terminal(config)
     try:

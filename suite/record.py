@@ -117,10 +117,16 @@ class Record:
         return f"{self.cell.id}#{self.launch}"
 
     @property
+    def effective_batch(self) -> int:
+        """Samples that one update saw: the cell's, or where the cell left it open, what was found to fit."""
+        found: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)
+        return found
+
+    @property
     def samples_per_s(self) -> float | None:
         """Training throughput, or None where the launch did not get that far."""
         phase = self.phases.get("train")
-        return self.cell.effective_batch / phase.step_s if phase else None
+        return self.effective_batch / phase.step_s if phase else None
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **asdict(self)}
@@ -177,6 +183,8 @@ def _validate(record: Record) -> None:
         _require(_texts([found] if name == "started" else found), name, "holds what is no text")
     _require(_texts([record.outcome.reason]), "outcome", "has a reason that is no text")
     _require(_texts(record.data.values()), "data", "holds what is no text")
+    batch = record.effective_batch
+    _require(type(batch) is int and (batch > 0 or not record.outcome.ok), "settings", f"say batch {batch!r}")
     _require(not record.outcome.ok or "train" in record.phases, "phases", "lack train, though the outcome is ok")
     for name, phase in record.phases.items():
         _require(name in PHASES, "phases", f"name {name!r}")

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from suite.cell import Cell
+from suite import fit
+from suite.cell import AUTO, Cell
 from suite.environment import machine
 from suite.job import Job
 from suite.journal import Journal, JournalError, read
@@ -39,6 +40,8 @@ class Settings:
     resume: bool = False
     journals: Path = JOURNALS
     size: str | None = None  # of all cells; without it, the matrix's own
+    batch: int | None = None  # likewise
+    memory_limit: int | None = None  # bytes that a worker on a CPU may allocate
     shard: str | None = None  # I/N: which part of the matrix this run is
 
     def signature(self) -> dict[str, Any]:
@@ -51,6 +54,8 @@ class Settings:
             "data": self.data,
             "device": self.device,
             "size": self.size,
+            "batch": self.batch,
+            "memory_limit": self.memory_limit,
             "shard": self.shard,
         }
 
@@ -72,6 +77,8 @@ class Run:
         self.journal = self._open_journal()
         self.info = self.journal.run
         self._found = {record.key: record for record in self.journal.records}
+        self._fits = fit.known(self.journal.records)
+        self._free = fit.free_memory()
         left = self.total - len(self._found)
         if left > 0:
             self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
@@ -104,16 +111,38 @@ class Run:
         settings = self.settings
         data = self._prepared(specification(cell.workload).data)
         job = Job(cell, str(data), number, settings.seed, settings.device, settings.plan)
+        job = replace(job, memory_limit=settings.memory_limit)
         log = settings.journals / self.info["id"] / f"{cell.id}-launch{number}.log"
 
-        def progress(message: dict[str, Any]) -> None:
-            rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
-            self.show(f"{counter} {cell.id}  {message['progress']}{rate}")
+        def start(job: Job) -> Record:
+            def progress(message: dict[str, Any]) -> None:
+                rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
+                self.show(f"{counter} {job.cell.id}  {message['progress']}{rate}")
 
-        record = launch(job, log, settings.deadline_s, progress)
+            record = launch(job, log, settings.deadline_s, progress)
+            if cell.batch == AUTO:
+                self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
+            return record
+
+        record = self._fitted(job, start) if cell.batch == AUTO else start(job)
         described = record.environment or {"machine": machine()}
         position = {"id": self.info["id"], "seed": settings.seed, "block": number, "position": self.done}
         return replace(record, run=position, environment=described)
+
+    def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
+        """A launch with the largest batch that fits, which is searched for once per cell and run."""
+        cell = job.cell
+        job = replace(job, memory_limit=job.memory_limit or self._free)
+        if cell not in self._fits:
+            tried = replace(job, plan=fit.PLAN)
+            self._fits[cell] = fit.largest(lambda batch: start(replace(tried, cell=cell.but(batch=batch))))
+        while batch := self._fits[cell].batch:
+            record = start(replace(job, cell=cell.but(batch=batch)))
+            if record.outcome.status not in fit.TOO_LARGE:
+                return self._fits[cell].noted(record, cell)
+            self._fits[cell] = self._fits[cell].less(record)  # it fitted for some steps, not for all
+        found = self._fits[cell]
+        return found.noted(Record(cell, found.outcome, job.launch), cell)
 
     def _prepared(self, name: str) -> Path:
         if name not in self._data:

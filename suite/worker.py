@@ -79,6 +79,9 @@ class _Launch:
     def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float) -> None:
         self.job, self.cell, self.framework, self.send = job, job.cell, framework, send
         self.device, settings = framework.prepare(self.cell, job.device, job.seed)
+        if job.memory_limit and self.device == "cpu":
+            resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
+            settings["memory_limit_bytes"] = job.memory_limit
         self.module = import_module(f"workloads.{self.cell.workload}.{self.cell.framework}")
         self.loaders = import_module(f"suite.loaders.{self.cell.framework}")
         self.startup = {"interpreter_s": interpreter_s}
@@ -93,6 +96,10 @@ class _Launch:
         length = getattr(spec, "length", None)
         training = self._training(spec, self.cell, self.job.seed, dropout=True)
         self._mark("build_s")
+        if self.cell.effective_batch > len(data.train):
+            raise UnsupportedError(
+                f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
+            )
         source = Batches(data, self.cell.effective_batch, self.job.seed, length)
         loader = self.loaders.batches(self.cell, source, self.device, training.put)
         first = next(loader)
@@ -104,6 +111,7 @@ class _Launch:
             self._check_precision()
             evidence = self._fingerprint(data, spec, length, [training.get(batch) for batch in delivered])
             self.send(part={"identity": vars(evidence)})
+            del first, delivered
             self._phases(training, loader)
         finally:
             loader.close()

@@ -37,6 +37,9 @@ _missing = [module for module in MODULES.values() if find_spec(module) is None]
 #: For test modules that need all three.
 needs_frameworks = pytest.mark.skipif(bool(_missing), reason=f"not installed: {', '.join(_missing)}")
 
+#: NVIDIA DALI is an extra.
+has_dali = bool(find_spec("nvidia") and find_spec("nvidia.dali"))
+
 each_workload = pytest.mark.parametrize("workload", WORKLOADS)
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair) for pair in PAIRS])

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from suite.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
-from tests.frameworks import batches, each_framework, needs_frameworks, training
+from tests.frameworks import batches, each_framework, has_dali, needs_frameworks, training
 from workloads.data import synthetic
 from workloads.data.augment import epoch
 from workloads.data.dataset import Array, DataSet, Split
@@ -34,6 +34,7 @@ SETTINGS = [
     (BATCHES[0], Loader("naive")),
     (BATCHES[0], Loader("resident")),
     (BATCHES[1], Loader(cache=True)),
+    *([(BATCHES[1], Loader("dali"))] if has_dali else []),
 ]
 
 each_workload = pytest.mark.parametrize("workload", LOADED)

@@ -20,7 +20,7 @@ from suite.record import STATUSES, Record
 SETTINGS: dict[str, Callable[[Row], str]] = {
     "run": lambda row: row.run,
     "precision": lambda row: row.cell.precision,
-    "batch": lambda row: str(row.cell.batch),
+    "batch": lambda row: row.batch,
     "compile": lambda row: row.cell.compile,
     "loader": lambda row: row.cell.loader.id,
     "accumulate": lambda row: str(row.cell.accumulate),
@@ -58,6 +58,12 @@ class Row:
     def ok(self) -> list[Record]:
         """The launches that ended well, by block."""
         return sorted((x.record for x in self.launches if x.record.outcome.ok), key=lambda record: record.launch)
+
+    @property
+    def batch(self) -> str:
+        """The cell's, or ``auto`` and what was found."""
+        found = sorted({record.effective_batch // record.cell.accumulate for record in self.ok})
+        return str(self.cell.batch or " ".join(["auto", *map(str, found)]))
 
     @property
     def outcome(self) -> str:

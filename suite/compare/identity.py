@@ -99,7 +99,7 @@ def _comparable(record: Record) -> tuple[str, ...]:
 
 def _loaded(record: Record) -> tuple[int, str]:
     """What the batches of a loader depend on, besides the data."""
-    return record.cell.batch, str(record.run.get("seed"))
+    return record.effective_batch, str(record.run.get("seed"))
 
 
 def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:

@@ -183,6 +183,8 @@ def _foot(table: Table) -> list[str]:
     plural = "" if n == "1" else "es"
     few = f"; a test needs at least {LAUNCHES_FOR_A_TEST}" if fewest < LAUNCHES_FOR_A_TEST else ""
     lines.append(f"Significance was not tested (n = {n} launch{plural} of each cell{few}).")
+    searches = zip(group.rows, frame["batch_search"], strict=True)
+    lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
     machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
     lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
     digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {group.spec_digest[:12] or 'unknown'}"]

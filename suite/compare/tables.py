@@ -17,7 +17,7 @@ from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
 from suite.compare.identity import Verdict, verdicts
 from suite.compare.load import Launch
 from suite.compare.ratios import Ratio, break_even_steps, ratios
-from suite.compare.text import clean
+from suite.compare.text import clean, figure
 from suite.record import Record
 
 #: Which kind of memory a table shows if all its rows have it: what the framework itself took says most.
@@ -79,7 +79,8 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "size": cell.size,
         "framework": cell.framework,
         "precision": cell.precision,
-        "batch": cell.batch,
+        "batch": cell.batch or "auto",
+        "effective_batch": record.effective_batch or None,
         "compile": cell.compile,
         "loader": cell.loader.id,
         "accumulate": cell.accumulate,
@@ -100,7 +101,7 @@ def _launch(launch: Launch) -> dict[str, Any]:
         times = [1e3 * t for t in phase.step_times_s] if phase else []
         q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
         row |= {
-            f"{name}_samples_per_s": cell.effective_batch / phase.step_s if phase else None,
+            f"{name}_samples_per_s": record.effective_batch / phase.step_s if phase else None,
             f"{name}_step_ms_median": middle,
             f"{name}_step_ms_q1": q1,
             f"{name}_step_ms_q3": q3,
@@ -159,8 +160,26 @@ def _cell(
         "outcome": row.outcome,
         "reason": "; ".join(row.reasons),
         "flags": ", ".join(row.flags),
+        "batch_search": _tries(row),
         "machine": row.machine,
     }
+
+
+def _tries(row: Row) -> str:
+    """What `suite.fit` tried, as ``32 ok (310 MiB), 64 out-of-memory``."""
+    tries = next((x.record.settings["batch_search"] for x in row.launches if "batch_search" in x.record.settings), None)
+    told = []
+    for each in tries if isinstance(tries, list) else []:
+        if not isinstance(each, dict):
+            continue
+        memory = each.get("memory")
+        held = [memory.get(kind) for kind in MEMORY] if isinstance(memory, dict) else []
+        peak = next((size for size in held if isinstance(size, (int, float))), None)
+        told.append(
+            f"{clean(each.get('batch'), 20)} {clean(each.get('status'), 20)}"
+            + (f" ({figure(peak / 2**20)} MiB)" if peak is not None else "")
+        )
+    return ", ".join(told)
 
 
 def step_times_ms(records: Iterable[Record]) -> list[float]:

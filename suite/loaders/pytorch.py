@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from suite.cell import Cell
 from suite.frameworks import UnsupportedError
 from suite.loaders import refuse, tuned_workers
+from suite.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
@@ -129,7 +130,12 @@ class Resident:
         """Nothing was started."""
 
 
-KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident}
+def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
+    """NVIDIA DALI, whose tensors become PyTorch's."""
+    return Dali(cell, source, device, put, take=lambda tensor: torch.from_dlpack(tensor).clone())
+
+
+KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:

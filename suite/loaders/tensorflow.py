@@ -15,6 +15,7 @@ import tensorflow as tf
 from suite.cell import Cell
 from suite.frameworks import UnsupportedError
 from suite.loaders import refuse, tuned_workers
+from suite.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
@@ -110,7 +111,15 @@ class Resident:
         """Nothing was started."""
 
 
-KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident}
+def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
+    """NVIDIA DALI, whose tensors become TensorFlow's."""
+    return Dali(
+        cell, source, device, put,
+        take=lambda tensor: tf.identity(tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())),
+    )  # fmt: skip
+
+
+KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:

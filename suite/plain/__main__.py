@@ -23,10 +23,11 @@ from workloads.spec import specification
 
 BATCHES = 4
 EXPLANATION = """\
-Both train the same network on the same batches in one process, in turns (suite, plain, plain, suite, ...), windows of
-at least --min-window seconds. The ratio is the throughput of the suite's step over that of the plain loop, formed in
-each pair of neighbouring windows; 1.00 means equally fast. The harness column is what the suite's own loop and clock
-cost, as a share of a window: the same window with a step that does nothing.
+Both train the same network on the same batches in one process, in rounds of four windows (suite, plain, plain, suite)
+of at least --min-window seconds, so that what a change from one to the other costs falls on both. The ratio is the
+throughput of the suite's step over that of the plain loop in each round; 1.00 means equally fast. The
+harness column is what the suite's own loop and clock cost, as a share of a window: the same window with a step that
+does nothing.
 """
 
 
@@ -40,8 +41,8 @@ def main() -> int:
     parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--pairs", type=int, default=10, help="pairs of windows (default: 10)")
-    parser.add_argument("--min-window", type=float, default=3.0, metavar="S", help="seconds (default: 3)")
+    parser.add_argument("--rounds", type=int, default=10, help="of four windows (default: 10)")
+    parser.add_argument("--min-window", type=float, default=1.5, metavar="S", help="seconds (default: 1.5)")
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
     options = parser.parse_args()
     if options.answer:
@@ -62,7 +63,7 @@ def main() -> int:
 def line(workload: str, framework: str, options: argparse.Namespace) -> str:
     """One line of figures from a fresh process; raises `LaunchError` if it failed."""
     arguments = ["--workload", workload, "--framework", framework]
-    for name in ("size", "batch", "pairs", "min_window"):
+    for name in ("size", "batch", "rounds", "min_window"):
         arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     found = ask(framework, "suite.plain", arguments)
     low, middle, high = quantiles(found["ratios"], n=4, method="inclusive")
@@ -90,11 +91,10 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     theirs = import_module(f"suite.plain.{framework}").plain(spec, batches, device)
     count = max(_steps_per_window(run, options.min_window) for run in (ours, theirs))
     ratios, times = [], []
-    for index in range(options.pairs):
-        pairs = (ours, theirs) if index % 2 == 0 else (theirs, ours)
-        seconds = {run: _seconds(run, count) for run in pairs}
-        ratios.append(seconds[theirs] / seconds[ours])
-        times.append(seconds[ours])
+    for _ in range(options.rounds):
+        first, *plain, last = (_seconds(run, count) for run in (ours, theirs, theirs, ours))
+        ratios.append(sum(plain) / (first + last))
+        times += [first, last]
     idle = median(_seconds(training_steps(cycle(held), _Idle(), []), count) for _ in range(20))
     return {"ratios": ratios, "step_s": median(times) / count, "harness": idle / median(times)}
 
