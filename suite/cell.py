@@ -89,7 +89,8 @@ class Cell:
         _choice("precision", self.precision, PRECISIONS)
         _choice("kernel", self.kernel, KERNELS)
         _choice("size", self.size, SIZES)
-        _natural("batch", self.batch, least=AUTO)
+        if type(self.batch) is not int or self.batch != AUTO:
+            _natural("batch", self.batch, least=1)
         _natural("accumulate", self.accumulate, least=1)
         if not self.compile:
             object.__setattr__(self, "compile", USUAL_COMPILE[self.framework])

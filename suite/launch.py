@@ -1,6 +1,6 @@
 """The parent's side of a launch: choose the interpreter, spawn the worker, listen, and leave nothing behind.
 
-Standard library and psutil only. The worker gets a process group of its own, a private pipe for its results, a log for
+Imports no framework. The worker gets a process group of its own, a private pipe for its results, a log for
 all that it prints, a scratch folder for compiler caches (so that every launch compiles from cold), and a deadline.
 """
 
@@ -28,7 +28,8 @@ from suite.cell import WORKLOADS, Cell
 from suite.environment import redact
 from suite.frameworks import ALLOCATOR, VARIABLES
 from suite.job import Job
-from suite.record import Outcome, Record, RecordError
+from suite.monitor.sampler import Monitor
+from suite.record import SCHEMA, Outcome, Record, RecordError
 
 ROOT = Path(__file__).resolve().parent.parent
 GRACE_S = 10.0  # how long a worker may take to end after its last word
@@ -36,6 +37,7 @@ LOG_LINES = 40
 LOG_BYTES = 1 << 14
 
 Progress = Callable[[dict[str, Any]], None]
+Watch = Callable[[int, float], Monitor]
 
 
 class LaunchError(RuntimeError):
@@ -54,25 +56,34 @@ def interpreter(framework: str) -> str:
     return str(Path(found).absolute())  # the worker starts in another folder
 
 
-def launch(job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None) -> Record:
+def launch(
+    job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None
+) -> Record:
     """Run one job in a fresh process and return what it found, however it ended.
 
-    ``progress`` is called with each of the worker's progress messages. Raises `LaunchError` where the process cannot
-    be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
+    ``progress`` is called with each of the worker's progress messages; ``watch`` makes the `Monitor` of a worker from
+    its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError` where the
+    process cannot be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
-    with tempfile.TemporaryDirectory(prefix="suite-") as scratch, _spawned(job, log, scratch) as (worker, pipe):
-        ended = _listen(worker, pipe, parts, time.monotonic() + deadline_s, progress)
+    with (
+        tempfile.TemporaryDirectory(prefix="suite-") as scratch,
+        _spawned(job, log, scratch) as (worker, pipe, spawned_s),
+    ):
+        monitor = watch(worker.pid, spawned_s) if watch else None
+        with monitor or contextlib.nullcontext():
+            ended = _listen(worker, pipe, parts, time.monotonic() + deadline_s, progress)
     if "outcome" not in parts:
         outcome = _exit_outcome(worker) if ended else Outcome("timeout", f"no end after {deadline_s:g} s")
         parts["outcome"] = vars(outcome)
     try:
-        record = Record.from_json({"schema": 1, **parts})
+        record = Record.from_json({"schema": SCHEMA, **parts})
     except RecordError as error:
         record = Record(job.cell, Outcome("error", f"bad record: {error}"), job.launch, started)
     if record.outcome.ok:
-        return replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
+        record = replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
+        return monitor.noted(record) if monitor else record
     return replace(record, log=tuple(redact(line) for line in _tail(log)))
 
 
@@ -108,13 +119,14 @@ def ask(framework: str, module: str, arguments: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], int, float]]:
     python = interpreter(job.cell.framework)
     log.parent.mkdir(parents=True, exist_ok=True)
     read_end, write_end = os.pipe()
     try:
         with log.open("wb") as output:
-            text = replace(job, spawned_ns=time.perf_counter_ns()).dumps()
+            spawned_ns = time.perf_counter_ns()
+            text = replace(job, spawned_ns=spawned_ns).dumps()
             worker = subprocess.Popen(
                 [python, "-m", "suite.worker", str(write_end), text],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[write_end],
@@ -126,7 +138,7 @@ def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[subprocess.Pop
     finally:
         os.close(write_end)
     try:
-        yield worker, read_end
+        yield worker, read_end, spawned_ns / 1e9
     finally:
         os.close(read_end)
         end_tree(worker)

@@ -40,14 +40,18 @@ def measure(
     """Run one phase: find the number of steps of a window, warm up, take ``plan.windows`` windows.
 
     ``steps`` runs the given number of steps and returns when they are done; ``say`` is told of every window, outside of
-    it. The phase is `steady` when warming up ended before its limit and the halves of the windows that count agree. The
-    first step is no part of the limit: what it does once may take longer than all that follows.
+    it. The span is in seconds of ``clock``. The phase is `steady` when warming up ended before its limit and the halves
+    of the windows that count agree. The first step is no part of the limit: what it does once may take longer than all
+    that follows.
     """
+    moments: list[tuple[float, float]] = []
 
     def window(count: int) -> Window:
         start = clock()
         steps(count)
-        taken = Window(count, max(clock() - start, 1) / 1e9)
+        end = clock()
+        taken = Window(count, max(end - start, 1) / 1e9)
+        moments.append((start / 1e9, end / 1e9))
         say(taken)
         return taken
 
@@ -60,8 +64,10 @@ def measure(
         spent += last.seconds
         long_enough = min(before.seconds, last.seconds) >= plan.min_window_s
         warm = before.steps == last.steps and long_enough and _agree([before.seconds, last.seconds])
+    del moments[:]
     windows = [window(warmup[-1].steps) for _ in range(plan.windows)]
-    return Phase(tuple(windows), tuple(warmup), steady=warm and _agree([w.seconds for w in windows]))
+    steady = warm and _agree([w.seconds for w in windows])
+    return Phase(tuple(windows), tuple(warmup), steady, span=(moments[0][0], moments[-1][1]))
 
 
 def _steps(last: Window, seconds: float) -> int:

@@ -114,10 +114,10 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     size = config.getoption("size")
     if launches is not None and launches < 1:
         raise MatrixError(f"--launches is {launches}; it must be at least 1")
-    for option in ("--min-window", "--max-time", "--memory-limit"):
+    for option, unit in (("--min-window", "seconds"), ("--max-time", "seconds"), ("--memory-limit", "GiB")):
         value = config.getoption(option.strip("-").replace("-", "_"))
         if value is not None and not 0 < value < math.inf:
-            raise MatrixError(f"{option} is {value:g}; it must be more than 0")
+            raise MatrixError(f"{option} is {value:g}; it must be more than 0 {unit}")
     plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
     cells = tuple(cell.but(size=size) for cell in found.cells) if size else found.cells
     batch = _batch(config.getoption("batch"))
@@ -168,7 +168,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     except EXPECTED as error:
         pytest.exit(str(error), returncode=4)
     yield run
-    run.journal.close()
+    run.close()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 from suite.cell import Cell, CellError
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had no span and no metrics
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
 STATUSES = ("ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error")
@@ -49,11 +49,15 @@ class Window:
 
 @dataclass(frozen=True)
 class Phase:
-    """One measured phase: the windows that count, and the warm-up windows before them."""
+    """One measured phase: the windows that count, and the warm-up windows before them.
+
+    ``span`` is when the first of those that count began and the last ended, in seconds since the worker was spawned.
+    """
 
     windows: tuple[Window, ...]
     warmup: tuple[Window, ...] = ()
     steady: bool = True
+    span: tuple[float, float] | None = None
 
     @property
     def step_s(self) -> float:
@@ -89,8 +93,9 @@ class Record:
     ``launch`` counts the launches of a cell from 0 and is the block it ran in. ``run`` describes the run it belongs to
     (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
-    part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest. ``log`` holds
-    the last lines of the worker's own output when the launch failed.
+    part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
+    what `suite.monitor` saw of host and GPUs. ``log`` holds the last lines of the worker's own output when the launch
+    failed.
     """
 
     cell: Cell
@@ -108,6 +113,7 @@ class Record:
     phases: dict[str, Phase] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
 
@@ -161,7 +167,8 @@ class Record:
 
 def _phase(data: Mapping[str, Any]) -> Phase:
     windows, warmup = (tuple(Window(**w) for w in data[name]) for name in ("windows", "warmup"))
-    return Phase(windows, warmup, data["steady"])
+    span = data.get("span")
+    return Phase(windows, warmup, data["steady"], None if span is None else _items(span))
 
 
 def _items(data: Any) -> tuple[Any, ...]:
@@ -174,9 +181,9 @@ def _items(data: Any) -> tuple[Any, ...]:
 def _validate(record: Record) -> None:
     _require(record.outcome.status in STATUSES, "outcome", f"is {record.outcome.status!r}")
     _require(type(record.launch) is int and record.launch >= 0, "launch", f"is {record.launch!r}")
-    for name in ("run", "data", "workload", "settings", "startup", "memory", "environment"):
+    for name in ("run", "data", "workload", "settings", "startup", "memory", "environment", "metrics"):
         _require(isinstance(getattr(record, name), dict), name, "is not an object")
-    for name in ("run", "workload", "settings", "environment"):
+    for name in ("run", "workload", "settings", "environment", "metrics"):
         _require(_writable(getattr(record, name)), name, "holds a number that is not finite")
     for name in ("started", "flags", "log"):
         found = getattr(record, name)
@@ -199,6 +206,8 @@ def _validate(record: Record) -> None:
 def _validate_phase(phase: Phase, what: str) -> None:
     _require(len(phase.windows) > 0, what, "has no window")
     _require(isinstance(phase.steady, bool), what, f"is steady: {phase.steady!r}")
+    span = phase.span
+    _require(span is None or (len(span) == 2 and _finite(span) and span[0] <= span[1]), what, "has a span that is none")
     for window in (*phase.windows, *phase.warmup):
         steps, seconds = window.steps, window.seconds
         _require(type(steps) is int and steps > 0, what, f"has {reprlib.repr(steps)} steps")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 
 from suite import fit
 from suite.cell import AUTO, Cell
-from suite.environment import machine
+from suite.environment import has_gpu, machine
 from suite.job import Job
 from suite.journal import Journal, JournalError, read
 from suite.launch import interpreter, launch
 from suite.measure import Plan
+from suite.monitor.gpu import Gpu, NvmlError, opened
+from suite.monitor.sampler import Monitor, idle
 from suite.record import Record
 from workloads.data.prepare import prepare
 from workloads.spec import specification
@@ -71,6 +74,7 @@ class Run:
     done: int = 0
     failed: list[Record] = field(default_factory=list)
     _data: dict[str, Path] = field(default_factory=dict)
+    _open: ExitStack = field(default_factory=ExitStack)
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -79,6 +83,8 @@ class Run:
         self._found = {record.key: record for record in self.journal.records}
         self._fits = fit.known(self.journal.records)
         self._free = fit.free_memory()
+        self._gpus = self._opened_gpus()
+        self._idle = idle(self._gpus)
         left = self.total - len(self._found)
         if left > 0:
             self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
@@ -100,6 +106,11 @@ class Run:
             self.failed.append(record)
         return record
 
+    def close(self) -> None:
+        """Close the journal and let go of the driver."""
+        self._open.close()
+        self.journal.close()
+
     def prepare(self, cells: list[Cell]) -> None:
         """Get the data of these cells, and check their interpreters, before the first launch."""
         for name in sorted({specification(cell.workload).data for cell in cells}):
@@ -119,7 +130,7 @@ class Run:
                 rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
                 self.show(f"{counter} {job.cell.id}  {message['progress']}{rate}")
 
-            record = launch(job, log, settings.deadline_s, progress)
+            record = launch(job, log, settings.deadline_s, progress, self._watch)
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
@@ -128,6 +139,17 @@ class Run:
         described = record.environment or {"machine": machine()}
         position = {"id": self.info["id"], "seed": settings.seed, "block": number, "position": self.done}
         return replace(record, run=position, environment=described)
+
+    def _opened_gpus(self) -> list[Gpu]:
+        if self.settings.device == "cpu" or not has_gpu():
+            return []
+        try:
+            driver, gpus = self._open.enter_context(opened())
+        except NvmlError as error:
+            self.say(f"no GPU metrics: {error}")
+            return []
+        self.info.setdefault("driver", vars(driver))
+        return gpus
 
     def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
         """A launch with the largest batch that fits, which is searched for once per cell and run."""
@@ -143,6 +165,9 @@ class Run:
             self._fits[cell] = self._fits[cell].less(record)  # it fitted for some steps, not for all
         found = self._fits[cell]
         return found.noted(Record(cell, found.outcome, job.launch), cell)
+
+    def _watch(self, pid: int, spawned_s: float) -> Monitor:
+        return Monitor(pid, spawned_s, self._gpus, self._idle)
 
     def _prepared(self, name: str) -> Path:
         if name not in self._data:

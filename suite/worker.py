@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
@@ -194,7 +195,9 @@ class _Launch:
                 _check(last, training, f"the {name} phase")
                 self.send(progress=name, samples_per_s=self.cell.effective_batch * window.steps / window.seconds)
 
-            phases[name] = measure(steps, self.job.plan, say)
+            phase = measure(steps, self.job.plan, say)
+            begin, end = (moment - self.job.spawned_ns / 1e9 for moment in phase.span or (0.0, 0.0))
+            phases[name] = replace(phase, span=(begin, end))
             self.send(part={"phases": {name: _phase_json(phase) for name, phase in phases.items()}})
         if training.compiled() != compiled:
             raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
@@ -257,6 +260,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "windows": [vars(window) for window in phase.windows],
         "warmup": [vars(window) for window in phase.warmup],
         "steady": phase.steady,
+        "span": phase.span,
     }
 
 

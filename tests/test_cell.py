@@ -5,7 +5,19 @@ from typing import Any
 
 import pytest
 
-from suite.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, SIZES, WORKLOADS, Cell, CellError, Loader
+from suite.cell import (
+    AUTO,
+    COMPILES,
+    FRAMEWORKS,
+    KERNELS,
+    LOADERS,
+    PRECISIONS,
+    SIZES,
+    WORKLOADS,
+    Cell,
+    CellError,
+    Loader,
+)
 
 
 def test_the_id_names_every_setting_and_the_size_only_where_it_is_not_full() -> None:
@@ -56,7 +68,7 @@ def test_an_unknown_setting_is_refused_in_one_line_that_lists_what_there_is(
     assert str(caught.value) == f"unknown {setting} 'mxnet'; there are: {', '.join(choices)}"
 
 
-@pytest.mark.parametrize("batch", [0, -1, 1.5, "32", True, None])
+@pytest.mark.parametrize("batch", [False, -1, 1.5, "32", True, None])
 def test_a_batch_is_a_whole_number(batch: Any) -> None:
     with pytest.raises(CellError, match=r"batch is .* at least 1"):
         Cell("imdb_lstm", "jax", batch=batch)
@@ -103,3 +115,7 @@ def test_what_is_no_cell_is_refused_in_one_line(data: Any) -> None:
 def test_an_unknown_field_is_named_beside_those_there_are() -> None:
     with pytest.raises(CellError, match=r"no setting momentum; it has .*batch, compile, framework"):
         Cell.from_json({"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5})
+
+
+def test_a_batch_left_open_is_named_so() -> None:
+    assert "-bauto-" in Cell("imdb_lstm", "jax", batch=AUTO).id

@@ -183,6 +183,7 @@ def _foot(table: Table) -> list[str]:
     plural = "" if n == "1" else "es"
     few = f"; a test needs at least {LAUNCHES_FOR_A_TEST}" if fewest < LAUNCHES_FOR_A_TEST else ""
     lines.append(f"Significance was not tested (n = {n} launch{plural} of each cell{few}).")
+    lines += _held_back(table)
     searches = zip(group.rows, frame["batch_search"], strict=True)
     lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
     machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
@@ -190,6 +191,18 @@ def _foot(table: Table) -> list[str]:
     digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {group.spec_digest[:12] or 'unknown'}"]
     lines.append(f"Digests: {', '.join(digests)}.")
     return lines
+
+
+def _held_back(table: Table) -> list[str]:
+    """The verdict and the advice of each row; rows with the same words share a line."""
+    told: dict[str, list[str]] = {}
+    for row, (kind, detail, advised) in zip(
+        table.group.rows, table.frame[["bottleneck", "bottleneck_detail", "advice"]].values.tolist(), strict=True
+    ):
+        if kind:
+            words = f"{kind} ({detail})" if detail else kind
+            told.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
+    return [f"Held back: {listing(rows)}: {words}." for words, rows in told.items()]
 
 
 def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], gap: int) -> str:

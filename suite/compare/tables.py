@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from suite.compare.bottleneck import advice, bottleneck
 from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
 from suite.compare.identity import Verdict, verdicts
 from suite.compare.load import Launch
@@ -119,6 +120,7 @@ def _cell(
 ) -> dict[str, Any]:
     ok = row.ok
     verdict, ratio = judged[row.key], formed[row.key]
+    held = bottleneck(row, group)
     rates = [rate for record in ok if (rate := record.samples_per_s) is not None]
     times = step_times_ms(ok)
     q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
@@ -148,6 +150,10 @@ def _cell(
         "step_ms_q1": q1,
         "step_ms_q3": q3,
         "train_of_compute": _median(_train_of_compute(record) for record in ok),
+        "bottleneck": held.kind,
+        "bottleneck_detail": held.detail,
+        "loading_share": held.loading,
+        "advice": "; ".join(advice(row, group, held)),
         "first_step_s": _median(record.first_step_s for record in ok),
         "compile_s": _median(record.compile_s for record in ok),
         "break_even_steps": break_even_steps(row, group),

@@ -1,0 +1,136 @@
+"""What held a row back, and what the run says about getting rid of it.
+
+A cell is measured in three phases: training as it is, the same steps on batches already on the device (compute), and
+the loader alone (input). If training takes no longer than its steps do, the steps are the limit; if it does, either the
+loader is slower than the steps, or both would be fast enough and do not overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from statistics import median
+
+from suite.cell import AUTO, Cell, Loader
+from suite.compare.groups import Group, Row
+
+#: Training that takes no more than this over its steps alone is limited by them.
+COVERED = 1.05
+#: A doubled batch that costs less than this many times the step: the device waits for its orders.
+LAUNCH_BOUND = 1.2
+#: Compile modes that a framework offers beyond its usual one.
+FASTER = {"pytorch": ("compile", "max"), "tensorflow": ("compile",), "jax": ()}
+#: From this ratio on a measured gain is worth a line.
+GAIN = 1.05
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """``kind`` is `compute-bound`, `input-bound`, `poor overlap`, `launch-bound`, `memory-limited` or empty.
+
+    ``loading`` is the share of training time that loading costs.
+    """
+
+    kind: str = ""
+    loading: float | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.detail})" if self.detail else self.kind
+
+
+def bottleneck(row: Row, group: Group) -> Bottleneck:
+    """The verdict on a row, from its own phases and from the group's rows with other batches."""
+    train, compute, given = (step_s(row, phase) for phase in ("train", "compute", "input"))
+    if train is None or compute is None or given is None:
+        return Bottleneck()
+    loading = max(0.0, 1 - compute / train)
+    if train > COVERED * compute:
+        kind = "input-bound" if given >= compute else "poor overlap"
+        return Bottleneck(kind, loading, f"loading costs {loading:.0%}")
+    doubled = _other(row, group, lambda cell: cell.but(batch=2 * cell.batch))
+    if doubled and (longer := step_s(doubled, "train")) and longer < LAUNCH_BOUND * train:
+        return Bottleneck("launch-bound", loading, f"twice the batch takes {longer / train:.2f} times as long")
+    if _largest_that_fits(row, group):
+        return Bottleneck("memory-limited", loading, "the largest batch that fits")
+    return Bottleneck("compute-bound", loading)
+
+
+def advice(row: Row, group: Group, found: Bottleneck) -> list[str]:
+    """What would help against it, best first: with the gain where this run measured it, else as untried."""
+    gains: list[tuple[float, str]] = []
+    untried: list[str] = []
+    for name, changed in _remedies(row.cell, found.kind):
+        tried = [(other, gain) for other in changed if (gain := _gain(row, group, other)) is not None]
+        best = max(tried, key=lambda each: each[1], default=None)
+        if best and best[1] >= GAIN:
+            gains.append((best[1], f"{_named(row.cell, best[0])} gave {best[1]:.2f}x"))
+        elif not best and not _failed(row, group, changed):
+            untried.append(name)
+    measured = [words for _, words in sorted(gains, reverse=True)]
+    return measured + ([f"untried: {', '.join(untried)}"] if untried else [])
+
+
+def step_s(row: Row, phase: str) -> float | None:
+    """The median over launches of a phase's time per step."""
+    times = [record.phases[phase].step_s for record in row.ok if phase in record.phases]
+    return median(times) if times else None
+
+
+def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
+    loaders = [cell.but(loader=loader) for loader in (Loader(), *(Loader("workers", n) for n in (1, 2, 4, 8)))]
+    if kind in ("input-bound", "poor overlap"):
+        yield "loader", [other for other in loaders if other != cell]
+        if cell.loader.kind != "resident":
+            yield "resident loader", [cell.but(loader=Loader("resident"))]
+    if kind in ("launch-bound", "compute-bound") and cell.batch != AUTO:
+        yield "larger batch", [cell.but(batch=cell.batch * factor) for factor in (2, 4, 8, 16, 32, 64)]
+    if kind in ("compute-bound", "memory-limited", "launch-bound"):
+        if cell.precision in ("fp32", "tf32"):
+            yield "bf16", [cell.but(precision="bf16")]
+        if modes := [mode for mode in FASTER[cell.framework] if mode != cell.compile]:
+            yield "compile", [cell.but(compile=mode) for mode in modes]
+
+
+def _named(cell: Cell, other: Cell) -> str:
+    """The setting in which another cell differs."""
+    words = {
+        "loader": f"loader {other.loader.id}",
+        "batch": f"batch {other.batch}",
+        "precision": other.precision,
+        "compile": f"compile mode {other.compile}",
+    }
+    return next((said for name, said in words.items() if getattr(cell, name) != getattr(other, name)), "")
+
+
+def _gain(row: Row, group: Group, cell: Cell) -> float | None:
+    """Throughput of the run's other cell over the row's, the median over the blocks that have both."""
+    other = _row(row, group, cell)
+    if other is None:
+        return None
+    ours, theirs = ({record.launch: record.samples_per_s for record in each.ok} for each in (row, other))
+    both = [theirs[block] / rate for block, rate in ours.items() if rate and theirs.get(block)]  # type: ignore[operator]
+    return median(both) if both else None
+
+
+def _failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
+    """Whether the run tried one of them, and it did not end well."""
+    return any((other := _row(row, group, cell)) and not other.ok for cell in cells)
+
+
+def _largest_that_fits(row: Row, group: Group) -> bool:
+    if row.cell.batch == AUTO:
+        return True
+    same = [
+        other for other in group.rows if other.run == row.run and replace(other.cell, batch=row.cell.batch) == row.cell
+    ]
+    larger = [other for other in same if other.cell.batch > row.cell.batch]
+    return bool(larger) and all(other.outcome == "out-of-memory" for other in larger)
+
+
+def _other(row: Row, group: Group, change: Callable[[Cell], Cell]) -> Row | None:
+    return _row(row, group, change(row.cell)) if row.cell.batch != AUTO else None
+
+
+def _row(row: Row, group: Group, cell: Cell) -> Row | None:
+    return next((other for other in group.rows if other.run == row.run and other.cell == cell), None)

@@ -1,0 +1,109 @@
+"""Samples cut to the measured windows: what each metric was while a phase was timed, and a thinned line for plots.
+
+Parent and worker read one monotonic clock, so that no sample needs to be guessed into a window. Pure functions; knows
+neither NVML nor psutil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+#: Points of a line that is kept for plots.
+POINTS = 600
+
+#: An energy counter is refreshed every 100 ms or so: over less time than this, its steps are a part of what it says.
+ENERGY_LEAST_S = 5.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All readings of one moment: seconds on the monotonic clock, and value by name."""
+
+    at_s: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Span:
+    """From the begin of a phase's first window that counts to the end of its last, on the same clock."""
+
+    begin_s: float
+    end_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end_s - self.begin_s
+
+
+def cut(samples: Iterable[Sample], span: Span) -> list[Sample]:
+    """The samples within the span."""
+    return [sample for sample in samples if span.begin_s <= sample.at_s <= span.end_s]
+
+
+def rates(samples: Sequence[Sample], counters: Mapping[str, str]) -> list[Sample]:
+    """Counters as rates per second between neighbouring samples, under their new names; all else as it is.
+
+    A counter that went back, because it wrapped or its driver was reset, has no rate at that sample.
+    """
+    found = [Sample(x.at_s, {k: v for k, v in x.values.items() if k not in counters}) for x in samples[:1]]
+    for before, now in pairwise(samples):
+        values: dict[str, float] = {}
+        for name, value in now.values.items():
+            if name not in counters:
+                values[name] = value
+            elif name in before.values and value >= before.values[name] and now.at_s > before.at_s:
+                values[counters[name]] = (value - before.values[name]) / (now.at_s - before.at_s)
+        found.append(Sample(now.at_s, values))
+    return found
+
+
+def grown(samples: Sequence[Sample], name: str) -> float | None:
+    """By how much a counter grew from the first to the last sample; None where it was not read or went back."""
+    seen = [sample.values[name] for sample in samples if name in sample.values]
+    rising = all(a <= b for a, b in pairwise(seen))
+    return seen[-1] - seen[0] if len(seen) > 1 and rising else None
+
+
+def energy_j(samples: Sequence[Sample], span: Span) -> tuple[float, str] | None:
+    """Joules over the span, scaled from the samples within it, and how they were found.
+
+    From the counter where there is one and the span lasts `ENERGY_LEAST_S`; else from polled power, and so labelled:
+    on some GPUs the sensor sees a quarter of the time (Yang et al., arXiv 2312.02741).
+    """
+    within = [sample for sample in cut(samples, span) if "energy_j" in sample.values]
+    used = grown(within, "energy_j")
+    if used and span.seconds >= ENERGY_LEAST_S and (covered := within[-1].at_s - within[0].at_s) > 0:
+        return used * span.seconds / covered, "counter"
+    polled = [sample.values["power_w"] for sample in cut(samples, span) if "power_w" in sample.values]
+    return (float(np.mean(polled)) * span.seconds, "polled power") if polled else None
+
+
+def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
+    """Median, 5th and 95th percentile and maximum of every metric; one that was never read is absent."""
+    found = {}
+    for name in _names(samples):
+        values = [sample.values[name] for sample in samples if name in sample.values]
+        low, middle, high = np.percentile(values, [5, 50, 95]).tolist()
+        found[name] = {"median": middle, "p5": low, "p95": high, "max": max(values), "n": len(values)}
+    return found
+
+
+def line(samples: Sequence[Sample], begin_s: float, points: int = POINTS) -> dict[str, Any]:
+    """At most so many of the samples, evenly taken: seconds since ``begin_s``, and per metric a value or None each."""
+    step = max(1, -(-len(samples) // points))
+    taken = samples[::step]
+    values = {name: [_short(sample.values.get(name)) for sample in taken] for name in _names(samples)}
+    return {"at_s": [round(sample.at_s - begin_s, 3) for sample in taken], "values": values}
+
+
+def _names(samples: Iterable[Sample]) -> list[str]:
+    return list(dict.fromkeys(name for sample in samples for name in sample.values))
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

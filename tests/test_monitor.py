@@ -1,0 +1,289 @@
+"""What the monitor makes of streams of readings: generated ones, those of a stand-in for NVML, and a real process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from suite.monitor.gpu import GPM, NvmlError, opened, visible
+from suite.monitor.host import COUNTERS, Host
+from suite.monitor.sampler import Idle, Monitor, idle
+from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
+from suite.record import Phase, Window
+from tests import records
+
+UUIDS = ["GPU-aaaa", "GPU-bbbb"]
+
+
+class NVMLError(Exception):
+    """As pynvml has it."""
+
+
+class Nvml:
+    """A stand-in for pynvml: two devices, whose readings a test may change or break."""
+
+    NVMLError = NVMLError
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU, NVML_GPM_METRICS_GET_VERSION = 1, 2, 0, 1
+
+    def __init__(self) -> None:
+        self.energy_mj, self.events, self.clock = 0, 0, 1980
+        self.broken: set[str] = set()
+        self.pids: list[int] = []
+        self.gpm, self.samples = True, 0
+
+    def __getattr__(self, name: str) -> Any:
+        answers = {
+            "nvmlInit": lambda: None,
+            "nvmlShutdown": lambda: None,
+            "nvmlSystemGetDriverVersion": lambda: b"580.1",
+            "nvmlSystemGetCudaDriverVersion": lambda: 13010,
+            "nvmlDeviceGetCount": lambda: len(UUIDS),
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetUUID": lambda handle: UUIDS[handle].encode(),
+            "nvmlDeviceGetName": lambda handle: "A GPU",
+            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=90, memory=40),
+            "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=1 << 30, total=1 << 36),
+            "nvmlDeviceGetFieldValues": self._field,
+            "nvmlDeviceGetTotalEnergyConsumption": lambda handle: self.energy_mj,
+            "nvmlDeviceGetTemperatureV": lambda handle, sensor: 55,
+            "nvmlDeviceGetClockInfo": lambda handle, kind: self.clock,
+            "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: self.events,
+            "nvmlDeviceGetPcieThroughput": lambda handle, way: 7,
+            "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
+                SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self.pids
+            ],
+            "nvmlGpmQueryDeviceSupport": lambda handle: SimpleNamespace(isSupportedDevice=self.gpm),
+            "nvmlGpmSampleAlloc": object,
+            "nvmlGpmSampleGet": lambda handle, sample: None,
+            "nvmlGpmMetricsGet": self._gpm,
+            "c_nvmlGpmMetricsGet_t": lambda: SimpleNamespace(
+                metrics=[SimpleNamespace(metricId=0, value=0.0, nvmlReturn=0) for _ in range(98)]
+            ),
+        }
+        if name not in answers:
+            raise AttributeError(name)
+
+        def call(*arguments: Any) -> Any:
+            if name in self.broken:
+                raise NVMLError("Not Supported")
+            return answers[name](*arguments)
+
+        return call
+
+    def _field(self, handle: int, numbers: list[int]) -> list[Any]:
+        (number,) = numbers
+        value = {186: 350_000, 185: 300_000}.get(number, 0)
+        return [SimpleNamespace(nvmlReturn=0 if value else 3, value=SimpleNamespace(uiVal=value))]
+
+    def _gpm(self, asked: Any) -> None:
+        for metric in asked.metrics[: asked.numMetrics]:
+            metric.value, metric.nvmlReturn = float(metric.metricId), 3 if metric.metricId == 5 else 0
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return Nvml()
+
+
+def test_readings_have_their_units_and_what_is_not_given_is_absent_with_its_reason(nvml: Nvml) -> None:
+    nvml.broken = {"nvmlDeviceGetPcieThroughput"}
+    with opened(nvml) as (driver, (gpu, _)):
+        read = gpu.read()
+    assert (driver.version, driver.cuda) == ("580.1", "13.1")
+    assert (read["power_w"], read["sm_clock_mhz"], read["gpu_utilisation_percent"]) == (350.0, 1980.0, 90.0)
+    assert "memory_temperature_c" not in read
+    assert gpu.absent.keys() == {"memory_temperature_c", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"}
+    assert gpu.absent["pcie_rx_bytes_per_s"] == "Not Supported"
+    assert read["gpm_sm_utilisation_percent"] == 2.0
+    assert "gpm_tensor_percent" not in read, "GPM's own return code says that it was not measured"
+    assert len([name for name in read if name.startswith("gpm")]) == len(GPM) - 1
+
+
+def test_a_device_without_gpm_says_so(nvml: Nvml) -> None:
+    nvml.gpm = False
+    with opened(nvml) as (_, (gpu, _)):
+        assert not any(name.startswith("gpm") for name in gpu.read())
+        assert "Hopper" in gpu.absent["gpm"]
+        assert gpu.describe()["gpm"] is False
+
+
+def test_a_device_that_disappears_in_mid_run_loses_its_readings_and_nothing_else(nvml: Nvml) -> None:
+    with opened(nvml) as (_, (gpu, _)):
+        assert "power_w" in gpu.read()
+        nvml.broken = set(dir_of_device_calls())
+        assert gpu.read() == {}
+        assert set(gpu.absent.values()) <= {"Not Supported"} | {"3"}
+
+
+def dir_of_device_calls() -> Iterator[str]:
+    yield from (
+        f"nvmlDeviceGet{name}"
+        for name in (
+            "UtilizationRates", "MemoryInfo", "FieldValues", "TotalEnergyConsumption", "TemperatureV", "ClockInfo",
+            "CurrentClocksEventReasons", "PcieThroughput",
+        )
+    )  # fmt: skip
+    yield "nvmlGpmSampleGet"
+
+
+def test_without_nvml_there_is_one_line() -> None:
+    broken = Nvml()
+    broken.broken = {"nvmlInit"}
+    with pytest.raises(NvmlError, match="no NVIDIA driver answers"), opened(broken):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        (None, ["GPU-aaaa", "GPU-bbbb"]),
+        ("1,0", ["GPU-bbbb", "GPU-aaaa"]),
+        ("1", ["GPU-bbbb"]),
+        ("GPU-b", ["GPU-bbbb"]),
+        ("GPU-", []),  # ambiguous
+        ("0,7,1", ["GPU-aaaa"]),
+        ("0,0", ["GPU-aaaa"]),
+        ("", []),
+        ("-1", []),
+        ("MIG-aaaa", []),
+    ],
+)
+def test_devices_are_those_that_cuda_shows_in_its_order(chosen: str | None, found: list[str]) -> None:
+    assert visible(UUIDS, chosen) == found
+
+
+def stream(name: str, values: list[float], every_s: float = 1.0) -> list[Sample]:
+    return [Sample(index * every_s, {name: value}) for index, value in enumerate(values)]
+
+
+def test_a_counter_that_wraps_or_is_reset_has_no_rate_there() -> None:
+    samples = rates(stream("energy_j", [100.0, 200.0, 350.0, 10.0, 60.0]), {"energy_j": "power_w"})
+    assert [sample.values.get("power_w") for sample in samples] == [None, 100.0, 150.0, None, 50.0]
+    assert grown(stream("energy_j", [100.0, 350.0, 10.0]), "energy_j") is None
+    assert grown(stream("energy_j", [100.0, 350.0]), "energy_j") == 250.0
+
+
+def test_missing_fields_leave_holes_and_never_zeros() -> None:
+    samples = [Sample(0.0, {"a": 1.0}), Sample(1.0, {}), Sample(2.0, {"a": 3.0, "b": 5.0})]
+    assert summary(samples)["a"] | {"p5": 0, "p95": 0} == {"median": 2.0, "p5": 0, "p95": 0, "max": 3.0, "n": 2}
+    assert line(samples, 0.0)["values"] == {"a": [1.0, None, 3.0], "b": [None, None, 5.0]}
+
+
+def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not() -> None:
+    samples = [Sample(t / 10, {"energy_j": 30.0 * t, "power_w": 100.0}) for t in range(200)]
+    assert energy_j(samples, Span(2.0, 12.0)) == (pytest.approx(3000.0), "counter")
+    assert energy_j(samples, Span(2.0, 4.0)) == (pytest.approx(200.0), "polled power")
+    assert energy_j([], Span(0.0, 10.0)) is None
+
+
+def test_a_line_is_thinned_to_its_most_points() -> None:
+    thinned = line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0)
+    assert POINTS / 2 < len(thinned["at_s"]) <= POINTS
+    assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.23457)
+
+
+def test_a_sampler_that_fell_behind_gives_fewer_samples_and_the_same_energy() -> None:
+    samples = [Sample(t, {"energy_j": 300.0 * t}) for t in (0.0, 0.1, 3.0, 3.1, 9.5, 12.0)]
+    assert energy_j(samples, Span(0.0, 10.0)) == (pytest.approx(3000.0), "counter")
+    assert len(cut(samples, Span(1.0, 9.0))) == 2
+
+
+def watched(nvml: Nvml, host: list[Sample], gpu: list[Sample], before: Idle | None = None) -> Any:
+    """A record whose training took from second 10 to 20, and what a monitor notes in it."""
+    record = records.record("jax", 0)
+    phase = Phase((Window(100, 10.0),), (), steady=True, span=(10.0, 20.0))
+    record = records.replace(record, phases={**record.phases, "train": phase}, flags=())
+    with opened(nvml) as (_, (device, *_)):
+        monitor = Monitor(1, 0.0, [device], before)
+        monitor.host, monitor.samples[device.uuid] = host, gpu
+        return monitor.noted(record)
+
+
+def host_stream(others: float) -> list[Sample]:
+    values: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
+    return [Sample(float(t), values | {"cpu_s": 1.0 * t, "other_cpu_s": others * t}) for t in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "flag"),
+    [
+        ({"clock_events": 0.0}, None),
+        ({"clock_events": float(0x40)}, "throttled"),
+        ({"clock_events": float(0x4)}, "power-capped"),
+    ],
+)
+def test_a_launch_is_flagged_for_what_its_gpu_did(nvml: Nvml, changes: Any, flag: str | None) -> None:
+    during = [Sample(float(t), {"sm_clock_mhz": 1980.0, "energy_j": 300.0 * t} | changes) for t in range(30)]
+    record = watched(nvml, host_stream(0.0), during)
+    assert record.flags == ((flag,) if flag else ())
+    (gpu,) = record.metrics["gpus"]
+    assert gpu["energy_j_per_sample"] == pytest.approx(300.0 * 10 / (100 * record.effective_batch))
+    assert gpu["phases"]["train"]["sm_clock_mhz"]["median"] == 1980.0
+    assert type(record).from_json(record.to_json()).metrics["gpus"][0]["uuid"] == "GPU-aaaa"
+
+
+def test_a_clock_that_moves_during_the_windows_drifts_and_one_that_moves_before_does_not(nvml: Nvml) -> None:
+    early = [Sample(float(t), {"sm_clock_mhz": 1980.0 if t > 5 else 1200.0}) for t in range(30)]
+    late = [Sample(float(t), {"sm_clock_mhz": 1980.0 if t < 15 else 1800.0}) for t in range(30)]
+    assert watched(nvml, host_stream(0.0), early).flags == ()
+    assert watched(nvml, host_stream(0.0), late).flags == ("clock-drift",)
+
+
+def test_a_busy_machine_contaminates(nvml: Nvml) -> None:
+    cores = len(psutil.Process().cpu_affinity() or [0])
+    assert watched(nvml, host_stream(0.05 * cores), []).flags == ()
+    assert watched(nvml, host_stream(0.2 * cores), []).flags == ("contaminated",)
+
+
+@pytest.fixture
+def spinning() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_real_process_is_seen_and_its_neighbour_too(nvml: Nvml, spinning: subprocess.Popen[bytes]) -> None:
+    with Monitor(spinning.pid, time.perf_counter()) as monitor:
+        time.sleep(1.6)
+    cores = rates(monitor.host, COUNTERS)[-1].values["cpu_cores"]
+    assert 0.2 < cores < 1.3
+    assert Host(spinning.pid).read()["rss_bytes"] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("before", "during", "foreign"),
+    [
+        ([], ["ours"], False),
+        ([], [777001], False),  # ours under another namespace's number
+        ([], ["ours", 777001], True),
+        ([777001], [777001, 777002], True),
+    ],
+)
+def test_other_processes_on_the_gpu_are_told_from_ours(
+    nvml: Nvml, spinning: subprocess.Popen[bytes], before: list[int], during: list[Any], foreign: bool
+) -> None:
+    with opened(nvml) as (_, gpus):
+        nvml.pids = before
+        seen = idle(gpus, readings=1, sleep=lambda _: None)
+        nvml.pids = [spinning.pid if pid == "ours" else pid for pid in during]
+        with Monitor(spinning.pid, 0.0, gpus, seen) as monitor:
+            time.sleep(0.3)
+    assert seen.power_w == {"GPU-aaaa": 350.0, "GPU-bbbb": 350.0}
+    assert bool(monitor.foreign) == foreign
+
+
+def test_a_process_that_ends_ends_the_sampling(nvml: Nvml) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    with Monitor(process.pid, 0.0) as monitor:
+        pass
+    assert monitor.host == []
