@@ -100,7 +100,7 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     return found
 
 
-def ask(framework: str, module: str, arguments: list[str]) -> Any:
+def ask(framework: str, module: str, arguments: list[str], timeout_s: float | None = None) -> Any:
     """Run a module of the suite with the framework's interpreter and return what it answered.
 
     The module gets ``--answer FILE`` besides its arguments and writes JSON there. Raises `LaunchError`, with the last
@@ -111,7 +111,12 @@ def ask(framework: str, module: str, arguments: list[str]) -> Any:
         answer = Path(scratch, "answer.json")
         command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
         streams: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
-        done = subprocess.run(command, env=variables(job, scratch), cwd=ROOT, check=False, **streams)
+        try:
+            done = subprocess.run(
+                command, env=variables(job, scratch), cwd=ROOT, check=False, timeout=timeout_s, **streams
+            )
+        except subprocess.TimeoutExpired:
+            raise LaunchError(f"{module} gave no answer for {framework} in {timeout_s:g} s") from None
         if done.returncode or not answer.exists():
             last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
             raise LaunchError(f"{module} failed for {framework}: {redact(last)}")

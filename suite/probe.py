@@ -7,6 +7,8 @@ in NumPy.
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -41,6 +43,10 @@ BANDS = {
     "fp16": Band(5e-5, 8e-4),
     "bf16": Band(8e-4, 1e-2),
 }
+
+#: The matrices behind the measured peak: large enough to fill the device, small enough to take no time.
+PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
+PEAK_TIMES, PEAK_WINDOW_S = 5, 0.1
 
 #: The most that the logits of an LSTM over hundreds of steps may be off, where errors add up.
 LSTM_MOST = {"fp64": 1e-11, "fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 2e-1}
@@ -81,6 +87,25 @@ def denormals(cell: Cell, framework: ModuleType, device: str) -> str:
     a[:, 0], b[0, :] = small, smaller
     kept = float(np.mean(framework.product(cell, device, a, b) != 0))
     return {0.0: "flushed", 1.0: "kept"}.get(kept, "mixed")
+
+
+def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
+    """The rate of a large matrix product in the cell's precision, the best of some: what this device can really do.
+
+    A model's share of it says more than a share of the data sheet's figure, which no program reaches.
+    """
+    side = PEAK_SIDE[device]
+    draws = np.random.default_rng(0)
+    run = framework.multiplication(cell, device, *(draws.standard_normal((2, side, side)) / side))
+    run(1)
+    count, best_s = 1, math.inf
+    for _ in range(PEAK_TIMES):
+        start = time.perf_counter_ns()
+        run(count)
+        taken = (time.perf_counter_ns() - start) / 1e9
+        best_s = min(best_s, taken / count)
+        count = max(1, round(PEAK_WINDOW_S / max(taken / count, 1e-9)))
+    return 2 * side**3 / best_s
 
 
 def lstm_error(cell: Cell, weights: dict[str, Array], tokens: Array, logits: Array) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 from suite import fit
 from suite.cell import AUTO, Cell
-from suite.environment import has_gpu, machine
+from suite.environment import machine
 from suite.job import Job
 from suite.journal import Journal, JournalError, read
 from suite.launch import interpreter, launch
@@ -141,7 +141,7 @@ class Run:
         return replace(record, run=position, environment=described)
 
     def _opened_gpus(self) -> list[Gpu]:
-        if self.settings.device == "cpu" or not has_gpu():
+        if self.settings.device == "cpu":
             return []
         try:
             driver, gpus = self._open.enter_context(opened())
@@ -149,6 +149,8 @@ class Run:
             self.say(f"no GPU metrics: {error}")
             return []
         self.info.setdefault("driver", vars(driver))
+        if not gpus:
+            self.say("no GPU metrics: CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)")
         return gpus
 
     def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:

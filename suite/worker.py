@@ -31,7 +31,7 @@ from suite.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, iden
 from suite.frameworks import UnsupportedError
 from suite.job import Job
 from suite.measure import Steps, measure
-from suite.probe import PrecisionError, denormals, lstm_error, precision_errors
+from suite.probe import PrecisionError, denormals, lstm_error, peak_flops_per_s, precision_errors
 from suite.record import Identity, Phase, Window
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -132,6 +132,7 @@ class _Launch:
             "size": spec.size,
             "parameters": spec.parameters,
             "flops_per_sample": spec.flops_per_sample,
+            "training_flops_per_sample": spec.training_flops_per_sample,
             "digest": spec.digest,
         }
         self.settings |= {
@@ -164,6 +165,7 @@ class _Launch:
     def _check_precision(self) -> None:
         self.send(progress="precision")
         self.errors = precision_errors(self.cell, self.framework, self.device)
+        self.settings["peak_flops_per_s"] = peak_flops_per_s(self.cell, self.framework, self.device)
         self.settings["denormals"] = denormals(self.cell, self.framework, self.device)
 
     def _fingerprint(self, data: DataSet, spec: WorkloadSpec, length: int | None, delivered: list[Any]) -> Identity:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -18,73 +17,7 @@ from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
 from suite.record import Phase, Window
 from tests import records
-
-UUIDS = ["GPU-aaaa", "GPU-bbbb"]
-
-
-class NVMLError(Exception):
-    """As pynvml has it."""
-
-
-class Nvml:
-    """A stand-in for pynvml: two devices, whose readings a test may change or break."""
-
-    NVMLError = NVMLError
-    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU, NVML_GPM_METRICS_GET_VERSION = 1, 2, 0, 1
-
-    def __init__(self) -> None:
-        self.energy_mj, self.events, self.clock = 0, 0, 1980
-        self.broken: set[str] = set()
-        self.pids: list[int] = []
-        self.gpm, self.samples = True, 0
-
-    def __getattr__(self, name: str) -> Any:
-        answers = {
-            "nvmlInit": lambda: None,
-            "nvmlShutdown": lambda: None,
-            "nvmlSystemGetDriverVersion": lambda: b"580.1",
-            "nvmlSystemGetCudaDriverVersion": lambda: 13010,
-            "nvmlDeviceGetCount": lambda: len(UUIDS),
-            "nvmlDeviceGetHandleByIndex": lambda index: index,
-            "nvmlDeviceGetUUID": lambda handle: UUIDS[handle].encode(),
-            "nvmlDeviceGetName": lambda handle: "A GPU",
-            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=90, memory=40),
-            "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=1 << 30, total=1 << 36),
-            "nvmlDeviceGetFieldValues": self._field,
-            "nvmlDeviceGetTotalEnergyConsumption": lambda handle: self.energy_mj,
-            "nvmlDeviceGetTemperatureV": lambda handle, sensor: 55,
-            "nvmlDeviceGetClockInfo": lambda handle, kind: self.clock,
-            "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: self.events,
-            "nvmlDeviceGetPcieThroughput": lambda handle, way: 7,
-            "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
-                SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self.pids
-            ],
-            "nvmlGpmQueryDeviceSupport": lambda handle: SimpleNamespace(isSupportedDevice=self.gpm),
-            "nvmlGpmSampleAlloc": object,
-            "nvmlGpmSampleGet": lambda handle, sample: None,
-            "nvmlGpmMetricsGet": self._gpm,
-            "c_nvmlGpmMetricsGet_t": lambda: SimpleNamespace(
-                metrics=[SimpleNamespace(metricId=0, value=0.0, nvmlReturn=0) for _ in range(98)]
-            ),
-        }
-        if name not in answers:
-            raise AttributeError(name)
-
-        def call(*arguments: Any) -> Any:
-            if name in self.broken:
-                raise NVMLError("Not Supported")
-            return answers[name](*arguments)
-
-        return call
-
-    def _field(self, handle: int, numbers: list[int]) -> list[Any]:
-        (number,) = numbers
-        value = {186: 350_000, 185: 300_000}.get(number, 0)
-        return [SimpleNamespace(nvmlReturn=0 if value else 3, value=SimpleNamespace(uiVal=value))]
-
-    def _gpm(self, asked: Any) -> None:
-        for metric in asked.metrics[: asked.numMetrics]:
-            metric.value, metric.nvmlReturn = float(metric.metricId), 3 if metric.metricId == 5 else 0
+from tests.nvml import UUIDS, Nvml
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from suite.cell import FRAMEWORKS
 from suite.compare import plots
 from suite.compare.groups import group
 from suite.compare.load import STORAGE, Loaded, LoadError, find, load
+from suite.compare.metrics import Prices
 from suite.compare.render import in_markdown, legend, terminal, wrap
 from suite.compare.tables import Table, cells, launches, table
 from suite.compare.text import clean, markdown
@@ -53,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    tables = [table(each, options.baseline) for each in group(loaded.launches)]
+    prices = Prices(options.price_hour, options.price_kwh)
+    tables = [table(each, options.baseline, prices) for each in group(loaded.launches)]
     folder = options.output or Path("results", _name(paths))
     try:
         _write(folder, loaded, tables)
@@ -80,8 +83,17 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--baseline", choices=FRAMEWORKS, default="pytorch", help="ratios are to it; default: pytorch")
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
+    parser.add_argument("--price-hour", type=_price, metavar="P", help="of the machine, for a cost per million samples")
+    parser.add_argument("--price-kwh", type=_price, metavar="P", help="of the GPU's energy, likewise")
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help="of what is printed")
     return parser.parse_args(arguments)
+
+
+def _price(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
 
 
 def _name(paths: Sequence[Path]) -> str:

@@ -29,7 +29,10 @@ def legend(baseline: str) -> str:
         "over that of the same steps on batches already on the device: loading costs what is missing. first "
         "step, compile: median; the first step includes compiling. pays after: steps after which compiling has paid "
         "for itself, against the framework's usual mode. Memory: the highest of all launches. identity: largest "
-        "relative deviation of the fingerprints from the median over frameworks (of two: from each other)."
+        "relative deviation of the fingerprints from the median over frameworks (of two: from each other). CPU cores: "
+        "that the worker's processes kept busy; others': the rest of the machine. MFU: the model's FLOPs over those of "
+        "a large matrix product in that precision, measured on the device. GPU busy: share of time with any kernel "
+        "running, however small; SM active says how much of the GPU worked."
     )
 
 
@@ -53,7 +56,9 @@ def terminal(table: Table) -> str:
             break
     foot = [line for note in [*_foot(table), *notes.lines] for line in wrap(note).splitlines()]
     title = _title(table)
-    return "\n".join([title, "=" * min(len(title), WIDTH), text, "", *foot])
+    seen = _seen(table)
+    more = [_grid(*seen, _align_seen(table, seen[0]), 2), ""] if seen else []
+    return "\n".join([title, "=" * min(len(title), WIDTH), text, "", *more, *foot])
 
 
 def in_markdown(table: Table) -> str:
@@ -68,6 +73,16 @@ def in_markdown(table: Table) -> str:
         colalign=_align(table, headers),
     )
     foot = "\n".join(f"- {markdown(note)}" for note in [*_foot(table), *notes.lines])
+    if seen := _seen(table):
+        headers, rows = seen
+        second = tabulate(
+            [[markdown(value) for value in row] for row in rows],
+            headers=[header.replace("\n", " ") for header in headers],
+            tablefmt="pipe",
+            disable_numparse=True,
+            colalign=_align_seen(table, headers),
+        )
+        text += f"\n\n{second}"
     return f"## {markdown(_title(table))}\n\n{text}\n\n{foot}\n"
 
 
@@ -114,6 +129,46 @@ def _columns(table: Table, notes: _Notes) -> tuple[list[str], list[list[str]]]:
     }
     rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
     return list(columns), rows
+
+
+#: Columns of the second table: header, column of the frame, and what its figures are divided by.
+SEEN = (
+    ("CPU\ncores", "cpu_cores", 1.0),
+    ("others'\ncores", "other_cpu_cores", 1.0),
+    ("MFU %", "model_flops_utilisation", 0.01),
+    ("GPU\nbusy %", "gpu_utilisation_percent", 1.0),
+    ("SM\nactive %", "sm_utilisation_percent", 1.0),
+    ("SM occu-\npancy %", "sm_occupancy_percent", 1.0),
+    ("tensor\npipe %", "tensor_percent", 1.0),
+    ("DRAM\n%", "dram_bandwidth_percent", 1.0),
+    ("GPU mem\nMiB", "gpu_memory_used_bytes", 2.0**20),
+    ("power\nW", "power_w", 1.0),
+    ("mJ per\nsample", "energy_j_per_sample", 1e-3),
+    ("cost of\n1M samples", "cost_per_million_samples", 1.0),
+)
+
+
+def _seen(table: Table) -> tuple[list[str], list[list[str]]] | None:
+    """What was seen from outside while each row trained: the columns that some row has; None if there is none."""
+    columns = [(header, name, unit) for header, name, unit in SEEN if table.frame[name].notna().any()]
+    if not columns:
+        return None
+    words = ["framework", *table.group.varying]
+    headers = [*words, *(header for header, _, _ in columns)]
+    rows = [
+        [*(_setting(name)(row) for name in words), *(_known(row[name], unit) for _, name, unit in columns)]
+        for row in table.frame.to_dict("records")
+    ]
+    return headers, rows
+
+
+def _known(value: float | None, unit: float) -> str:
+    return figure(None if value is None or math.isnan(value) else value / unit)
+
+
+def _align_seen(table: Table, headers: Sequence[str]) -> list[str]:
+    words = 1 + len(table.group.varying)
+    return ["left"] * words + ["right"] * (len(headers) - words)
 
 
 def _varied(table: Table) -> set[str]:
@@ -202,7 +257,11 @@ def _held_back(table: Table) -> list[str]:
         if kind:
             words = f"{kind} ({detail})" if detail else kind
             told.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
-    return [f"Held back: {listing(rows)}: {words}." for words, rows in told.items()]
+    striking = zip(table.group.rows, table.frame["symptoms"], strict=True)
+    return [
+        *(f"Held back: {listing(rows)}: {words}." for words, rows in told.items()),
+        *(f"Striking: {table.group.label(row)}: {words}." for row, words in striking if words),
+    ]
 
 
 def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], gap: int) -> str:

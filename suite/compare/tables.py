@@ -17,7 +17,9 @@ from suite.compare.bottleneck import advice, bottleneck
 from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
 from suite.compare.identity import Verdict, verdicts
 from suite.compare.load import Launch
+from suite.compare.metrics import Prices, metrics
 from suite.compare.ratios import Ratio, break_even_steps, ratios
+from suite.compare.symptoms import symptoms
 from suite.compare.text import clean, figure
 from suite.record import Record
 
@@ -39,12 +41,14 @@ class Table:
         return [len(row.launches) for row in self.group.rows]
 
 
-def table(group: Group, baseline: str) -> Table:
+def table(group: Group, baseline: str, prices: Prices = Prices()) -> Table:  # noqa: B008 - frozen
     """The figures of a group; ratios are formed to the framework ``baseline``."""
     judged = verdicts({row.key: row.ok for row in group.rows})
     formed = ratios(group, baseline, judged)
     kinds = _memory_kinds(group.rows)
     rows = [_cell(group, row, judged, formed, kinds) for row in group.rows]
+    for row in rows:
+        row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
     return Table(group, baseline, _frame(rows))
 
 
@@ -120,7 +124,7 @@ def _cell(
 ) -> dict[str, Any]:
     ok = row.ok
     verdict, ratio = judged[row.key], formed[row.key]
-    held = bottleneck(row, group)
+    held, seen = bottleneck(row, group), metrics(row)
     rates = [rate for record in ok if (rate := record.samples_per_s) is not None]
     times = step_times_ms(ok)
     q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
@@ -154,6 +158,8 @@ def _cell(
         "bottleneck_detail": held.detail,
         "loading_share": held.loading,
         "advice": "; ".join(advice(row, group, held)),
+        "symptoms": "; ".join(symptoms(row, seen)),
+        **seen,
         "first_step_s": _median(record.first_step_s for record in ok),
         "compile_s": _median(record.compile_s for record in ok),
         "break_even_steps": break_even_steps(row, group),

@@ -1,6 +1,7 @@
 """One file per framework, with the same names in the same order, so that they can be read side by side.
 
-Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `memory`, `out_of_memory`, `product` and `convolution`.
+Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `installation`, `memory`, `out_of_memory`, `product`,
+`convolution` and `multiplication`.
 Importing this package imports none of them.
 """
 

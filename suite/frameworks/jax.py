@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import metadata
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -180,6 +182,25 @@ class Training:
         return self.module.loss(self.model, weights, statistics, key, inputs, labels)
 
 
+def installation() -> dict[str, Any]:
+    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
+    cards = [card for card in jax.devices() if card.platform == "gpu"]
+    built = next((major for major in ("13", "12") if _version(f"jax-cuda{major}-plugin")), None)
+    return {
+        "version": jax.__version__,
+        "cuda": built,
+        "cudnn": _version(f"nvidia-cudnn-cu{built}"),
+        "devices": [{"name": card.device_kind, "compute_capability": str(card.compute_capability)} for card in cards],
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def memory(device: str) -> dict[str, int]:
     """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":
@@ -210,6 +231,17 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
         return jax.lax.conv_general_dilated(left, right, (1, 1), "VALID", dimension_numbers=dimensions)
 
     return np.asarray(jax.jit(convolve)(left, right), np.float64)
+
+
+def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
+    """A function that forms the matrix product so many times on the device, and waits for it."""
+    left, right = _probed(cell, device, a, b)
+    multiply = jax.jit(jnp.matmul)
+
+    def run(count: int) -> None:
+        jax.block_until_ready([multiply(left, right) for _ in range(count)])
+
+    return run
 
 
 def _probed(cell: Cell, device: str, *arrays: Array) -> list[jax.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -157,6 +158,18 @@ class Training:
             return self.loss(self.model, inputs, labels)
 
 
+def installation() -> dict[str, Any]:
+    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
+    cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
+    cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return {
+        "version": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": str(cudnn) if cudnn else None,
+        "devices": [{"name": card.name, "compute_capability": f"{card.major}.{card.minor}"} for card in cards],
+    }
+
+
 def memory(device: str) -> dict[str, int]:
     """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":
@@ -185,6 +198,20 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     with torch.no_grad(), _autocast(cell, device):
         found = torch.nn.functional.conv2d(left.contiguous(memory_format=torch.channels_last), right)
     return found.permute(0, 2, 3, 1).double().cpu().numpy()
+
+
+def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
+    """A function that forms the matrix product so many times on the device, and waits for it."""
+    left, right = _probed(cell, device, a, b)
+
+    def run(count: int) -> None:
+        with torch.no_grad(), _autocast(cell, device):
+            for _ in range(count):
+                torch.matmul(left, right)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return run
 
 
 def _probed(cell: Cell, device: str, *arrays: Array) -> list[Tensor]:

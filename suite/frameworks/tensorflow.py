@@ -6,6 +6,7 @@ correction. The two optimizers below state the spec's formulas instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -151,6 +152,22 @@ class Training:
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
+def installation() -> dict[str, Any]:
+    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
+    built = tf.sysconfig.get_build_info()
+    cards = [tf.config.experimental.get_device_details(card) for card in tf.config.list_physical_devices("GPU")]
+    capabilities = [".".join(map(str, card.get("compute_capability", ()))) for card in cards]
+    return {
+        "version": tf.__version__,
+        "cuda": built.get("cuda_version"),
+        "cudnn": built.get("cudnn_version"),
+        "devices": [
+            {"name": card.get("device_name", ""), "compute_capability": capability}
+            for card, capability in zip(cards, capabilities, strict=True)
+        ],
+    }
+
+
 def memory(device: str) -> dict[str, int]:
     """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":
@@ -173,6 +190,19 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
     left, right = _probed(cell, device, images, kernel)
     return tf.cast(tf.nn.conv2d(left, right, 1, "VALID"), tf.float64).numpy()
+
+
+def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
+    """A function that forms the matrix product so many times on the device, and waits for it."""
+    left, right = _probed(cell, device, a, b)
+
+    def run(count: int) -> None:
+        with tf.device(_place(device)):
+            for _ in range(count):
+                tf.matmul(left, right)
+        tf.test.experimental.sync_devices()
+
+    return run
 
 
 def _probed(cell: Cell, device: str, *arrays: Array) -> list[tf.Tensor]:

@@ -9,6 +9,7 @@ Source: NVML API reference, https://docs.nvidia.com/deploy/nvml-api/ (structures
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ class Gpu:
         for name, reading in READINGS.items():
             if name not in self.absent:
                 try:
-                    found[name] = reading(self.nvml, self.handle)
+                    found[name] = _finite(reading(self.nvml, self.handle))
                 except Exception as error:
                     self.absent[name] = _words(error)
         return found | self._read_gpm()
@@ -112,7 +113,8 @@ class Gpu:
             return {}
         self._gpm = now, before
         told = zip(asked.metrics, GPM.values(), strict=False)
-        return {name: float(metric.value) for metric, name in told if metric.nvmlReturn == 0}
+        given = {name: float(metric.value) for metric, name in told if metric.nvmlReturn == 0}
+        return {name: value for name, value in given.items() if math.isfinite(value)}
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,12 @@ READINGS: dict[str, Callable[[Any, Any], float]] = {
     "pcie_tx_bytes_per_s": lambda nvml, handle: 1e3 * nvml.nvmlDeviceGetPcieThroughput(handle, 0),
     "pcie_rx_bytes_per_s": lambda nvml, handle: 1e3 * nvml.nvmlDeviceGetPcieThroughput(handle, 1),
 }
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"the driver said {value}")
+    return value
 
 
 def _text(value: str | bytes) -> str:

@@ -1,0 +1,88 @@
+"""What the monitor saw of a row while it trained: medians over launches, for the second table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from suite.compare.groups import Row
+from suite.record import Record
+
+#: Column of `cells.csv`: where it stands in ``record.metrics``. GPU figures are those of the first device.
+HOST = {"cpu_cores": "cpu_cores", "other_cpu_cores": "other_cpu_cores"}
+GPU = {
+    "gpu_utilisation_percent": "gpu_utilisation_percent",
+    "sm_utilisation_percent": "gpm_sm_utilisation_percent",
+    "sm_occupancy_percent": "gpm_sm_occupancy_percent",
+    "tensor_percent": "gpm_tensor_percent",
+    "dram_bandwidth_percent": "gpm_dram_bandwidth_percent",
+    "gpu_memory_used_bytes": "memory_used_bytes",
+    "power_w": "power_w",
+    "sm_clock_mhz": "sm_clock_mhz",
+    "temperature_c": "temperature_c",
+}
+COLUMNS = (*HOST, "model_flops_utilisation", *GPU, "energy_j_per_sample")
+
+JOULES_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What an hour of the machine and a kWh cost, in any currency; None where nobody said."""
+
+    hour: float | None = None
+    kwh: float | None = None
+
+    def of_a_million(self, samples_per_s: float | None, joules_per_sample: float | None) -> float | None:
+        """The price of training on a million samples; None where a figure that it takes is not known."""
+        parts = []
+        if self.hour is not None:
+            parts.append(None if samples_per_s is None else self.hour * 1e6 / samples_per_s / 3600)
+        if self.kwh is not None:
+            parts.append(None if joules_per_sample is None else self.kwh * 1e6 * joules_per_sample / JOULES_PER_KWH)
+        known = [part for part in parts if part is not None]
+        return sum(known) if known and len(known) == len(parts) else None
+
+
+def metrics(row: Row) -> dict[str, float | None]:
+    """Every column, None where no launch has it: what was not read is not zero."""
+    found: dict[str, float | None] = {}
+    for name in COLUMNS:
+        values = [value for record in row.ok if (value := _value(record, name)) is not None]
+        found[name] = median(values) if values else None
+    return found
+
+
+def _value(record: Record, name: str) -> float | None:
+    if name == "model_flops_utilisation":
+        return record.utilisation
+    gpu = first_gpu(record)
+    if name == "energy_j_per_sample":
+        return number(gpu.get(name))
+    source, field = (record.metrics.get("host"), HOST[name]) if name in HOST else (gpu, GPU[name])
+    return number(_within(source, "phases", "train", field, "median"))
+
+
+def first_gpu(record: Record) -> Mapping[str, Any]:
+    """What was seen of the first device; empty where none was watched."""
+    gpus = record.metrics.get("gpus")
+    gpu = gpus[0] if isinstance(gpus, list) and gpus else {}
+    return gpu if isinstance(gpu, Mapping) else {}
+
+
+def _within(data: Any, *path: str) -> Any:
+    for name in path:
+        data = data.get(name) if isinstance(data, Mapping) else None
+    return data
+
+
+def number(value: Any) -> float | None:
+    """A float of what a record holds there, or None of anything that is no number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond all floats, which no sampler writes
+        return None

@@ -1,0 +1,1 @@
+"""What this machine can measure, and how to mend what it cannot: ``python -m suite.doctor``."""

@@ -1,0 +1,80 @@
+"""What can this machine measure, and how is what it cannot mended? ``python -m suite.doctor``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from suite.cell import FRAMEWORKS, PRECISIONS, Cell
+from suite.doctor.checks import BAD, data, frameworks, gpus, host
+from suite.environment import machine
+from suite.frameworks import UnsupportedError
+from suite.launch import LaunchError, ask
+
+ANSWER_WITHIN_S = 60.0
+
+EPILOG = """\
+Each line has an area, what was found and, after an arrow, how to mend it. `!!` stands before what keeps this machine
+from measuring, `!` before what makes figures worse or less sure.
+
+exit status: 0 it can measure, 1 it cannot, 2 wrong usage
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Look, print, and say by the exit status whether this machine can measure."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.doctor", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="for machines: a list of findings, and what was found out")
+    parser.add_argument("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
+    parser.add_argument("--framework", choices=FRAMEWORKS, help=argparse.SUPPRESS)  # in its own interpreter
+    parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found
+    options = parser.parse_args(arguments)
+    if options.answer:
+        Path(options.answer).write_text(json.dumps(installation(options.framework)))
+        return 0
+    with ThreadPoolExecutor() as pool:
+        asked = {name: pool.submit(_asked, name) for name in FRAMEWORKS}
+        driver, findings = gpus()
+        findings = [*host(), *data(options.data_dir), *findings]
+        installed = {name: each.result() for name, each in asked.items()}
+    findings += frameworks(installed, driver)
+    if options.json:
+        print(json.dumps({"machine": machine(), "frameworks": installed, "findings": [asdict(x) for x in findings]}))
+    else:
+        print("\n".join(map(str, findings)))
+    return int(any(finding.status == BAD for finding in findings))
+
+
+def installation(framework: str) -> dict[str, Any]:
+    """What a framework says of itself: versions, devices, and which precisions it has here, or why not."""
+    adapter = import_module(f"suite.frameworks.{framework}")
+    found: dict[str, Any] = adapter.installation()
+    found["precisions"] = {}
+    for precision in PRECISIONS:
+        try:
+            adapter.prepare(Cell("cifar100_cnn", framework, precision=precision), "auto", 0)
+            found["precisions"][precision] = ""
+        except UnsupportedError as error:
+            found["precisions"][precision] = str(error)
+    return found
+
+
+def _asked(framework: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = ask(framework, "suite.doctor", ["--framework", framework], ANSWER_WITHIN_S)
+    except LaunchError as error:
+        return {"error": str(error)}
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

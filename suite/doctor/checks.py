@@ -1,0 +1,149 @@
+"""What is looked at, each as findings with their mend. Imports no framework."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.environment import machine
+from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
+from workloads.data.cache import folder_of
+from workloads.data.prepare import NAMES, cache_directory, data_directory
+
+OK, NOTE, WARNING, BAD = "ok", "note", "warning", "bad"
+MARKS = {OK: "   ", NOTE: " . ", WARNING: " ! ", BAD: "!! "}
+
+#: Both data sets: archives, what is parsed of them, and room to write it.
+ROOM_BYTES = 2 * 10**9
+#: A neighbour that takes more than this share of the cores is seen in the figures.
+LOAD_MOST = 0.25
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``status`` is `ok`, `note`, `warning` or `bad`; ``mend`` says what to do about it."""
+
+    area: str
+    status: str
+    text: str
+    mend: str = ""
+
+    def __str__(self) -> str:
+        return f"{MARKS[self.status]}{self.area:12} {self.text}" + (f"\n{'':16}-> {self.mend}" if self.mend else "")
+
+
+def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -> Iterator[Finding]:
+    """Is each there, does it see the GPUs that the driver shows, and does the driver run its CUDA; ``error`` if not."""
+    for name, found in installed.items():
+        if "error" in found:
+            mend = f"pip install -e '.[{name}-cpu]' (or -cuda), or name its interpreter in SUITE_PYTHON_{name.upper()}"
+            yield Finding(name, WARNING, found["error"], mend)
+            continue
+        cards = ", ".join(f"{card['name']} ({card['compute_capability']})" for card in found["devices"]) or "CPU"
+        here = " ".join(precision for precision, lack in found["precisions"].items() if not lack)
+        built = f", CUDA {found['cuda']}" if found["cuda"] else ""
+        built += f", cuDNN {found['cudnn']}" if found["cudnn"] else ""
+        yield Finding(name, OK, f"{found['version']}{built}; on {cards}; {here}")
+        yield from _driver_runs(name, found, driver)
+    if all("error" in found for found in installed.values()):
+        yield Finding(
+            "frameworks", BAD, "there is none to be measured", "tox run -m bench builds an environment for each"
+        )
+
+
+def _driver_runs(name: str, found: dict[str, Any], driver: Driver | None) -> Iterator[Finding]:
+    if driver is None:
+        return
+    if not found["cuda"]:
+        yield Finding(name, BAD, "was built without CUDA, and there is a GPU", f"pip install -e '.[{name}-cuda]'")
+    elif int(str(found["cuda"]).split(".", 1)[0]) > int(driver.cuda.split(".", 1)[0]):
+        text = f"was built for CUDA {found['cuda']}; driver {driver.version} runs up to CUDA {driver.cuda}"
+        yield Finding(name, BAD, text, "update the driver, or install a build for an older CUDA")
+    elif not found["devices"]:
+        text = "sees no GPU, though the driver shows one"
+        mend = "look at CUDA_VISIBLE_DEVICES, and whether another framework overwrote its cuDNN: one environment each"
+        yield Finding(name, BAD, text, mend)
+
+
+def gpus() -> tuple[Driver | None, list[Finding]]:
+    """The driver, where there is a GPU to drive, and what is found of each device."""
+    try:
+        with opened() as (driver, cards):
+            findings = [Finding("GPU", OK, f"driver {driver.version}, CUDA up to {driver.cuda}")]
+            return (driver if cards else None), findings + [finding for gpu in cards for finding in card(gpu)]
+    except NvmlError as error:
+        return None, [Finding("GPU", NOTE, f"none: {error}", "CPU figures only; they say nothing about a GPU")]
+
+
+def card(gpu: Gpu) -> Iterator[Finding]:
+    """What stands in the way of measuring on one GPU."""
+    told = gpu.describe()
+    size = f"{told['memory_bytes'] / 2**30:.0f} GiB" if told["memory_bytes"] else "memory unknown"
+    absent = gpu.absent | ({} if gpu.read() else {"all": "no reading came back"})
+    yield Finding("GPU", OK, f"{gpu.name}, {size}, compute capability {told['compute_capability'] or 'unknown'}")
+    if told["mig"]:
+        mend = "measure on a whole GPU, or read its figures as those of a slice"
+        yield Finding("GPU", WARNING, "MIG is on: a slice shares clocks and power with its neighbours", mend)
+    if told["persistence_mode"] is False:
+        yield Finding("GPU", NOTE, "persistence mode is off: the first launch waits for the driver", "nvidia-smi -pm 1")
+    if others := gpu.processes():
+        text = f"{len(others)} other process(es) compute on it"
+        yield Finding("GPU", WARNING, text, "end them, or choose another GPU in CUDA_VISIBLE_DEVICES")
+    for name, reason in absent.items():
+        yield Finding("GPU", NOTE, f"no {name}: {reason}")
+
+
+def host() -> Iterator[Finding]:
+    """Processor, other load, frequency scaling, and the limits of a container."""
+    here = machine()
+    yield Finding("machine", OK, f"{here['cpu']}, {here['cores']} cores, {here['memory_bytes'] / 2**30:.0f} GiB")
+    load = os.getloadavg()[0]
+    if load > LOAD_MOST * here["cores"]:
+        text = f"load {load:.1f} on {here['cores']} cores before anything is measured"
+        yield Finding("machine", WARNING, text, "wait, or end what runs; launches under load are flagged contaminated")
+    governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    if governor and governor != "performance":
+        mend = "cpupower frequency-set -g performance"
+        yield Finding("machine", WARNING, f"the CPU governor is {governor}: clocks follow the load", mend)
+    quota = _read("/sys/fs/cgroup/cpu.max").split()
+    if quota and quota[0] != "max":
+        cores = int(quota[0]) / int(quota[1])
+        status = WARNING if cores < here["cores"] else NOTE
+        yield Finding("machine", status, f"a control group limits it to {cores:g} cores", "size thread pools to that")
+    limit = _read("/sys/fs/cgroup/memory.max")
+    if limit.isdecimal() and int(limit) < here["memory_bytes"]:
+        yield Finding("machine", NOTE, f"a control group limits memory to {int(limit) / 2**30:.1f} GiB")
+
+
+def data(directory: str | None) -> Iterator[Finding]:
+    """Each data set: cached, to be had from a folder, or to be downloaded; and room for it."""
+    place = cache_directory(None)
+    given = data_directory(directory)
+    for name in NAMES:
+        if folder_of(place, name, "real").exists():
+            yield Finding("data", OK, f"{name} is cached")
+        elif given:
+            yield Finding("data", OK, f"{name} is not cached yet; the data directory is asked first")
+        else:
+            yield Finding(
+                "data", NOTE, f"{name} is not cached: it will be downloaded", "python -m workloads.data fetch"
+            )
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if not os.access(there, os.W_OK):
+        yield Finding("data", BAD, "the cache directory cannot be written", "name another one in SUITE_CACHE_DIR")
+    elif free < ROOM_BYTES:
+        yield Finding("data", BAD, f"{free / 1e9:.1f} GB are free for the cache", "make room: both data sets take 1 GB")
+    else:
+        yield Finding("data", OK, f"{free / 1e9:.0f} GB are free for the cache")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,140 @@
+"""What held a row back: every verdict from phases that mean it, and advice with the gains that the run measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suite.cell import AUTO, Cell, Loader
+from suite.compare.bottleneck import advice, bottleneck
+from suite.compare.groups import Group, group
+from suite.compare.load import Launch
+from suite.compare.metrics import Prices, metrics
+from suite.compare.symptoms import symptoms
+from suite.compare.tables import table
+from suite.record import Outcome, Phase, Record, Window
+from tests import records
+from tests.records import replace
+
+CELL = Cell("imdb_lstm", "pytorch", batch=32)
+
+
+def ran(cell: Cell, train: float, compute: float, given: float, launch: int = 0) -> Record:
+    """A launch whose steps took so many milliseconds in the three phases."""
+    times = {"train": train, "compute": compute, "input": given}
+    phases = {name: Phase((Window(10, 0.01 * ms),)) for name, ms in times.items()}
+    made = records.record(cell.framework, launch, workload=cell.workload)
+    return replace(made, cell=cell, phases=phases, settings={"effective_batch": cell.effective_batch or 96})
+
+
+def grouped(*found: Record) -> Group:
+    (one,) = group([Launch(record, "run", "file") for record in found])
+    return one
+
+
+def verdict(*found: Record) -> Any:
+    one = grouped(*found)
+    row = next(row for row in one.rows if row.cell == found[0].cell)
+    held = bottleneck(row, one)
+    return held, advice(row, one, held)
+
+
+@pytest.mark.parametrize(
+    ("train", "compute", "given", "kind", "detail"),
+    [
+        (10.0, 10.0, 1.0, "compute-bound", ""),
+        (10.4, 10.0, 9.0, "compute-bound", ""),
+        (16.0, 10.0, 15.0, "input-bound", "loading costs 38%"),
+        (16.0, 10.0, 7.0, "poor overlap", "loading costs 38%"),
+    ],
+)
+def test_the_three_phases_tell_what_held_training_back(
+    train: float, compute: float, given: float, kind: str, detail: str
+) -> None:
+    held, _ = verdict(ran(CELL, train, compute, given))
+    assert (held.kind, held.detail) == (kind, detail)
+
+
+def test_a_doubled_batch_that_takes_as_long_shows_a_device_that_waits() -> None:
+    small, large = ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 11, 11, 1)
+    held, advised = verdict(small, large)
+    assert str(held) == "launch-bound (twice the batch takes 1.10 times as long)"
+    assert advised[0] == "batch 16 gave 1.82x"
+    held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 19, 19, 1))
+    assert held.kind == "compute-bound"
+
+
+def test_the_largest_batch_that_fits_is_limited_by_memory() -> None:
+    assert verdict(ran(CELL.but(batch=AUTO), 10, 10, 1))[0].kind == "memory-limited"
+    full = replace(ran(CELL.but(batch=64), 10, 10, 1), outcome=Outcome("out-of-memory", "too large"), phases={})
+    held, advised = verdict(ran(CELL, 10, 10, 1), full)
+    assert held.kind == "memory-limited"
+    assert advised == ["untried: bf16, compile"]
+
+
+def test_advice_names_what_the_run_measured_and_what_it_did_not_try() -> None:
+    slow = ran(CELL.but(loader=Loader("naive")), 20, 10, 19)
+    tuned, resident = ran(CELL, 11, 10, 2), ran(CELL.but(loader=Loader("resident")), 10, 10, 1)
+    held, advised = verdict(slow, tuned, resident)
+    assert held.kind == "input-bound"
+    assert advised == ["loader resident gave 2.00x", "loader tuned gave 1.82x"]
+    _, advised = verdict(slow)
+    assert advised == ["untried: loader, resident loader"]
+
+
+def test_what_failed_is_neither_a_gain_nor_untried() -> None:
+    compiled = replace(ran(CELL.but(compile="compile"), 1, 1, 1), outcome=Outcome("unsupported", "no graph"), phases={})
+    bf16 = ran(CELL.but(precision="bf16"), 10, 10, 1)
+    _, advised = verdict(ran(CELL, 10, 10, 1), compiled, bf16)
+    assert advised == ["untried: larger batch"], "bf16 was tried and gained nothing"
+
+
+def test_gains_are_formed_within_blocks() -> None:
+    here = [ran(CELL, 10 * slow, 10 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
+    there = [ran(CELL.but(precision="bf16"), 5 * slow, 5 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
+    assert verdict(*here, *there)[1][0] == "bf16 gave 2.00x"
+
+
+def test_a_row_without_its_phases_has_no_verdict() -> None:
+    record = ran(CELL, 10, 10, 1)
+    held, advised = verdict(replace(record, phases={"train": record.phases["train"]}))
+    assert (str(held), advised) == ("", [])
+
+
+def gpu_seen(busy: float, cores: float, peak: float) -> Record:
+    """A launch during which a GPU was so busy, so many of 8 cores were, and so much of 80 GB was allocated."""
+    metrics = {
+        "host": {"phases": {"train": {"cpu_cores": {"median": cores}}}},
+        "gpus": [
+            {
+                "memory_bytes": 80e9,
+                "energy_j_per_sample": 0.5,
+                "phases": {"train": {"gpu_utilisation_percent": {"median": busy}, "power_w": {"median": 350.0}}},
+            }
+        ],
+    }
+    return replace(ran(CELL, 10, 10, 1), metrics=metrics, memory={"allocator_peak_bytes": int(peak * 80e9)})
+
+
+@pytest.mark.parametrize(
+    ("busy", "cores", "peak", "words"),
+    [
+        (95, 1, 0.5, ""),
+        (40, 7.5, 0.5, "the GPU is busy 40 % of the time, while the CPU is full (94% of its cores)"),
+        (40, 0.8, 0.5, "the GPU is busy 40 % of the time and the CPU 10%: both wait"),
+        (65, 4, 0.5, "the GPU is busy 65 % of the time"),
+        (95, 1, 0.12, "the allocator's peak is 12% of the device's memory: there is room for a larger batch"),
+    ],
+)
+def test_the_classic_symptoms_are_named(busy: float, cores: float, peak: float, words: str) -> None:
+    found = symptoms((row := grouped(gpu_seen(busy, cores, peak)).rows[0]), metrics(row))
+    assert "; ".join(found).startswith(words)
+    assert bool(found) == bool(words)
+
+
+def test_a_million_samples_have_a_price_where_all_that_it_takes_is_known() -> None:
+    made = table(grouped(gpu_seen(95, 1, 0.5)), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
+    assert made["cost_per_million_samples"] == pytest.approx(1e6 / 3200 / 1000 + 0.05)
+    assert Prices(kwh=0.36).of_a_million(100.0, None) is None
+    assert Prices().of_a_million(100.0, 1.0) is None

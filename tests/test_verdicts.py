@@ -1,0 +1,93 @@
+"""Verdicts and flags provoked for real: a loader slowed on purpose, a tiny batch, a busy neighbour."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.cell import Cell
+from suite.compare.bottleneck import bottleneck
+from suite.compare.groups import group
+from suite.compare.load import Launch
+from suite.job import Job
+from suite.launch import ROOT, launch
+from suite.measure import Plan
+from suite.monitor.sampler import Monitor
+from suite.record import Record
+from tests.frameworks import needs_frameworks
+from workloads.data.prepare import prepare
+
+pytestmark = needs_frameworks
+
+CELL = Cell("imdb_lstm", "pytorch", batch=512, size="small")
+
+#: Python imports a module of this name at its start: the reference batches then take so many seconds longer.
+SITE = """
+import os, sys, time
+if "suite.worker" in sys.orig_argv:
+    from workloads.data.augment import Batches
+    def slowed(self, number, original=Batches.__getitem__):
+        time.sleep(float(os.environ["SLOWED_S"]))
+        return original(self, number)
+    Batches.__getitem__ = slowed
+"""
+
+Run = Callable[..., Record]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Launches a cell under a monitor, its loader slowed by so many seconds a batch."""
+    data = prepare("imdb", "synthetic", cache=tmp_path / "cache", say=lambda _: None)
+    (tmp_path / "sitecustomize.py").write_text(SITE)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+
+    def ran(cell: Cell = CELL, slowed_s: float = 0.0) -> Record:
+        monkeypatch.setenv("SLOWED_S", str(slowed_s))
+        job = Job(cell, str(data), device="cpu", plan=Plan(min_window_s=0.3, windows=6, max_warmup_s=3.0))
+        record = launch(job, tmp_path / "log", watch=Monitor)
+        assert record.outcome.ok, record
+        return record
+
+    return ran
+
+
+def verdict(*records: Record) -> str:
+    """On the first of them."""
+    (one,) = group([Launch(record, "run", "file") for record in records])
+    return bottleneck(next(row for row in one.rows if row.cell == records[0].cell), one).kind
+
+
+def test_a_loader_slower_than_the_steps_is_named(run: Run) -> None:
+    assert verdict(run(slowed_s=0.3)) == "input-bound"
+
+
+def test_a_loader_that_does_not_overlap_is_named(run: Run) -> None:
+    record = run()
+    slowed_s = 0.5 * record.phases["compute"].step_s
+    assert verdict(run(slowed_s=slowed_s)) == "poor overlap"
+
+
+def test_a_tiny_batch_is_named(run: Run) -> None:
+    assert verdict(run(CELL.but(batch=1)), run(CELL.but(batch=2))) == "launch-bound"
+
+
+def test_a_busy_neighbour_is_named_and_what_the_worker_took_is_told_from_it(run: Run) -> None:
+    neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        record = run()
+    finally:
+        for process in neighbours:
+            process.kill()
+            process.wait()
+    assert "contaminated" in record.flags
+    seen = record.metrics["host"]["phases"]["train"]
+    assert seen["cpu_cores"]["median"] > 0.1
+    assert seen["other_cpu_cores"]["median"] > 0.1
+    assert record.metrics["gpus"] == []
+    assert Record.from_json(record.to_json()) == record
