@@ -15,6 +15,7 @@ from typing import Any
 
 from suite.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.measure import Plan
+from suite.record import CONTROL
 
 STUDIED = ("cifar100_cnn", "imdb_lstm")
 BATCH = 128
@@ -131,16 +132,19 @@ def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
     return tuple(cell for cell in cells if _apart_from_framework(cell) in mine)
 
 
-def blocks(cells: Sequence[Cell], launches: int, seed: int) -> list[tuple[Cell, int]]:
+def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = False) -> list[tuple[Cell, int]]:
     """Every launch in the order in which it runs: blocks of one launch a cell, each in a random order of its own.
 
-    A drift of the machine then hits all cells alike. The same seed gives the same order.
+    A drift of the machine then hits all cells alike. The same seed gives the same order. With ``control``, each block
+    holds a second launch of one framework's cells, whose ratio to the first says what a ratio of 1 looks like.
     """
     order = []
     for block in range(launches):
-        shuffled = list(cells)
+        shuffled = [(cell, block) for cell in cells]
+        if control:
+            shuffled += [(cell, CONTROL + block) for cell in cells if cell.framework == FRAMEWORKS[0]]
         random.Random(f"{seed}/{block}").shuffle(shuffled)  # noqa: S311 - an order, not a secret
-        order += [(cell, block) for cell in shuffled]
+        order += shuffled
     return order
 
 

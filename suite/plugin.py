@@ -15,17 +15,19 @@ from typing import Any
 
 import pytest
 
-from suite.cell import AUTO, SIZES, Cell, CellError
+from suite.cell import AUTO, FRAMEWORKS, SIZES, Cell, CellError
 from suite.environment import has_gpu
 from suite.journal import JournalError
 from suite.launch import LaunchError
 from suite.matrix import MATRICES, Matrix, MatrixError, blocks, matrix, shard, union
+from suite.record import CONTROL
 from suite.run import JOURNALS, Run, Settings
 from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
 SCHEMA = 1
+LEAST_TESTED = 6  # launches from which compare tests for significance
 
 EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError)
 
@@ -52,6 +54,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--batch", metavar="N|auto", help="of all cells; auto finds the largest that fits (default: the matrix's own)"
     )
     group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: the matrix's own)")
+    group.addoption(
+        "--no-control", action="store_true",
+        help=f"leave out the A/A control, a second copy of the {FRAMEWORKS[0]} cells from {LEAST_TESTED} launches on, "
+        "which says what a ratio of 1 looks like on this machine",
+    )  # fmt: skip
     group.addoption(
         "--min-window", type=float, metavar="S", help="least seconds of a timed window (default: the matrix's own)"
     )
@@ -100,8 +107,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
         return
     chosen = chosen_matrix(metafunc.config)
-    order = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"))
-    launches = {f"{cell.id}-launch{number}": (cell, number) for cell, number in order}
+    control = chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
+    order = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
+    launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in order}
     metafunc.config.stash[_LAUNCHES] = launches
     metafunc.parametrize("launch_id", list(launches))
 
@@ -126,6 +134,10 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     return replace(found, cells=cells, launches=launches or found.launches, plan=plan)
+
+
+def _numbered(launch: int) -> str:
+    return f"launch{launch}" if launch < CONTROL else f"control{launch - CONTROL}"
 
 
 def _batch(text: str | None) -> int | None:

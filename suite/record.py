@@ -20,6 +20,9 @@ SCHEMA = 2  # 1 had no span and no metrics
 STATUSES = ("ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error")
 SKIPPED = ("unsupported", "out-of-memory")
 
+#: Launches from this number on are a second copy of their cell, in the same blocks: the A/A control.
+CONTROL = 1000
+
 PHASES = ("train", "compute", "input")
 
 
@@ -90,8 +93,8 @@ class Identity:
 class Record:
     """What one launch found.
 
-    ``launch`` counts the launches of a cell from 0 and is the block it ran in. ``run`` describes the run it belongs to
-    (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
+    ``launch`` counts the launches of a cell from 0, the control's from `CONTROL`. ``run`` describes the run it belongs
+    to (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
     what `suite.monitor` saw of host and GPUs. ``log`` holds the last lines of the worker's own output when the launch
@@ -121,6 +124,16 @@ class Record:
     def key(self) -> str:
         """What a run holds at most one of: the cell's id and the launch."""
         return f"{self.cell.id}#{self.launch}"
+
+    @property
+    def control(self) -> bool:
+        """Whether this launch is of the A/A control."""
+        return self.launch >= CONTROL
+
+    @property
+    def block(self) -> int:
+        """The block that it ran in."""
+        return self.launch % CONTROL
 
     @property
     def effective_batch(self) -> int:

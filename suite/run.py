@@ -20,7 +20,7 @@ from suite.launch import interpreter, launch
 from suite.measure import Plan
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Monitor, idle
-from suite.record import Record
+from suite.record import CONTROL, Record
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 
@@ -137,7 +137,7 @@ class Run:
 
         record = self._fitted(job, start) if cell.batch == AUTO else start(job)
         described = record.environment or {"machine": machine()}
-        position = {"id": self.info["id"], "seed": settings.seed, "block": number, "position": self.done}
+        position = {"id": self.info["id"], "seed": settings.seed, "block": number % CONTROL, "position": self.done}
         return replace(record, run=position, environment=described)
 
     def _opened_gpus(self) -> list[Gpu]:

@@ -49,6 +49,7 @@ class Row:
     run: str
     cell: Cell
     launches: tuple[Launch, ...]
+    control: tuple[Launch, ...] = ()  # a second copy of the cell, in the same blocks
 
     @property
     def key(self) -> RowKey:
@@ -135,7 +136,7 @@ def group(launches: Iterable[Launch]) -> list[Group]:
         found.setdefault(place, {}).setdefault((launch.run, launch.record.cell), []).append(launch)
     groups = []
     for (workload, size, kind, data, spec), rows in found.items():
-        made = [Row(run, cell, tuple(sorted(held, key=_block))) for (run, cell), held in rows.items()]
+        made = [_row(run, cell, held) for (run, cell), held in rows.items()]
         groups.append(Group(workload, size, kind, data, spec, tuple(sorted(made, key=_order))))
     return sorted(groups, key=lambda g: (WORKLOADS.index(g.workload), SIZES.index(g.size), g.data_kind, g.data_digest))
 
@@ -172,6 +173,14 @@ def _home(launch: Launch, found: dict[tuple[str, ...], dict[RowKey, list[Launch]
     same_cell = [key for key, rows in near.items() if (launch.run, cell) in rows]
     same_run = [key for key, rows in near.items() if any(run == launch.run for run, _ in rows)]
     return next(iter([*same_cell, *same_run, *near]), _group_key(launch))
+
+
+def _row(run: str, cell: Cell, held: Iterable[Launch]) -> Row:
+    ordered = sorted(held, key=_block)
+    control = tuple(launch for launch in ordered if launch.record.control)
+    # A control of nothing is launches like any other.
+    launches = tuple(launch for launch in ordered if not launch.record.control) or control
+    return Row(run, cell, launches, control if launches != control else ())
 
 
 def _block(launch: Launch) -> int:

@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from suite.cell import COMPILES, USUAL_COMPILE
+from suite.compare import statistics
 from suite.compare.groups import Group, Row, RowKey
 from suite.compare.identity import Verdict
+from suite.compare.statistics import Test
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """``value`` is the median over ``blocks`` blocks; where it is None, ``reason`` says why none was formed."""
+    """``value`` and its bounds over ``blocks`` blocks; where it is None, ``reason`` says why none was formed.
+
+    From `statistics.LEAST` blocks on they are the geometric mean and its 95 % interval, with ``p`` after Holm over the
+    group's tests and a ``verdict``; with fewer the median, the lowest and the highest.
+    """
 
     value: float | None = None
     low: float | None = None
@@ -21,11 +27,43 @@ class Ratio:
     blocks: int = 0
     baseline: str = ""
     reason: str = ""
+    p: float | None = None
+    verdict: str = ""
+    blocks_to_decide: int | None = None
 
 
 def ratios(group: Group, baseline: str, verdicts: Mapping[RowKey, Verdict]) -> dict[RowKey, Ratio]:
     """A ratio per row, or the reason why there is none: a ratio of runs that are not alike is worse than none."""
-    return {row.key: _ratio(row, _counterpart(row, group, baseline), baseline, verdicts) for row in group.rows}
+    found: dict[RowKey, Ratio] = {}
+    tested: dict[RowKey, Test] = {}
+    for row in group.rows:
+        other = _counterpart(row, group, baseline)
+        found[row.key], values = _ratio(row, other, baseline, verdicts)
+        if values and row is not other and (test := statistics.test(values)):
+            tested[row.key] = test
+    apart = margin(group)
+    for (key, test), p in zip(tested.items(), statistics.holm([test.p for test in tested.values()]), strict=True):
+        word = statistics.verdict(test, p, apart)
+        needed = statistics.blocks_to_decide(test, apart) if word == "inconclusive" else None
+        shown = replace(found[key], value=test.value, low=test.low, high=test.high)
+        found[key] = replace(shown, p=p, verdict=word, blocks_to_decide=needed)
+    return found
+
+
+def margin(group: Group) -> float:
+    """How far from 1 a ratio of this group may lie and mean nothing."""
+    return statistics.margin(control(group))
+
+
+def control(group: Group) -> list[float]:
+    """The A/A ratios of all rows that have a second copy."""
+    found = []
+    for row in group.rows:
+        copies = [launch.record for launch in row.control if launch.record.outcome.ok]
+        second = {record.block: record.samples_per_s for record in copies}
+        first = {record.block: record.samples_per_s for record in row.ok}
+        found += [rate / base for block, rate in second.items() if rate and (base := first.get(block))]
+    return found
 
 
 def _counterpart(row: Row, group: Group, baseline: str) -> Row | None:
@@ -42,15 +80,17 @@ def _counterpart(row: Row, group: Group, baseline: str) -> Row | None:
     return min(same, key=lambda other: usual.index(other.cell.compile), default=None)
 
 
-def _ratio(row: Row, other: Row | None, baseline: str, verdicts: Mapping[RowKey, Verdict]) -> Ratio:
+def _ratio(row: Row, other: Row | None, baseline: str, verdicts: Mapping[RowKey, Verdict]) -> tuple[Ratio, list[float]]:
+    """The ratio as it stands untested, and the ratios of the blocks."""
     if not row.ok:
-        return Ratio()  # its outcome says why
+        return Ratio(), []  # its outcome says why
     if other is None:
-        return Ratio(reason=f"no ratio: no cell of {baseline} with the same data, spec, precision, settings and run")
+        words = f"no ratio: no cell of {baseline} with the same data, spec, precision, settings and run"
+        return Ratio(reason=words), []
     values = _by_block(row, other)
     if reason := _obstacle(row, other, verdicts) or ("" if values else "no block in which both ended well"):
-        return Ratio(baseline=other.cell.id, reason=f"no ratio to {other.cell.id}: {reason}")
-    return Ratio(median(values), min(values), max(values), len(values), other.cell.id)
+        return Ratio(baseline=other.cell.id, reason=f"no ratio to {other.cell.id}: {reason}"), []
+    return Ratio(median(values), min(values), max(values), len(values), other.cell.id), values
 
 
 def _obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict]) -> str:
@@ -64,7 +104,7 @@ def _obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict]) -> str:
 
 def _by_block(row: Row, other: Row) -> list[float]:
     """The ratio of throughputs in each block where both ended well: what slows the machine for both cancels out."""
-    rates, others = ({record.launch: record.samples_per_s for record in each.ok} for each in (row, other))
+    rates, others = ({record.block: record.samples_per_s for record in each.ok} for each in (row, other))
     return [rate / base for block, rate in rates.items() if rate and (base := others.get(block))]
 
 

@@ -11,28 +11,27 @@ from typing import Any
 from tabulate import tabulate
 
 from suite.compare.groups import SETTINGS
+from suite.compare.statistics import LEAST
 from suite.compare.tables import Table
 from suite.compare.text import DASH, NONE, clean, figure, listing, markdown, middle, spread
 
 WIDTH = 120
-
-#: Below this many launches no test of significance that holds its error rate can find anything.
-LAUNCHES_FOR_A_TEST = 6
 
 
 def legend(baseline: str) -> str:
     """What the columns are; it goes once under all tables."""
     return (
         f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
-        f"samples/s to that of {baseline} with the same settings but the compile mode, within blocks, median "
-        f"(lowest{DASH}highest). step ms: median over all windows of all launches (quartiles). of compute: samples/s "
-        "over that of the same steps on batches already on the device: loading costs what is missing. first "
-        "step, compile: median; the first step includes compiling. pays after: steps after which compiling has paid "
-        "for itself, against the framework's usual mode. Memory: the highest of all launches. identity: largest "
-        "relative deviation of the fingerprints from the median over frameworks (of two: from each other). CPU cores: "
-        "that the worker's processes kept busy; others': the rest of the machine. MFU: the model's FLOPs over those of "
-        "a large matrix product in that precision, measured on the device. GPU busy: share of time with any kernel "
-        "running, however small; SM active says how much of the GPU worked."
+        f"samples/s to that of {baseline} with the same settings but the compile mode, within blocks: median "
+        f"(lowest{DASH}highest); from {LEAST} blocks on the geometric mean (95 % interval) with a verdict: faster or "
+        "slower is significant and beyond the margin, equal lies within it. step ms: median over all windows of all "
+        "launches (quartiles). of compute: samples/s over that of the same steps on batches already on the device: "
+        "loading costs what is missing. first step, compile: median; the first step includes compiling. pays after: "
+        "steps after which compiling has paid for itself, against the framework's usual mode. Memory: the highest of "
+        "all launches. identity: largest relative deviation of the fingerprints from the median over frameworks (of "
+        "two: from each other). CPU cores: that the worker's processes kept busy; others': the rest of the machine. "
+        "MFU: the model's FLOPs over those of a large matrix product in that precision, measured on the device. GPU "
+        "busy: share of time with any kernel running, however small; SM active says how much of the GPU worked."
     )
 
 
@@ -114,6 +113,7 @@ def _columns(table: Table, notes: _Notes) -> tuple[list[str], list[list[str]]]:
         "n": lambda row: _n(row["launches_ok"], row["launches"]),
         "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
         "ratio": lambda row: _ratio(row, notes),
+        **({"verdict": lambda row: row["ratio_verdict"] or NONE} if table.tested else {}),
         "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
         "of com-\npute": lambda row: _share(row["train_of_compute"]),
         "first\nstep s": lambda row: figure(row["first_step_s"]),
@@ -236,8 +236,12 @@ def _foot(table: Table) -> list[str]:
     fewest, most = min(table.launches), max(table.launches)
     n = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     plural = "" if n == "1" else "es"
-    few = f"; a test needs at least {LAUNCHES_FOR_A_TEST}" if fewest < LAUNCHES_FOR_A_TEST else ""
-    lines.append(f"Significance was not tested (n = {n} launch{plural} of each cell{few}).")
+    launched = f"n = {n} launch{plural} of each cell"
+    if table.tested:
+        lines += _tests(table, launched)
+    else:
+        few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
+        lines.append(f"Significance was not tested ({launched}{few}).")
     lines += _held_back(table)
     searches = zip(group.rows, frame["batch_search"], strict=True)
     lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
@@ -246,6 +250,22 @@ def _foot(table: Table) -> list[str]:
     digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {group.spec_digest[:12] or 'unknown'}"]
     lines.append(f"Digests: {', '.join(digests)}.")
     return lines
+
+
+def _tests(table: Table, launched: str) -> list[str]:
+    """What was tested and how, and which rows cannot be decided yet."""
+    frame = table.frame
+    count = int((frame["ratio_verdict"] != "").sum())
+    why = f"from {table.controls} A/A ratios" if table.controls else "no A/A control in these launches"
+    told = [
+        f"Tested: paired t-test on the logarithms of the blocks' ratios, Holm over the {count} tests of this table, "
+        f"margin {table.margin:.1%} ({why}); {launched}."
+    ]
+    for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):
+        needed = each["ratio_blocks_to_decide"]
+        if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
+            told.append(f"Undecided: {table.group.label(row)}: {needed:.0f} launches would do if the scatter stays.")
+    return told
 
 
 def _held_back(table: Table) -> list[str]:

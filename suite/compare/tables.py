@@ -18,7 +18,8 @@ from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
 from suite.compare.identity import Verdict, verdicts
 from suite.compare.load import Launch
 from suite.compare.metrics import Prices, metrics
-from suite.compare.ratios import Ratio, break_even_steps, ratios
+from suite.compare.ratios import Ratio, break_even_steps, control, margin, ratios
+from suite.compare.statistics import MARGIN
 from suite.compare.symptoms import symptoms
 from suite.compare.text import clean, figure
 from suite.record import Record
@@ -34,6 +35,13 @@ class Table:
     group: Group
     baseline: str
     frame: pd.DataFrame
+    margin: float = MARGIN  # how far from 1 a ratio may lie and mean nothing
+    controls: int = 0  # A/A ratios behind it
+
+    @property
+    def tested(self) -> bool:
+        """Whether any row has a verdict."""
+        return bool((self.frame["ratio_verdict"] != "").any())
 
     @property
     def launches(self) -> list[int]:
@@ -49,7 +57,7 @@ def table(group: Group, baseline: str, prices: Prices = Prices()) -> Table:  # n
     rows = [_cell(group, row, judged, formed, kinds) for row in group.rows]
     for row in rows:
         row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
-    return Table(group, baseline, _frame(rows))
+    return Table(group, baseline, _frame(rows), margin(group), len(control(group)))
 
 
 def cells(tables: Iterable[Table]) -> pd.DataFrame:
@@ -90,7 +98,8 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "loader": cell.loader.id,
         "accumulate": cell.accumulate,
         "kernel": cell.kernel,
-        "launch": record.launch,
+        "launch": record.block,
+        "control": record.control,
         "started": clean(record.started, 40),
         "status": record.outcome.status,
         "reason": clean(record.outcome.reason),
@@ -148,6 +157,9 @@ def _cell(
         "ratio_max": ratio.high,
         "ratio_blocks": ratio.blocks,
         "ratio_baseline": ratio.baseline,
+        "ratio_p": ratio.p,
+        "ratio_verdict": ratio.verdict,
+        "ratio_blocks_to_decide": ratio.blocks_to_decide,
         "ratio_reason": ratio.reason,
         "windows": len(times),
         "step_ms_median": middle,
