@@ -137,7 +137,13 @@ class Run:
 
         record = self._fitted(job, start) if cell.batch == AUTO else start(job)
         described = record.environment or {"machine": machine()}
-        position = {"id": self.info["id"], "seed": settings.seed, "block": number % CONTROL, "position": self.done}
+        position = {
+            "id": self.info["id"],
+            "seed": settings.seed,
+            "plan": settings.plan.to_json(),
+            "block": number % CONTROL,
+            "position": self.done,
+        }
         return replace(record, run=position, environment=described)
 
     def _opened_gpus(self) -> list[Gpu]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from suite.compare.statistics import LEVEL, holm, margin, test, verdict
+from suite.compare.statistics import LEVEL, holm, margin, paired, verdict
 
 ROWS = 6
 
@@ -56,7 +56,7 @@ def verdicts(table: Values) -> list[str]:
     """The verdicts of a simulated table's rows, as `suite.compare` reaches them."""
     baseline, control, *rows = table
     apart = margin((control / baseline).tolist())
-    found = [made for row in rows if (made := test((row / baseline).tolist()))]
+    found = [made for row in rows if (made := paired((row / baseline).tolist()))]
     return [verdict(one, p, apart) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
 
 

@@ -60,7 +60,7 @@ def test_a_doubled_batch_that_takes_as_long_shows_a_device_that_waits() -> None:
     small, large = ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 11, 11, 1)
     held, advised = verdict(small, large)
     assert str(held) == "launch-bound (twice the batch takes 1.10 times as long)"
-    assert advised[0] == "batch 16 gave 1.82x"
+    assert advised[0] == "batch 16 gave 1.82x (n = 1)"
     held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 19, 19, 1))
     assert held.kind == "compute-bound"
 
@@ -78,7 +78,7 @@ def test_advice_names_what_the_run_measured_and_what_it_did_not_try() -> None:
     tuned, resident = ran(CELL, 11, 10, 2), ran(CELL.but(loader=Loader("resident")), 10, 10, 1)
     held, advised = verdict(slow, tuned, resident)
     assert held.kind == "input-bound"
-    assert advised == ["loader resident gave 2.00x", "loader tuned gave 1.82x"]
+    assert advised == ["loader resident gave 2.00x (n = 1)", "loader tuned gave 1.82x (n = 1)"]
     _, advised = verdict(slow)
     assert advised == ["untried: loader, resident loader"]
 
@@ -93,7 +93,13 @@ def test_what_failed_is_neither_a_gain_nor_untried() -> None:
 def test_gains_are_formed_within_blocks() -> None:
     here = [ran(CELL, 10 * slow, 10 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
     there = [ran(CELL.but(precision="bf16"), 5 * slow, 5 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
-    assert verdict(*here, *there)[1][0] == "bf16 gave 2.00x"
+    assert verdict(*here, *there)[1][0] == "bf16 gave 2.00x (n = 2)"
+
+
+def test_a_gain_that_not_every_block_shows_is_no_gain() -> None:
+    here = [ran(CELL, 10, 10, 1, launch) for launch in range(3)]
+    there = [ran(CELL.but(precision="bf16"), ms, ms, 1, launch) for launch, ms in enumerate((8, 8, 10))]
+    assert verdict(*here, *there)[1] == ["untried: larger batch, compile"]
 
 
 def test_a_row_without_its_phases_has_no_verdict() -> None:

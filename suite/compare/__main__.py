@@ -16,13 +16,17 @@ from suite.compare import plots
 from suite.compare.groups import group
 from suite.compare.load import STORAGE, Loaded, LoadError, find, load
 from suite.compare.metrics import Prices
-from suite.compare.render import in_markdown, legend, terminal, wrap
+from suite.compare.notes import legend
+from suite.compare.regress import changes, threshold
+from suite.compare.render import in_markdown, terminal, wrap
+from suite.compare.report import report
 from suite.compare.tables import Table, cells, launches, table
 from suite.compare.text import clean, markdown
 
 DESCRIPTION = """\
-Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder table.md,
-cells.csv (one row per cell), launches.csv (one row per launch, failed ones included) and plots as PNG and SVG.
+Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder report.html
+(all of it in one file), table.md, cells.csv (one row per cell), launches.csv (one row per launch, failed ones included)
+and plots as PNG and SVG.
 
 Only what is alike is put into a ratio: the same data, spec, size, precision, settings and run, and fingerprints that
 agree. A cell that failed keeps its row, with its outcome.
@@ -34,6 +38,7 @@ examples:
   python -m suite.compare 0003                        a run by its number; also by its name: smoke, 0003_smoke
   python -m suite.compare 0003 0005                   two runs in one table; no ratio is formed between runs
   python -m suite.compare results/journals/x.jsonl    what a killed run left behind
+  python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became slower, significantly
   python -m suite.compare --baseline jax --format markdown > ratios.md
 """
 
@@ -45,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0, or 2 where the input or the output folder cannot be used (one line on stderr says why)."""
+    """Exit status: 0; 1 for what ``--fail-if`` names; 2 for input or an output folder that cannot be used."""
     options = _options(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
@@ -59,17 +64,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables = [table(each, options.baseline, prices) for each in group(loaded.launches)]
     folder = options.output or Path("results", _name(paths))
     try:
-        _write(folder, loaded, tables)
+        _write(folder, loaded, tables, sources=[path.name for path in paths])
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     try:
         _say(tables, [*notes, *loaded.notes], options.format, sources=[path.name for path in paths])
-        print(f"written to {folder}: table.md, cells.csv, launches.csv, plots", file=sys.stderr)
+        print(f"written to {folder}: report.html, table.md, cells.csv, launches.csv, plots", file=sys.stderr)
     except BrokenPipeError:
         # The reader has seen enough (`| head`). What stdout still holds must not raise again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return _regressions(loaded, options.fail_if) if options.fail_if is not None else 0
+
+
+def _regressions(loaded: Loaded, apart: float) -> int:
+    """Say which cells became slower beyond the margin, significantly; 1 if any did."""
+    try:
+        found, notes = changes(loaded.launches)
+    except LoadError as error:
+        print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
+        return 2
+    slower = [change for change in found if change.slower(apart)]
+    for note in notes:
+        print(f"not tested: {clean(note)}", file=sys.stderr)
+    for change in slower:
+        print(f"slower: {change}", file=sys.stderr)
+    print(f"{len(slower)} of {len(found)} cells are slower by more than {apart:.0%}, significantly", file=sys.stderr)
+    return int(bool(slower))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -83,6 +104,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--baseline", choices=FRAMEWORKS, default="pytorch", help="ratios are to it; default: pytorch")
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
+    parser.add_argument(
+        "--fail-if",
+        type=threshold,
+        metavar="slower=5%",
+        help="exit status 1 if a cell of the second run is, by a test",
+    )
     parser.add_argument("--price-hour", type=_price, metavar="P", help="of the machine, for a cost per million samples")
     parser.add_argument("--price-kwh", type=_price, metavar="P", help="of the GPU's energy, likewise")
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help="of what is printed")
@@ -101,14 +128,16 @@ def _name(paths: Sequence[Path]) -> str:
     return paths[0].stem + more
 
 
-def _write(folder: Path, loaded: Loaded, tables: Sequence[Table]) -> None:
+def _write(folder: Path, loaded: Loaded, tables: Sequence[Table], sources: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     notes = "".join(f"\n- {markdown(note)}" for note in loaded.notes)
     text = _markdown(tables) + (f"\nOn the files:\n{notes}\n" if notes else "")
     (folder / "table.md").write_text(text, encoding="utf-8")
     cells(tables).to_csv(folder / "cells.csv", index=False, lineterminator="\n")
     launches(loaded.launches).to_csv(folder / "launches.csv", index=False, lineterminator="\n")
-    plots.draw(tables, folder)
+    drawn = [path for path in plots.draw(tables, folder) if path.suffix == ".png"]
+    page = report(tables, loaded, drawn, sources)
+    (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def _say(tables: Sequence[Table], notes: Sequence[str], form: str, sources: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from statistics import median
 
 from suite.cell import AUTO, Cell, Loader
 from suite.compare.groups import Group, Row
+from suite.compare.statistics import MARGIN
 
 #: Training that takes no more than this over its steps alone is limited by them.
 COVERED = 1.05
@@ -20,7 +21,7 @@ COVERED = 1.05
 LAUNCH_BOUND = 1.2
 #: Compile modes that a framework offers beyond its usual one.
 FASTER = {"pytorch": ("compile", "max"), "tensorflow": ("compile",), "jax": ()}
-#: From this ratio on a measured gain is worth a line.
+#: A measured gain is worth a line from this ratio on, if the worst of its blocks is beyond the margin of all ratios.
 GAIN = 1.05
 
 
@@ -61,10 +62,11 @@ def advice(row: Row, group: Group, found: Bottleneck) -> list[str]:
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
     for name, changed in _remedies(row.cell, found.kind):
-        tried = [(other, gain) for other in changed if (gain := _gain(row, group, other)) is not None]
-        best = max(tried, key=lambda each: each[1], default=None)
-        if best and best[1] >= GAIN:
-            gains.append((best[1], f"{_named(row.cell, best[0])} gave {best[1]:.2f}x"))
+        tried = [(other, gained) for other in changed if (gained := _gains(row, group, other))]
+        best = max(tried, key=lambda each: median(each[1]), default=None)
+        if best and median(best[1]) >= GAIN and min(best[1]) > 1 + MARGIN:
+            middle = median(best[1])
+            gains.append((middle, f"{_named(row.cell, best[0])} gave {middle:.2f}x (n = {len(best[1])})"))
         elif not best and not _failed(row, group, changed):
             untried.append(name)
     measured = [words for _, words in sorted(gains, reverse=True)]
@@ -103,14 +105,13 @@ def _named(cell: Cell, other: Cell) -> str:
     return next((said for name, said in words.items() if getattr(cell, name) != getattr(other, name)), "")
 
 
-def _gain(row: Row, group: Group, cell: Cell) -> float | None:
-    """Throughput of the run's other cell over the row's, the median over the blocks that have both."""
+def _gains(row: Row, group: Group, cell: Cell) -> list[float]:
+    """Throughput of the run's other cell over the row's, in each block that has both."""
     other = _row(row, group, cell)
     if other is None:
-        return None
-    ours, theirs = ({record.launch: record.samples_per_s for record in each.ok} for each in (row, other))
-    both = [theirs[block] / rate for block, rate in ours.items() if rate and theirs.get(block)]  # type: ignore[operator]
-    return median(both) if both else None
+        return []
+    ours, theirs = ({record.block: record.samples_per_s for record in each.ok} for each in (row, other))
+    return [base / rate for block, rate in ours.items() if rate and (base := theirs.get(block))]
 
 
 def _failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:

@@ -10,7 +10,7 @@ from suite.cell import COMPILES, USUAL_COMPILE
 from suite.compare import statistics
 from suite.compare.groups import Group, Row, RowKey
 from suite.compare.identity import Verdict
-from suite.compare.statistics import Test
+from suite.compare.statistics import Paired
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Ratio:
 def ratios(group: Group, baseline: str, verdicts: Mapping[RowKey, Verdict]) -> dict[RowKey, Ratio]:
     """A ratio per row, or the reason why there is none: a ratio of runs that are not alike is worse than none."""
     found: dict[RowKey, Ratio] = {}
-    tested: dict[RowKey, Test] = {}
+    tested: dict[RowKey, Paired] = {}
     for row in group.rows:
         other = _counterpart(row, group, baseline)
         found[row.key], values = _ratio(row, other, baseline, verdicts)
-        if values and row is not other and (test := statistics.test(values)):
+        if values and row is not other and (test := statistics.paired(values)):
             tested[row.key] = test
     apart = margin(group)
     for (key, test), p in zip(tested.items(), statistics.holm([test.p for test in tested.values()]), strict=True):

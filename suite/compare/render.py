@@ -11,28 +11,11 @@ from typing import Any
 from tabulate import tabulate
 
 from suite.compare.groups import SETTINGS
-from suite.compare.statistics import LEAST
+from suite.compare.notes import foot_lines, title
 from suite.compare.tables import Table
-from suite.compare.text import DASH, NONE, clean, figure, listing, markdown, middle, spread
+from suite.compare.text import DASH, NONE, clean, figure, markdown, middle, spread
 
 WIDTH = 120
-
-
-def legend(baseline: str) -> str:
-    """What the columns are; it goes once under all tables."""
-    return (
-        f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
-        f"samples/s to that of {baseline} with the same settings but the compile mode, within blocks: median "
-        f"(lowest{DASH}highest); from {LEAST} blocks on the geometric mean (95 % interval) with a verdict: faster or "
-        "slower is significant and beyond the margin, equal lies within it. step ms: median over all windows of all "
-        "launches (quartiles). of compute: samples/s over that of the same steps on batches already on the device: "
-        "loading costs what is missing. first step, compile: median; the first step includes compiling. pays after: "
-        "steps after which compiling has paid for itself, against the framework's usual mode. Memory: the highest of "
-        "all launches. identity: largest relative deviation of the fingerprints from the median over frameworks (of "
-        "two: from each other). CPU cores: that the worker's processes kept busy; others': the rest of the machine. "
-        "MFU: the model's FLOPs over those of a large matrix product in that precision, measured on the device. GPU "
-        "busy: share of time with any kernel running, however small; SM active says how much of the GPU worked."
-    )
 
 
 def terminal(table: Table) -> str:
@@ -53,11 +36,11 @@ def terminal(table: Table) -> str:
         text = _grid(headers, both, _align(table, headers), gap)
         if max(map(len, text.splitlines())) <= WIDTH:
             break
-    foot = [line for note in [*_foot(table), *notes.lines] for line in wrap(note).splitlines()]
-    title = _title(table)
+    foot = [line for note in [*foot_lines(table), *notes.lines] for line in wrap(note).splitlines()]
+    heading = title(table)
     seen = _seen(table)
     more = [_grid(*seen, _align_seen(table, seen[0]), 2), ""] if seen else []
-    return "\n".join([title, "=" * min(len(title), WIDTH), text, "", *more, *foot])
+    return "\n".join([heading, "=" * min(len(heading), WIDTH), text, "", *more, *foot])
 
 
 def in_markdown(table: Table) -> str:
@@ -71,7 +54,7 @@ def in_markdown(table: Table) -> str:
         disable_numparse=True,
         colalign=_align(table, headers),
     )
-    foot = "\n".join(f"- {markdown(note)}" for note in [*_foot(table), *notes.lines])
+    foot = "\n".join(f"- {markdown(note)}" for note in [*foot_lines(table), *notes.lines])
     if seen := _seen(table):
         headers, rows = seen
         second = tabulate(
@@ -82,12 +65,29 @@ def in_markdown(table: Table) -> str:
             colalign=_align_seen(table, headers),
         )
         text += f"\n\n{second}"
-    return f"## {markdown(_title(table))}\n\n{text}\n\n{foot}\n"
+    return f"## {markdown(title(table))}\n\n{text}\n\n{foot}\n"
 
 
 def wrap(text: str) -> str:
     """Running text in 120 columns, the lines after the first indented."""
     return textwrap.fill(text, WIDTH, subsequent_indent="   ", break_on_hyphens=False)
+
+
+def columns(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Headers, and the rows as strings, those of the second table beside those of the first."""
+    headers, rows = _columns(table, _Notes())
+    seen = _seen(table)
+    if not seen:
+        return headers, rows
+    words = 1 + len(table.group.varying)
+    return headers + seen[0][words:], [row + more[words:] for row, more in zip(rows, seen[1], strict=True)]
+
+
+def foot(table: Table) -> list[str]:
+    """The notes under a table, the numbered ones at the end."""
+    notes = _Notes()
+    _columns(table, notes)
+    return [*foot_lines(table), *notes.lines]
 
 
 class _Notes:
@@ -220,68 +220,6 @@ def _outcome(row: Any, notes: _Notes) -> str:
     if row["reason"]:
         words += f" {notes.mark(row['reason'])}"
     return f"{words}; {row['flags']}" if row["flags"] else words
-
-
-def _title(table: Table) -> str:
-    group = table.group
-    return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
-
-
-def _foot(table: Table) -> list[str]:
-    """What the figures are, and how many launches stand behind them. No number goes without its n."""
-    group, frame = table.group, table.frame
-    lines = []
-    if group.data_kind != "real":
-        lines.append(f"{group.data_words}: these figures say how long a step takes, nothing about what is learnt.")
-    fewest, most = min(table.launches), max(table.launches)
-    n = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    plural = "" if n == "1" else "es"
-    launched = f"n = {n} launch{plural} of each cell"
-    if table.tested:
-        lines += _tests(table, launched)
-    else:
-        few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
-        lines.append(f"Significance was not tested ({launched}{few}).")
-    lines += _held_back(table)
-    searches = zip(group.rows, frame["batch_search"], strict=True)
-    lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
-    machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
-    lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
-    digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {group.spec_digest[:12] or 'unknown'}"]
-    lines.append(f"Digests: {', '.join(digests)}.")
-    return lines
-
-
-def _tests(table: Table, launched: str) -> list[str]:
-    """What was tested and how, and which rows cannot be decided yet."""
-    frame = table.frame
-    count = int((frame["ratio_verdict"] != "").sum())
-    why = f"from {table.controls} A/A ratios" if table.controls else "no A/A control in these launches"
-    told = [
-        f"Tested: paired t-test on the logarithms of the blocks' ratios, Holm over the {count} tests of this table, "
-        f"margin {table.margin:.1%} ({why}); {launched}."
-    ]
-    for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):
-        needed = each["ratio_blocks_to_decide"]
-        if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
-            told.append(f"Undecided: {table.group.label(row)}: {needed:.0f} launches would do if the scatter stays.")
-    return told
-
-
-def _held_back(table: Table) -> list[str]:
-    """The verdict and the advice of each row; rows with the same words share a line."""
-    told: dict[str, list[str]] = {}
-    for row, (kind, detail, advised) in zip(
-        table.group.rows, table.frame[["bottleneck", "bottleneck_detail", "advice"]].values.tolist(), strict=True
-    ):
-        if kind:
-            words = f"{kind} ({detail})" if detail else kind
-            told.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
-    striking = zip(table.group.rows, table.frame["symptoms"], strict=True)
-    return [
-        *(f"Held back: {listing(rows)}: {words}." for words, rows in told.items()),
-        *(f"Striking: {table.group.label(row)}: {words}." for row, words in striking if words),
-    ]
 
 
 def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], gap: int) -> str:

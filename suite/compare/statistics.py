@@ -24,7 +24,7 @@ MARGIN = 0.02
 
 
 @dataclass(frozen=True)
-class Test:
+class Paired:
     """The geometric mean of the ratios with its 95 % interval, and the p-value before any correction."""
 
     value: float
@@ -34,17 +34,17 @@ class Test:
     blocks: int
 
 
-def test(ratios: Sequence[float]) -> Test | None:
-    """The paired test; None with fewer than `LEAST` blocks."""
+def paired(ratios: Sequence[float]) -> Paired | None:
+    """The test; None with fewer than `LEAST` blocks."""
     if len(ratios) < LEAST:
         return None
     logs = np.log(ratios)
     if np.ptp(logs) < 1e-12:  # no scatter at all, which only generated figures have
         value = math.exp(float(logs[0]))
-        return Test(value, value, value, 1.0 if abs(logs[0]) < 1e-12 else 0.0, len(ratios))
+        return Paired(value, value, value, 1.0 if abs(logs[0]) < 1e-12 else 0.0, len(ratios))
     found = stats.ttest_1samp(logs, 0.0)
     low, high = found.confidence_interval(1 - LEVEL)
-    return Test(math.exp(float(logs.mean())), math.exp(low), math.exp(high), float(found.pvalue), len(ratios))
+    return Paired(math.exp(float(logs.mean())), math.exp(low), math.exp(high), float(found.pvalue), len(ratios))
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -67,7 +67,7 @@ def margin(control: Sequence[float]) -> float:
     return max(MARGIN, math.expm1(float(np.percentile(np.abs(np.log(control)), 95))))
 
 
-def verdict(found: Test, p: float, apart: float) -> str:
+def verdict(found: Paired, p: float, apart: float) -> str:
     """`faster` or `slower` outside of the margin and significant, `equal` within it, else `inconclusive`.
 
     ``p`` is the corrected p-value of ``found``, and ``apart`` the margin.
@@ -79,7 +79,7 @@ def verdict(found: Test, p: float, apart: float) -> str:
     return "equal" if 1 / (1 + apart) <= found.low and found.high <= 1 + apart else "inconclusive"
 
 
-def blocks_to_decide(found: Test, apart: float, most: int = 100) -> int | None:
+def blocks_to_decide(found: Paired, apart: float, most: int = 100) -> int | None:
     """How many blocks would take the interval out of the margin if the scatter stays as it is; None if none would.
 
     For a table that cannot decide: the way out is more launches, and this is how many.

@@ -1,0 +1,150 @@
+"""``python -m suite.reproduce RESULT``: run the cells of a stored result again, and say whether it holds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from suite.cell import Cell
+from suite.compare.load import STORAGE, LoadError, find, load
+from suite.compare.text import clean
+from suite.journal import JournalError
+from suite.launch import LaunchError
+from suite.matrix import blocks
+from suite.measure import Plan
+from suite.record import Record
+from suite.reproduce.verdicts import Verdict, differences, judge
+from suite.run import JOURNALS, Run, Settings
+from workloads.data.dataset import DataError
+
+EPILOG = """\
+The stored run's spec, seed, windows and device are used again; what is not as it was (machine, versions) is said.
+--install DIR builds an environment per framework from the versions in the records first, and runs in those.
+
+verdicts: reproduced (the interval of new over stored throughput reaches the margin of 2 %), faster, slower; on another
+machine: shape reproduced (the ratios between frameworks hold within 25 %), shape differs; not comparable (other data or
+spec, or a cell that ended differently).
+
+exit status: 0 all reproduced, 1 not all, 2 unusable input
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run again what a result holds, and print a verdict per cell."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.reproduce", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("run", nargs="+", metavar="RESULT", help="file, folder, or a run's number or name")
+    parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id holds this text")
+    parser.add_argument("--launches", type=int, metavar="N", help="per cell (default: as many as are stored)")
+    parser.add_argument("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="default: the stored run's")
+    parser.add_argument("--install", type=Path, metavar="DIR", help="build the records' environments there first")
+    parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
+    parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
+    options = parser.parse_args(arguments)
+    try:
+        paths, _ = find(options.run, options.storage)
+        launches = [launch.record for launch in load(paths).launches if not launch.record.control]
+        stored = chosen(launches, options.k)
+        if options.install:
+            install(stored, options.install)
+        again = by_cell(run_again(stored, options))
+    except (LoadError, JournalError, LaunchError, DataError, OSError, subprocess.CalledProcessError) as error:
+        print(f"suite.reproduce: {clean(error, 1000)}", file=sys.stderr)
+        return 2
+    found = judge(stored, again)
+    print("\n".join(report(found, stored, again)))
+    return int(not all(verdict.good for verdict in found.values()))
+
+
+def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
+    """The launches of the cells whose id holds the text. Raises `LoadError` if there is none."""
+    found = by_cell(record for record in launches if text in record.cell.id)
+    if not found:
+        raise LoadError(f"no cell of this result has {text!r} in its id")
+    return found
+
+
+def by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
+    """The launches of each cell, in the order of the cells' first."""
+    found: dict[Cell, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.cell, []).append(record)
+    return found
+
+
+def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespace) -> list[Record]:
+    """New launches of the same cells with the stored seed and windows, in blocks, with a journal of their own."""
+    first = next((record for records in stored.values() for record in records if record.outcome.ok), None)
+    described = first.run if first else {}
+    plan = Plan(**described["plan"]) if isinstance(described.get("plan"), dict) else Plan()
+    seed = described.get("seed")
+    launches = options.launches or max(map(len, stored.values()))
+    settings = Settings(
+        "reproduce", launches, plan, seed if isinstance(seed, int) else 0,
+        data=_data(stored), data_directory=options.data_dir,
+        device=options.device or str((first.settings if first else {}).get("device", "auto")),
+        journals=options.journals,
+    )  # fmt: skip
+    order = blocks(list(stored), launches, settings.seed)
+    run = Run(settings, len(order), _say, lambda _: None)
+    try:
+        run.prepare(list(stored))
+        return [run.launch(cell, number) for cell, number in order]
+    finally:
+        run.close()
+
+
+def install(stored: Mapping[Cell, Sequence[Record]], folder: Path) -> None:
+    """An environment per framework with the versions of its records; workers then start there."""
+    for framework in dict.fromkeys(cell.framework for cell in stored):
+        held = [record for cell, found in stored.items() if cell.framework == framework for record in found]
+        packages = next((r.environment["packages"] for r in held if r.environment.get("packages")), None)
+        if not packages:
+            raise LoadError(f"no record of {framework} says which versions it ran")
+        python = folder / framework / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "venv", str(folder / framework)], check=True)
+        # A local part (+cpu, +cu130) names a build that only its own index has.
+        wanted = [f"{name}=={version.partition('+')[0]}" for name, version in packages.items()]
+        _say(f"{framework}: installing {' '.join(wanted)}")
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted, "psutil"], check=True)
+        os.environ[f"SUITE_PYTHON_{framework.upper()}"] = str(python)
+
+
+def report(
+    found: Mapping[Cell, Verdict], stored: Mapping[Cell, Sequence[Record]], again: Mapping[Cell, Sequence[Record]]
+) -> list[str]:
+    """A line per cell, then what differs between then and now, each difference once."""
+    width = max(len(cell.id) for cell in found)
+    lines = [f"{'cell':{width}}  {'new/stored':>10}  {'95 % interval':15} n      verdict"]
+    for cell, verdict in found.items():
+        count = f"{len(again.get(cell, ()))}/{len(stored[cell])}"
+        ratio = f"{verdict.ratio:10.3f}  {verdict.low:.3f} to {verdict.high:.3f}" if verdict.ratio else " " * 28
+        detail = f": {clean(verdict.detail)}" if verdict.detail else ""
+        lines.append(f"{cell.id:{width}}  {ratio:27}  {count:5}  {verdict.kind}{detail}")
+    told: dict[str, None] = {}
+    for cell in found:
+        one, other = (next((r for r in runs.get(cell, ()) if r.outcome.ok), None) for runs in (stored, again))
+        if one and other:
+            told |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(one, other))
+    return [*lines, "", *(["differs from then:", *(f"  {words}" for words in told)] if told else ["nothing differs"])]
+
+
+def _data(stored: Mapping[Cell, Sequence[Record]]) -> str:
+    """Real data for a result on real data: a twin would make it another question."""
+    kinds = {record.data.get("kind") for records in stored.values() for record in records}
+    return "synthetic" if kinds == {"synthetic"} else "real" if "real" in kinds else "auto"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

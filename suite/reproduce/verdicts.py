@@ -1,0 +1,138 @@
+"""A stored cell against the same cell run again: reproduced, faster, slower, its shape only, or not comparable.
+
+On the same machine throughputs are compared, with an interval from the launches of both. On another machine they mean
+nothing; there the ratios between frameworks are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
+import numpy as np
+from scipy import stats
+
+from suite.cell import FRAMEWORKS, Cell
+from suite.compare.groups import machine
+from suite.compare.statistics import LEVEL, MARGIN
+from suite.record import Record
+
+#: By how much a ratio between frameworks may differ on another machine and still be the same shape: a choice, no law.
+SHAPE_MARGIN = 0.25
+
+REPRODUCED = ("reproduced", "shape reproduced")
+
+Records = Sequence[Record]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind`` is `reproduced`, `faster`, `slower`, `shape reproduced`, `shape differs` or `not comparable`.
+
+    ``ratio`` is the new throughput over the stored one, with its 95 % interval where there are launches for one.
+    """
+
+    kind: str
+    detail: str = ""
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def good(self) -> bool:
+        return self.kind in REPRODUCED
+
+
+def judge(stored: Mapping[Cell, Records], again: Mapping[Cell, Records]) -> dict[Cell, Verdict]:
+    """A verdict per stored cell. ``again`` holds what was run now; a cell that it lacks is not comparable."""
+    found = {cell: _one(records, again.get(cell, ())) for cell, records in stored.items()}
+    elsewhere = [cell for cell in found if found[cell].kind == "other machine"]
+    return found | _shapes(elsewhere, stored, again)
+
+
+def differences(stored: Record, again: Record) -> list[str]:
+    """What was not the same besides the time: machine, versions, the settings that the framework saw."""
+    pairs = {
+        "machine": (machine(stored), machine(again)),
+        "system": (stored.environment.get("system"), again.environment.get("system")),
+        "Python": (stored.environment.get("python"), again.environment.get("python")),
+    }
+    old, new = (record.environment.get("packages") or {} for record in (stored, again))
+    pairs |= {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
+    here, there = (
+        {name: value for name, value in record.settings.items() if not isinstance(value, (dict, list, float))}
+        for record in (stored, again)
+    )
+    pairs |= {name: (here.get(name), there.get(name)) for name in sorted({*here, *there})}
+    return [f"{name}: {before}, now {now}" for name, (before, now) in pairs.items() if before != now]
+
+
+def _one(stored: Records, again: Records) -> Verdict:
+    ok, now = ([record for record in records if record.outcome.ok] for records in (stored, again))
+    if not ok or not now:
+        statuses = [sorted({record.outcome.status for record in records}) for records in (stored, again)]
+        words = f"stored {', '.join(statuses[0]) or 'nothing'}, now {', '.join(statuses[1]) or 'nothing'}"
+        alike = statuses[0] == statuses[1] and not ok and not now
+        return Verdict("reproduced" if alike else "not comparable", words)
+    for what in ("data", "workload"):
+        one, other = (getattr(records[0], what).get("digest") for records in (ok, now))
+        if one != other:
+            name = "data" if what == "data" else "spec"
+            return Verdict("not comparable", f"another {name} ({str(one)[:12]}, now {str(other)[:12]})")
+    ratio, low, high = _interval(_rates(now), _rates(ok))
+    if machine(ok[0]) != machine(now[0]):
+        return Verdict("other machine", "", ratio, low, high)
+    if low <= 1 + MARGIN and high >= 1 / (1 + MARGIN):
+        return Verdict("reproduced", "", ratio, low, high)
+    return Verdict("faster" if ratio > 1 else "slower", "", ratio, low, high)
+
+
+def _rates(records: Iterable[Record]) -> list[float]:
+    return [rate for record in records if (rate := record.samples_per_s)]
+
+
+def _interval(now: Sequence[float], stored: Sequence[float]) -> tuple[float, float, float]:
+    """The ratio of geometric means and its 95 % interval by Welch's t; of single launches the spread of the ratios."""
+    logs = np.log(now), np.log(stored)
+    ratio = math.exp(float(logs[0].mean() - logs[1].mean()))
+    if min(len(now), len(stored)) < 2:
+        ratios = [a / b for a in now for b in stored]
+        return ratio, min(ratios), max(ratios)
+    if max(float(np.ptp(each)) for each in logs) < 1e-12:
+        return ratio, ratio, ratio
+    found = stats.ttest_ind(*logs, equal_var=False).confidence_interval(1 - LEVEL)
+    return ratio, math.exp(found.low), math.exp(found.high)
+
+
+def _shapes(
+    cells: Sequence[Cell], stored: Mapping[Cell, Records], again: Mapping[Cell, Records]
+) -> dict[Cell, Verdict]:
+    """Whether the ratios between frameworks hold, for the cells that ran on another machine."""
+    alike: dict[Cell, list[Cell]] = {}
+    for cell in cells:
+        alike.setdefault(cell.but(framework=FRAMEWORKS[0]), []).append(cell)
+    found = {}
+    for held in alike.values():
+        wrong = [words for one, other in combinations(held, 2) if (words := _moved(one, other, stored, again))]
+        for cell in held:
+            if len(held) < 2:
+                found[cell] = Verdict("not comparable", "another machine, and no other framework to form a ratio with")
+            elif wrong:
+                found[cell] = Verdict("shape differs", "; ".join(wrong))
+            else:
+                found[cell] = Verdict("shape reproduced", "another machine; the ratios between frameworks hold")
+    return found
+
+
+def _moved(one: Cell, other: Cell, stored: Mapping[Cell, Records], again: Mapping[Cell, Records]) -> str:
+    """In words how the ratio of two cells changed, if it did by more than `SHAPE_MARGIN`."""
+    before, now = (
+        median(_rates(r for r in runs[one] if r.outcome.ok)) / median(_rates(r for r in runs[other] if r.outcome.ok))
+        for runs in (stored, again)
+    )
+    if abs(math.log(now / before)) <= math.log1p(SHAPE_MARGIN):
+        return ""
+    return f"{one.framework} to {other.framework} was {before:.2f}, now {now:.2f}"
