@@ -147,15 +147,6 @@ class Record:
         phase = self.phases.get("train")
         return self.effective_batch / phase.step_s if phase else None
 
-    @property
-    def utilisation(self) -> float | None:
-        """Model FLOPs utilisation: what the spec says that training costs, over the peak measured on the device."""
-        peak, flops = self.settings.get("peak_flops_per_s"), self.workload.get("training_flops_per_sample")
-        rate = self.samples_per_s
-        if rate is None or not isinstance(peak, (int, float)) or not isinstance(flops, (int, float)) or peak <= 0:
-            return None
-        return flops * rate / peak
-
     def to_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **asdict(self)}
 

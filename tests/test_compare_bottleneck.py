@@ -144,3 +144,16 @@ def test_a_million_samples_have_a_price_where_all_that_it_takes_is_known() -> No
     assert made["cost_per_million_samples"] == pytest.approx(1e6 / 3200 / 1000 + 0.05)
     assert Prices(kwh=0.36).of_a_million(100.0, None) is None
     assert Prices().of_a_million(100.0, 1.0) is None
+
+
+def test_utilisation_is_of_the_best_peak_that_any_framework_measured() -> None:
+    found = [
+        replace(
+            ran(Cell("imdb_lstm", framework, batch=32), 10, 10, 1),
+            settings={"peak_flops_per_s": peak}, workload={"training_flops_per_sample": 10**7, "digest": "a"},
+        )
+        for framework, peak in (("pytorch", 1e11), ("jax", 4e10))
+    ]  # fmt: skip
+    made = table(grouped(*found), "pytorch").frame
+    assert made["model_flops_utilisation"].tolist() == pytest.approx([3200 * 1e7 / 1e11] * 2)
+    assert table(grouped(ran(CELL, 10, 10, 1)), "pytorch").frame["model_flops_utilisation"].isna().all()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from suite.compare.groups import Row
+from suite.compare.groups import Group, Row
 from suite.record import Record
 
 #: Column of `cells.csv`: where it stands in ``record.metrics``. GPU figures are those of the first device.
@@ -23,7 +23,7 @@ GPU = {
     "sm_clock_mhz": "sm_clock_mhz",
     "temperature_c": "temperature_c",
 }
-COLUMNS = (*HOST, "model_flops_utilisation", *GPU, "energy_j_per_sample")
+COLUMNS = (*HOST, *GPU, "energy_j_per_sample")
 
 JOULES_PER_KWH = 3.6e6
 
@@ -55,9 +55,31 @@ def metrics(row: Row) -> dict[str, float | None]:
     return found
 
 
+def peaks(group: Group) -> dict[tuple[str, str], float]:
+    """The highest rate of a large matrix product that any launch measured, by machine and precision, in FLOP/s.
+
+    One for all frameworks: the device can do what any of them gets out of it.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for row in group.rows:
+        key = row.machine, row.cell.precision
+        measured = [peak for record in row.ok if (peak := number(record.settings.get("peak_flops_per_s")))]
+        found[key] = max([found.get(key, 0.0), *measured])
+    return found
+
+
+def utilisation(row: Row, top: Mapping[tuple[str, str], float]) -> float | None:
+    """Model FLOPs utilisation: what the spec says that training costs, over the best of `peaks`."""
+    peak = top.get((row.machine, row.cell.precision))
+    rates = [
+        flops * rate
+        for record in row.ok
+        if (flops := number(record.workload.get("training_flops_per_sample"))) and (rate := record.samples_per_s)
+    ]
+    return median(rates) / peak if rates and peak else None
+
+
 def _value(record: Record, name: str) -> float | None:
-    if name == "model_flops_utilisation":
-        return record.utilisation
     gpu = first_gpu(record)
     if name == "energy_j_per_sample":
         return number(gpu.get(name))

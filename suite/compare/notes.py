@@ -21,7 +21,8 @@ def legend(baseline: str) -> str:
         "steps after which compiling has paid for itself, against the framework's usual mode. Memory: the highest of "
         "all launches. identity: largest relative deviation of the fingerprints from the median over frameworks (of "
         "two: from each other). CPU cores: that the worker's processes kept busy; others': the rest of the machine. "
-        "MFU: the model's FLOPs over those of a large matrix product in that precision, measured on the device. GPU "
+        "MFU: the model's FLOPs over those of a large matrix product in that precision, the best that any framework "
+        "measured on the device. GPU "
         "busy: share of time with any kernel running, however small; SM active says how much of the GPU worked."
     )
 

@@ -17,7 +17,7 @@ from suite.compare.bottleneck import advice, bottleneck
 from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
 from suite.compare.identity import Verdict, verdicts
 from suite.compare.load import Launch
-from suite.compare.metrics import Prices, metrics
+from suite.compare.metrics import Prices, metrics, peaks, utilisation
 from suite.compare.ratios import Ratio, break_even_steps, control, margin, ratios
 from suite.compare.statistics import MARGIN
 from suite.compare.symptoms import symptoms
@@ -55,7 +55,9 @@ def table(group: Group, baseline: str, prices: Prices = Prices()) -> Table:  # n
     formed = ratios(group, baseline, judged)
     kinds = _memory_kinds(group.rows)
     rows = [_cell(group, row, judged, formed, kinds) for row in group.rows]
-    for row in rows:
+    top = peaks(group)
+    for row, of in zip(rows, group.rows, strict=True):
+        row["model_flops_utilisation"] = utilisation(of, top)
         row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
     return Table(group, baseline, _frame(rows), margin(group), len(control(group)))
 
