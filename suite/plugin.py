@@ -22,6 +22,7 @@ from suite.launch import LaunchError
 from suite.matrix import MATRICES, Matrix, MatrixError, blocks, matrix, shard, union
 from suite.record import CONTROL
 from suite.run import JOURNALS, Run, Settings
+from suite.saving import SaveError, alone_in, save_failed
 from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
@@ -231,27 +232,26 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     """Save a run of which no launch succeeded; pytest-benchmark would only warn, and a warning ends the session."""
     config = session.config
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
-    if _LAUNCHES in config.stash and benchmarks and not benchmarks.benchmarks:
-        run = config.stash.get(_RUN, None)
-        if run and run.failed:
-            _save_failed(config, benchmarks)
-        benchmarks.save = benchmarks.autosave = benchmarks.json = None
-    return (yield)
+    try:
+        with alone_in(_storage(config)):
+            if _LAUNCHES in config.stash and benchmarks and not benchmarks.benchmarks:
+                run = config.stash.get(_RUN, None)
+                if run and run.failed:
+                    save_failed(config, benchmarks)
+                benchmarks.save = benchmarks.autosave = benchmarks.json = None
+            return (yield)
+    except SaveError as error:
+        journal = config.stash[_RUN].journal.path
+        pytest.exit(f"{error}; all launches are in {journal}, which suite.compare reads too", returncode=4)
 
 
-def _save_failed(config: pytest.Config, benchmarks: Any) -> None:
-    """What pytest-benchmark does with a run, without benchmarks."""
-    commit_info = config.hook.pytest_benchmark_generate_commit_info(config=config)
-    config.hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit_info)
-    output = config.hook.pytest_benchmark_generate_json(
-        config=config, benchmarks=[], include_data=False,
-        machine_info=benchmarks.get_machine_info(), commit_info=commit_info,
-    )  # fmt: skip
-    config.hook.pytest_benchmark_update_json(config=config, benchmarks=[], output_json=output)
-    if benchmarks.json:
-        benchmarks.save_json(output)
-    if name := benchmarks.save or benchmarks.autosave:
-        benchmarks.storage.save(output, name)
+def _storage(config: pytest.Config) -> Path | None:
+    """The folder in which this session saves a run, if it does."""
+    benchmarks = getattr(config, "_benchmarksession", None)
+    if not benchmarks or not (benchmarks.save or benchmarks.autosave) or config.stash.get(_RUN, None) is None:
+        return None
+    path = getattr(benchmarks.storage, "path", None)
+    return Path(path) if path else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -268,6 +268,42 @@ def test_a_journal_that_cannot_be_written_ends_the_session_in_one_line(suite: Su
     assert f"{9 - len(records)} launches did not run; the others are in " in done.stdout
 
 
+def test_a_disk_that_fills_while_saving_leaves_no_half_file_and_says_where_the_launches_are(suite: Suite) -> None:
+    """What is saved is larger than its journal; a limit between the two stands in for a full disk."""
+    arguments = ["suite", "--launches=2", "-k", "jax and imdb"]
+    (journal,) = suite(*arguments).journals
+    limit = round(1.2 * journal.stat().st_size)
+    code = (
+        "import resource, sys, pytest\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    again = Suite(suite.folder / "again", suite.environment)
+    command = [sys.executable, "-c", code, "-p", "no:cacheprovider", f"--benchmark-storage={again.folder / 'runs'}"]
+    command += [f"--journals={again.folder / 'journals'}", "--data=synthetic", "--device=cpu", *arguments]
+    done = subprocess.run(
+        [*command, "--benchmark-save"],
+        cwd=ROOT, env=suite.environment, text=True, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 4, said
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+    assert said.count("File too large; make room; all launches are in ") == 1
+    assert list((again.folder / "runs").rglob("*.json")) == []
+    (kept,) = (again.folder / "journals").glob("*.jsonl")
+    assert len(read(kept)[1]) == 2
+
+
+def test_runs_that_end_at_once_save_side_by_side(suite: Suite) -> None:
+    running = [suite.start("suite", "--launches=1", "-k", "jax and imdb", "--benchmark-save=same") for _ in range(3)]
+    ended = [suite.end(process) for process in running]
+    assert [done.status for done in ended] == [0, 0, 0], [done.output for done in ended]
+    saved = ended[0].saved
+    assert sorted(saved) == ["0001_same.json", "0002_same.json", "0003_same.json"]
+    assert len({content["suite"]["run"]["id"] for content in saved.values()}) == 3
+
+
 def test_an_interrupted_run_keeps_what_it_measured_and_resumes(suite: Suite) -> None:
     def order(seed: int) -> list[str]:
         return [c.framework for c, _ in blocks(SMOKE.cells, 1, seed) if c.workload == "imdb_lstm"]
