@@ -11,6 +11,7 @@ from suite.compare.bottleneck import advice, bottleneck
 from suite.compare.groups import Group, group
 from suite.compare.load import Launch
 from suite.compare.metrics import Prices, metrics
+from suite.compare.render import terminal
 from suite.compare.symptoms import symptoms
 from suite.compare.tables import table
 from suite.record import Outcome, Phase, Record, Window
@@ -157,3 +158,12 @@ def test_utilisation_is_of_the_best_peak_that_any_framework_measured() -> None:
     made = table(grouped(*found), "pytorch").frame
     assert made["model_flops_utilisation"].tolist() == pytest.approx([3200 * 1e7 / 1e11] * 2)
     assert table(grouped(ran(CELL, 10, 10, 1)), "pytorch").frame["model_flops_utilisation"].isna().all()
+
+
+def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
+    text = terminal(table(grouped(gpu_seen(40, 7.5, 0.12)), "pytorch"))
+    assert "busy %" in text
+    assert "mJ per" in text
+    assert "occu-" not in text, "nobody read the SM's occupancy"
+    assert "Striking: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
+    assert "busy %" not in terminal(table(grouped(ran(CELL, 10, 10, 1)), "pytorch"))
