@@ -46,12 +46,14 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
     if train is None or compute is None or given is None:
         return Bottleneck()
     loading = max(0.0, 1 - compute / train)
-    if train > COVERED * compute:
-        kind = "input-bound" if given >= compute else "poor overlap"
-        return Bottleneck(kind, loading, f"loading costs {loading:.0%}")
+    costs = f"loading costs {loading:.0%}"
+    if train > COVERED * compute and given >= compute:
+        return Bottleneck("input-bound", loading, costs)
     doubled = _other(row, group, lambda cell: cell.but(batch=2 * cell.batch))
-    if doubled and (longer := step_s(doubled, "train")) and longer < LAUNCH_BOUND * train:
-        return Bottleneck("launch-bound", loading, f"twice the batch takes {longer / train:.2f} times as long")
+    if doubled and (longer := step_s(doubled, "compute")) and longer < LAUNCH_BOUND * compute:
+        return Bottleneck("launch-bound", loading, f"twice the batch takes {longer / compute:.2f} times as long")
+    if train > COVERED * compute:
+        return Bottleneck("poor overlap", loading, costs)
     if _largest_that_fits(row, group):
         return Bottleneck("memory-limited", loading, "the largest batch that fits")
     return Bottleneck("compute-bound", loading)
