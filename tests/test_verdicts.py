@@ -40,10 +40,14 @@ if "suite.worker" in sys.orig_argv:
 Run = Callable[..., Record]
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare("imdb", "synthetic", cache=tmp_path_factory.mktemp("cache"), say=lambda _: None)
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Launches a cell under a monitor, its loader slowed by so many seconds a batch."""
-    data = prepare("imdb", "synthetic", cache=tmp_path / "cache", say=lambda _: None)
     (tmp_path / "sitecustomize.py").write_text(SITE)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
 
@@ -64,7 +68,7 @@ def verdict(*records: Record) -> str:
 
 
 def test_a_loader_slower_than_the_steps_is_named(run: Run) -> None:
-    assert verdict(run(slowed_s=0.3)) == "input-bound"
+    assert verdict(run(slowed_s=0.1)) == "input-bound"
 
 
 def test_a_loader_that_does_not_overlap_is_named(run: Run) -> None:
