@@ -7,6 +7,7 @@ the sampler yields batch numbers without end, so that worker processes live thro
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,10 @@ from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
 PREFETCH = 4  # batches that each worker keeps ready
+
+# Python 3.14 no longer forks by itself. A forked worker has its imports at once, and leaves at once when it is told to:
+# a spawned one takes the interpreter down around the thread that still hands over a tensor, and may abort.
+START = "fork" if sys.platform == "linux" else None
 
 Put = Callable[[Any], Any]
 
@@ -64,6 +69,7 @@ class Tuned:
             num_workers=workers,
             prefetch_factor=(asked.prefetch or PREFETCH) if workers else None,
             pin_memory=device == "cuda" if asked.pin_memory is None else asked.pin_memory,
+            multiprocessing_context=START if workers else None,
         )
         self.iterator: Iterator[Any] = iter(self.loader)
         self.settings = _settings(self.loader, bool(asked.cache))
