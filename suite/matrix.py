@@ -41,6 +41,12 @@ def smoke() -> Matrix:
     return Matrix("smoke", tuple(_base(STUDIED, batch=32)), launches=2, plan=plan)
 
 
+def cpu() -> Matrix:
+    """The study's workloads at two batch sizes, with launches enough for a verdict: what half an hour on a CPU gives."""
+    cells = (cell for size in (32, 64) for cell in _base(STUDIED, batch=size))
+    return Matrix("cpu", tuple(cells), plan=smoke().plan)
+
+
 def default() -> Matrix:
     """All workloads and frameworks in float32 and in bf16, what most people train in."""
     return Matrix("default", tuple(c.but(precision=precision) for precision in ("fp32", "bf16") for c in _base()))
@@ -95,6 +101,7 @@ def full() -> Matrix:
 
 MATRICES: dict[str, Callable[[], Matrix]] = {
     "smoke": smoke,
+    "cpu": cpu,
     "default": default,
     "precision": precision,
     "batch": batch,

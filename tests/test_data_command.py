@@ -81,7 +81,11 @@ def test_command_help_teaches(capsys):
 
 def test_command_interrupted(cache):
     command = [sys.executable, "-m", "workloads.data", "fetch", "cifar100", "--source", "synthetic"]
-    process = subprocess.Popen([*command, "--cache-dir", str(cache)], cwd=ROOT, stdout=-1, stderr=-1, text=True)
+    # What starts the tests in the background may have them ignore SIGINT, and children inherit that.
+    process = subprocess.Popen(
+        [*command, "--cache-dir", str(cache)], cwd=ROOT, stdout=-1, stderr=-1, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     assert process.stderr is not None
     assert "generating" in process.stderr.readline()
     time.sleep(0.1)
