@@ -15,6 +15,7 @@ COMPILES = ("eager", "graph", "compile", "max")
 KERNELS = ("auto", "cudnn", "scan")
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
+RECIPES = ("", "study", "modern", "no-dropout")
 
 #: A batch that `suite.fit` has to find: the largest that fits.
 AUTO = 0
@@ -71,6 +72,7 @@ class Cell:
 
     ``batch`` counts the samples that go through the network at once (`AUTO`: as many as fit), ``accumulate`` how many
     such batches make one update; ``kernel`` is the LSTM's: the framework's choice, cuDNN's, or a loop over time steps.
+    With a ``recipe`` (see `workloads.recipes`) the cell trains to its end and is evaluated after every epoch.
     """
 
     workload: str
@@ -82,6 +84,7 @@ class Cell:
     size: str = "full"
     accumulate: int = 1
     kernel: str = "auto"
+    recipe: str = ""
 
     def __post_init__(self) -> None:
         _choice("workload", self.workload, WORKLOADS)
@@ -89,6 +92,7 @@ class Cell:
         _choice("precision", self.precision, PRECISIONS)
         _choice("kernel", self.kernel, KERNELS)
         _choice("size", self.size, SIZES)
+        _choice("recipe", self.recipe, RECIPES)
         if type(self.batch) is not int or self.batch != AUTO:
             _natural("batch", self.batch, least=1)
         _natural("accumulate", self.accumulate, least=1)
@@ -115,6 +119,7 @@ class Cell:
         parts += [f"a{self.accumulate}"] if self.accumulate > 1 else []
         parts += [self.kernel] if self.kernel != "auto" else []
         parts += [self.size] if self.size != "full" else []
+        parts += [self.recipe] if self.recipe else []
         return "-".join(parts)
 
     def but(self, **changes: Any) -> Cell:

@@ -16,7 +16,8 @@ class Job:
 
     ``data`` is the folder of the parsed cache, ``device`` is ``auto``, ``cpu`` or ``cuda``. ``memory_limit``
     holds on a CPU, in bytes that the process may allocate. ``spawned_ns`` is the parent's monotonic clock just before
-    it spawned the worker, which on one machine is the worker's clock too.
+    it spawned the worker, which on one machine is the worker's clock too. ``epochs`` and ``target`` go before those of
+    the cell's recipe; ``checkpoint`` is the file that such a training goes on from.
     """
 
     cell: Cell
@@ -26,6 +27,9 @@ class Job:
     device: str = "auto"
     plan: Plan = field(default_factory=Plan)
     memory_limit: int | None = None
+    epochs: int | None = None
+    target: float | None = None
+    checkpoint: str = ""
     spawned_ns: int = 0
 
     def dumps(self) -> str:

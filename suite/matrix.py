@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib.util
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from suite.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.measure import Plan
 from suite.record import CONTROL
+from workloads.spec import specification
 
 STUDIED = ("cifar100_cnn", "imdb_lstm")
 BATCH = 128
@@ -93,8 +94,28 @@ def lstm_kernel() -> Matrix:
     return Matrix("lstm-kernel", tuple(cells))
 
 
+def accuracy() -> Matrix:
+    """The studied workloads trained to their end by the modern recipe; each launch is a seed."""
+    return _courses("accuracy", "modern")
+
+
+def accuracy_precision() -> Matrix:
+    """The same in bf16 and fp16 beside float32: does the narrower format still learn?"""
+    return _courses("accuracy-precision", "modern", ("fp32", "bf16", "fp16"))
+
+
+def accuracy_study() -> Matrix:
+    """The study's hyperparameters and epochs: hours on a GPU, days on a CPU."""
+    return _courses("accuracy-study", "study")
+
+
+def loss_curve() -> Matrix:
+    """One epoch without dropout from one seed: curves of the loss that must lie on each other."""
+    return replace(_courses("loss-curve", "no-dropout"), launches=1)
+
+
 def full() -> Matrix:
-    """All of them."""
+    """All that measures speed."""
     made = (default(), precision(), batch(), largest_batch(), compile_modes(), loader(), accumulate(), lstm_kernel())
     return Matrix("full", _distinct(cell for one in made for cell in one.cells))
 
@@ -110,6 +131,10 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
     "loader": loader,
     "accumulate": accumulate,
     "lstm-kernel": lstm_kernel,
+    "accuracy": accuracy,
+    "accuracy-precision": accuracy_precision,
+    "accuracy-study": accuracy_study,
+    "loss-curve": loss_curve,
     "full": full,
 }
 
@@ -157,6 +182,15 @@ def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = Fals
 
 def _base(workloads: Iterable[str] = WORKLOADS, batch: int = BATCH) -> list[Cell]:
     return [Cell(workload, framework, batch=batch) for workload in workloads for framework in FRAMEWORKS]
+
+
+def _courses(name: str, recipe: str, precisions: Sequence[str] = ("fp32",)) -> Matrix:
+    cells = [
+        cell.but(precision=precision, recipe=recipe, batch=specification(cell.workload).batch)
+        for precision in precisions
+        for cell in _base(STUDIED)
+    ]
+    return Matrix(name, tuple(cells), launches=3)
 
 
 def _distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:

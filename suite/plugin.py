@@ -21,7 +21,7 @@ from suite.journal import JournalError
 from suite.launch import LaunchError
 from suite.matrix import MATRICES, Matrix, MatrixError, blocks, matrix, shard, union
 from suite.record import CONTROL
-from suite.run import JOURNALS, Run, Settings
+from suite.run import JOURNALS, LONGEST_COURSE_S, LONGEST_S, Run, Settings
 from suite.saving import SaveError, alone_in, save_failed
 from workloads.data.dataset import DataError
 
@@ -63,7 +63,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--min-window", type=float, metavar="S", help="least seconds of a timed window (default: the matrix's own)"
     )
-    group.addoption("--max-time", type=float, default=900.0, metavar="S", help="deadline of one launch (default: 900)")
+    group.addoption(
+        "--max-time", type=float, metavar="S",
+        help=f"deadline of one launch (default: {LONGEST_S:g}; {LONGEST_COURSE_S:g} for one that trains to its end)",
+    )  # fmt: skip
+    group.addoption(
+        "--epochs", type=int, metavar="N", help="of cells that train to their end (default: their recipe's)"
+    )
+    group.addoption("--target", type=float, metavar="A", help="test accuracy to time them to (default: their recipe's)")
     group.addoption(
         "--memory-limit", type=float, metavar="GIB",
         help="that a worker may allocate on a CPU (default: no limit; for batch auto, what is free)",
@@ -109,6 +116,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     chosen = chosen_matrix(metafunc.config)
     control = chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
+    control = control and not all(cell.recipe for cell in chosen.cells)  # which would train to the same end twice
     order = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
     launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in order}
     metafunc.config.stash[_LAUNCHES] = launches
@@ -123,6 +131,11 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     size = config.getoption("size")
     if launches is not None and launches < 1:
         raise MatrixError(f"--launches is {launches}; it must be at least 1")
+    epochs, target = config.getoption("epochs"), config.getoption("target")
+    if epochs is not None and epochs < 1:
+        raise MatrixError(f"--epochs is {epochs}; it must be at least 1")
+    if target is not None and not 0 < target <= 1:
+        raise MatrixError(f"--target is {target:g}; it is an accuracy, more than 0 and at most 1")
     for option, unit in (("--min-window", "seconds"), ("--max-time", "seconds"), ("--memory-limit", "GiB")):
         value = config.getoption(option.strip("-").replace("-", "_"))
         if value is not None and not 0 < value < math.inf:
@@ -172,6 +185,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
         config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
         config.getoption("resume"), Path(config.getoption("journals")), config.getoption("size"),
         _batch(config.getoption("batch")), _bytes(config.getoption("memory_limit")), config.getoption("shard"),
+        config.getoption("epochs"), config.getoption("target"),
     )  # fmt: skip
     terminal = _Terminal(config)
     try:

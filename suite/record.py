@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from suite.cell import Cell, CellError
+from suite.epochs import Course
 
-SCHEMA = 2  # 1 had no span and no metrics
+SCHEMA = 3  # 1 had no span and no metrics, 2 no course
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
 STATUSES = ("ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error")
@@ -97,7 +98,7 @@ class Record:
     to (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
-    what `suite.monitor` saw of host and GPUs. ``log`` holds the last lines of the worker's own output when the launch
+    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe. ``log`` holds the last lines of the worker's own output when the launch
     failed.
     """
 
@@ -114,6 +115,7 @@ class Record:
     compile_s: float | None = None
     first_step_s: float | None = None
     phases: dict[str, Phase] = field(default_factory=dict)
+    course: Course | None = None
     memory: dict[str, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -169,9 +171,11 @@ class Record:
                 identity = values["identity"]
                 losses, updates = _items(identity["losses"]), dict(identity["updates"].items())
                 values["identity"] = Identity(**{**identity, "losses": losses, "updates": updates})
+            if values.get("course") is not None:
+                values["course"] = Course.from_json(values["course"])
             values["flags"] = _items(values.get("flags", ()))
             values["log"] = _items(values.get("log", ()))
-        except (CellError, TypeError, KeyError, AttributeError) as error:
+        except (CellError, TypeError, KeyError, AttributeError, ValueError) as error:
             raise RecordError(f"not a record: {error}") from None
         record = cls(**values)
         _validate(record)
@@ -206,6 +210,10 @@ def _validate(record: Record) -> None:
     batch = record.effective_batch
     _require(type(batch) is int and (batch > 0 or not record.outcome.ok), "settings", f"say batch {batch!r}")
     _require(not record.outcome.ok or "train" in record.phases, "phases", "lack train, though the outcome is ok")
+    whole = bool(record.course and record.course.finished)
+    _require(
+        not (record.outcome.ok and record.cell.recipe) or whole, "course", "is not whole, though the outcome is ok"
+    )
     for name, phase in record.phases.items():
         _require(name in PHASES, "phases", f"name {name!r}")
         _validate_phase(phase, f"phase {name}")

@@ -25,6 +25,7 @@ from workloads.data.prepare import prepare
 from workloads.spec import specification
 
 JOURNALS = Path("results/journals")
+LONGEST_S, LONGEST_COURSE_S = 900.0, 86_400.0  # of one launch, unless the command line says otherwise
 STARTING_S = 12.0  # of a launch besides its phases, as seen on two cores
 
 
@@ -39,13 +40,15 @@ class Settings:
     data: str = "auto"
     data_directory: str | None = None
     device: str = "auto"
-    deadline_s: float = 900.0
+    deadline_s: float | None = None
     resume: bool = False
     journals: Path = JOURNALS
     size: str | None = None  # of all cells; without it, the matrix's own
     batch: int | None = None  # likewise
     memory_limit: int | None = None  # bytes that a worker on a CPU may allocate
     shard: str | None = None  # I/N: which part of the matrix this run is
+    epochs: int | None = None  # of cells with a recipe; without it, the recipe's own
+    target: float | None = None  # likewise
 
     def signature(self) -> dict[str, Any]:
         """What a journal must agree in to be gone on with."""
@@ -60,6 +63,8 @@ class Settings:
             "batch": self.batch,
             "memory_limit": self.memory_limit,
             "shard": self.shard,
+            "epochs": self.epochs,
+            "target": self.target,
         }
 
 
@@ -85,9 +90,6 @@ class Run:
         self._free = fit.free_memory()
         self._gpus = self._opened_gpus()
         self._idle = idle(self._gpus)
-        left = self.total - len(self._found)
-        if left > 0:
-            self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
         if self._found:
             self.say(f"resuming run {self.info['id']}: {len(self._found)} launches are in its journal")
 
@@ -112,7 +114,12 @@ class Run:
         self.journal.close()
 
     def prepare(self, cells: list[Cell]) -> None:
-        """Get the data of these cells, and check their interpreters, before the first launch."""
+        """Say how long it may take, get the data of these cells, and check their interpreters; one cell a launch."""
+        left = self.total - len(self._found)
+        if left > 0 and any(cell.recipe for cell in cells):
+            self.say(f"{left} launches, and those with a recipe train to their end: hours on a CPU")
+        elif left > 0:
+            self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
         for name in sorted({specification(cell.workload).data for cell in cells}):
             self._prepared(name)
         for framework in {cell.framework for cell in cells}:
@@ -121,25 +128,32 @@ class Run:
     def _launch(self, cell: Cell, number: int, counter: str) -> Record:
         settings = self.settings
         data = self._prepared(specification(cell.workload).data)
-        job = Job(cell, str(data), number, settings.seed, settings.device, settings.plan)
-        job = replace(job, memory_limit=settings.memory_limit)
+        # Of a training to the end, each launch is a seed of its own: its spread is what an accuracy is known by.
+        seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
+        job = Job(cell, str(data), number, seed, settings.device, settings.plan)
+        job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
         log = settings.journals / self.info["id"] / f"{cell.id}-launch{number}.log"
+        kept = log.with_suffix(".checkpoint").absolute()
+        job = replace(job, checkpoint=str(kept)) if cell.recipe else job
+        deadline_s = settings.deadline_s or (LONGEST_COURSE_S if cell.recipe else LONGEST_S)
 
         def start(job: Job) -> Record:
             def progress(message: dict[str, Any]) -> None:
                 rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
                 self.show(f"{counter} {job.cell.id}  {message['progress']}{rate}")
 
-            record = launch(job, log, settings.deadline_s, progress, self._watch)
+            record = launch(job, log, deadline_s, progress, self._watch)
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
 
         record = self._fitted(job, start) if cell.batch == AUTO else start(job)
+        if record.outcome.ok:
+            kept.unlink(missing_ok=True)
         described = record.environment or {"machine": machine()}
         position = {
             "id": self.info["id"],
-            "seed": settings.seed,
+            "seed": seed,
             "plan": settings.plan.to_json(),
             "block": number % CONTROL,
             "position": self.done,
@@ -224,5 +238,7 @@ def _latest(settings: Settings) -> Path:
 def _line(record: Record) -> str:
     if record.outcome.ok:
         flags = f"  {' '.join(record.flags)}" if record.flags else ""
+        if course := record.course:
+            flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
         return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
     return f"{record.cell.id}  {record.outcome.status}: {record.outcome.reason}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
-import math
 import os
 import resource
 import signal
@@ -18,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
@@ -26,29 +25,25 @@ from types import ModuleType
 from typing import Any
 
 from suite.cell import Cell
+from suite.course import Saved, follow
+from suite.ending import RecompiledError, check, classify
 from suite.environment import describe, redact
+from suite.epochs import Course
 from suite.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, identity, proof
 from suite.frameworks import UnsupportedError
 from suite.job import Job
 from suite.measure import Steps, measure
-from suite.probe import PrecisionError, denormals, lstm_error, peak_flops_per_s, precision_errors
+from suite.probe import denormals, lstm_error, peak_flops_per_s, precision_errors
 from suite.record import Identity, Phase, Window
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import DataSet
+from workloads.recipes import Recipe, recipe
 from workloads.spec import WorkloadSpec, specification
 
 HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes in turn
 
 Send = Callable[..., None]
-
-
-class DivergedError(RuntimeError):
-    """A loss that is not finite."""
-
-
-class RecompiledError(RuntimeError):
-    """A framework that compiled inside a timed window, so that the window measured its compiler."""
 
 
 def main(descriptor: str, text: str) -> None:
@@ -70,7 +65,7 @@ def main(descriptor: str, text: str) -> None:
             _Launch(job, framework, send, interpreter_s).run()
         except BaseException as error:  # whatever it is, it is this launch's result
             traceback.print_exc()
-            status, reason = _classify(error, job, framework)
+            status, reason = classify(error, job, framework)
         send(part={"outcome": {"status": status, "reason": redact(reason)}})
 
 
@@ -95,34 +90,45 @@ class _Launch:
         self._mark("data_s")
         spec = specification(self.cell.workload, self.cell.size)
         length = getattr(spec, "length", None)
-        training = self._training(spec, self.cell, self.job.seed, dropout=True)
-        self._mark("build_s")
         if self.cell.effective_batch > len(data.train):
             raise UnsupportedError(
                 f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
             )
         source = Batches(data, self.cell.effective_batch, self.job.seed, length)
+        found = recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
+        training = self._trained(spec, found, source.per_epoch)
+        self._mark("build_s")
         loader = self.loaders.batches(self.cell, source, self.device, training.put)
         first = next(loader)
         self._mark("first_batch_s")
-        self._describe(data, spec, loader)
+        self._describe(data, spec, loader, found)
         try:
-            self._first_step(training, first)
+            self._first_step(training, first, train=not found)
             delivered = [first, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             self._check_precision()
             evidence = self._fingerprint(data, spec, length, [training.get(batch) for batch in delivered])
             self.send(part={"identity": vars(evidence)})
             del first, delivered
-            self._phases(training, loader)
+            if not found:
+                self._phases(training, loader)
         finally:
             loader.close()
+        if found:
+            self._course(found, training, data, length)
         self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
 
-    def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, dropout: bool) -> Any:
-        weights = spec.reference_weights(seed)
-        return self.framework.Training(cell, spec, self.module, weights, self.device, dropout=dropout, seed=seed)
+    def _trained(self, spec: WorkloadSpec, found: Recipe | None, per_epoch: int) -> Any:
+        """What is measured: at the spec's own rate, or by the recipe."""
+        if not found:
+            return self._training(spec, self.cell, self.job.seed, dropout=True)
+        rates = found.rates(found.epochs * per_epoch)
+        return self._training(found.applied(spec), self.cell, self.job.seed, dropout=found.dropout, rates=rates)
 
-    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any) -> None:
+    def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
+        weights = spec.reference_weights(seed)
+        return self.framework.Training(cell, spec, self.module, weights, self.device, seed=seed, **options)
+
+    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, found: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe(self.framework.DISTRIBUTIONS)
         name = self.settings.pop("device_name", None)
@@ -133,8 +139,12 @@ class _Launch:
             "parameters": spec.parameters,
             "flops_per_sample": spec.flops_per_sample,
             "training_flops_per_sample": spec.training_flops_per_sample,
-            "digest": spec.digest,
+            "digest": found.digest(spec) if found else spec.digest,
         }
+        workload |= {"recipe": asdict(found) | {"name": self.cell.recipe}} if found else {}
+        # A training is gone on from only where all that its bits depend on is the same.
+        self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
+        self.key |= {"data": data.digest, "environment": environment["digest"]}
         self.settings |= {
             "loader": loader.settings,
             "kernels": self.module.kernels(spec, numbers, self.device, self.cell.kernel),
@@ -152,15 +162,18 @@ class _Launch:
             }
         )
 
-    def _first_step(self, training: Any, batch: Any) -> None:
+    def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step")
         start = time.perf_counter_ns()
         compiled = training.compile(batch)
         compile_s = _since(start) if compiled else None
+        if not train:
+            self.send(part={"compile_s": compile_s})
+            return
         loss = training.step(batch)
         training.fence(loss)
         self.send(part={"compile_s": compile_s, "first_step_s": _since(start)})
-        _check([loss], training, "the first step")
+        check([loss], training, "the first step")
 
     def _check_precision(self) -> None:
         self.send(progress="precision")
@@ -179,7 +192,7 @@ class _Launch:
             self.errors["lstm"] = lstm_error(cell, before, host[0][0], training.logits(batches[0]))
         self.send(part={"settings": self.settings | {"precision_errors": self.errors}})
         training.compile(batches[0])
-        losses = _check([training.step(batch) for batch in batches], training, "the fingerprint")
+        losses = check([training.step(batch) for batch in batches], training, "the fingerprint")
         evidence = identity(before, training.weights(), losses, delivered)
         del training, batches
         gc.collect()
@@ -194,15 +207,34 @@ class _Launch:
             steps = _input_steps(batches, training) if name == "input" else training_steps(batches, training, last)
 
             def say(window: Window, name: str = name, last: list[Any] = last) -> None:
-                _check(last, training, f"the {name} phase")
+                check(last, training, f"the {name} phase")
                 self.send(progress=name, samples_per_s=self.cell.effective_batch * window.steps / window.seconds)
 
-            phase = measure(steps, self.job.plan, say)
-            begin, end = (moment - self.job.spawned_ns / 1e9 for moment in phase.span or (0.0, 0.0))
-            phases[name] = replace(phase, span=(begin, end))
+            phases[name] = self._since_spawned(measure(steps, self.job.plan, say))
             self.send(part={"phases": {name: _phase_json(phase) for name, phase in phases.items()}})
         if training.compiled() != compiled:
             raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
+
+    def _course(self, found: Recipe, training: Any, data: DataSet, length: int | None) -> None:
+        saved = Saved(self.job.checkpoint, self.key)
+        left = Batches(data, self.cell.effective_batch, self.job.seed, length, first_epoch=len(saved.epochs))
+        loader = self.loaders.batches(self.cell, left, self.device, training.put)
+
+        def told(course: Course, phase: Phase) -> None:
+            phases = {"train": _phase_json(self._since_spawned(phase))}
+            self.send(part={"course": course.to_json(), "phases": phases})
+
+        try:
+            follow(
+                self.cell.recipe, found, training, loader, left.per_epoch, data, length, left.batch, saved,
+                say=self.send, check=check, told=told,
+            )  # fmt: skip
+        finally:
+            loader.close()
+
+    def _since_spawned(self, phase: Phase) -> Phase:
+        begin, end = (moment - self.job.spawned_ns / 1e9 for moment in phase.span or (0.0, 0.0))
+        return replace(phase, span=(begin, end))
 
     def _mark(self, part: str) -> None:
         """Note the seconds since the last mark as a part of the start."""
@@ -227,34 +259,6 @@ def _input_steps(batches: Any, training: Any) -> Steps:
         training.fence(batch)
 
     return steps
-
-
-def _check(losses: list[Any], training: Any, where: str) -> list[float]:
-    """The losses as numbers, all finite."""
-    values: list[float] = training.read(losses)
-    for index, value in enumerate(values):
-        if not math.isfinite(value):
-            raise DivergedError(f"the loss is {value} in {where}, step {index + 1}")
-    return values
-
-
-def _classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
-    name = job.cell.framework
-    if isinstance(error, UnsupportedError):
-        return "unsupported", str(error)
-    if isinstance(error, ModuleNotFoundError) and framework is None:
-        return "unsupported", (
-            f"{name} cannot be imported ({error}): install its extra, for example "
-            f"pip install -e '.[{name}-cpu]', or name an interpreter that has it in SUITE_PYTHON_{name.upper()}"
-        )
-    if isinstance(error, DivergedError):
-        return "diverged", str(error)
-    if isinstance(error, (PrecisionError, RecompiledError)):
-        return "error", str(error)
-    first = (str(error).strip().splitlines() or [""])[0]
-    if framework is not None and framework.out_of_memory(error):
-        return "out-of-memory", f"batch {job.cell.batch} does not fit: {first}"
-    return "error", f"{type(error).__name__}: {first}"
 
 
 def _phase_json(phase: Phase) -> dict[str, Any]:

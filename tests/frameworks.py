@@ -81,6 +81,7 @@ def batches(spec: WorkloadSpec, batch: int, seed: int = 0, of: DataSet | None = 
 def training(
     workload: str, framework: str, precision: str = "fp64", size: str = "small", *,
     spec: WorkloadSpec | None = None, weights: dict[str, Array] | None = None, dropout: bool = False,
+    rates: Array | None = None,
 ) -> Iterator[Any]:  # fmt: skip
     """A framework's `Training` on the CPU, from the spec at its fingerprint's rate unless another is given.
 
@@ -92,7 +93,7 @@ def training(
     with _switches_restored(framework):
         code.prepare(cell, "cpu", 0)
         weights = weights or spec.reference_weights(0)
-        yield code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout)
+        yield code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout, rates=rates)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ stray = subprocess.Popen(['sleep', '600'], start_new_session=True)
 #: The real worker with a framework whose `prepare` is the function of this name.
 WORKER = """
 import types
-from suite import worker
+from suite import ending, worker
 stub = types.ModuleType("suite.frameworks.jax")
 stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, MemoryError)
 sys.modules[stub.__name__] = stub
@@ -234,7 +234,7 @@ def test_of_a_very_long_log_the_end_is_kept(run: Callable[..., Told]) -> None:
     [
         ("MemoryError('9 GiB')", ("out-of-memory", "batch 32 does not fit: 9 GiB")),
         ("worker.UnsupportedError('no such mode')", ("unsupported", "no such mode")),
-        ("worker.DivergedError('the loss is nan')", ("diverged", "the loss is nan")),
+        ("ending.DivergedError('the loss is nan')", ("diverged", "the loss is nan")),
         ("ValueError('at /srv/project/run.py\\nand more')", ("error", "ValueError: at .../run.py")),
         ("KeyboardInterrupt()", ("error", "KeyboardInterrupt: ")),
         ("SystemExit(3)", ("error", "SystemExit: 3")),

@@ -21,8 +21,20 @@ def test_a_matrix_measures_each_of_its_workloads_in_all_frameworks_and_no_cell_t
 
 
 def test_an_unknown_matrix_is_refused_in_one_line_that_lists_what_there_is() -> None:
-    with pytest.raises(MatrixError, match=r"^unknown matrix 'everything'; there are: smoke, cpu, default, .*, or path/to/"):
+    with pytest.raises(
+        MatrixError, match=r"^unknown matrix 'everything'; there are: smoke, cpu, default, .*, or path/to/"
+    ):
         matrix("everything")
+
+
+def test_trainings_to_the_end_use_the_study_s_batches() -> None:
+    found = {name: matrix(name) for name in ("accuracy", "accuracy-study", "accuracy-precision", "loss-curve")}
+    batches = {(cell.workload, cell.batch) for each in found.values() for cell in each.cells}
+    assert batches == {("cifar100_cnn", 128), ("imdb_lstm", 64)}
+    assert {cell.recipe for cell in found["accuracy"].cells} == {"modern"}
+    assert {cell.precision for cell in found["accuracy-precision"].cells} == {"fp32", "bf16", "fp16"}
+    assert found["loss-curve"].launches == 1
+    assert found["loss-curve"].cells[0].id == "cifar100_cnn-pytorch-fp32-b128-eager-tuned-no-dropout"
 
 
 def test_every_block_holds_each_cell_once() -> None:

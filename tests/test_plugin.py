@@ -210,6 +210,11 @@ def refused(done: Done, words: str) -> None:
         (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
         (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, default"),
         (["suite", "--benchmark-only"], "--benchmark-only would skip every launch: `pytest suite` runs nothing else"),
+        (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
+        (
+            ["suite", "--matrix", "accuracy", "--target=86"],
+            "--target is 86; it is an accuracy, more than 0 and at most 1",
+        ),
         (["suite", "--launches=0"], "--launches is 0; it must be at least 1"),
         (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds"),
         (["suite", "--min-window=nan"], "--min-window is nan"),

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import pandas as pd
+
 from suite.cell import FRAMEWORKS
-from suite.compare import plots
+from suite.compare import accuracy, accuracy_words, learning, plots
+from suite.compare.accuracy import Learned
 from suite.compare.groups import group
 from suite.compare.load import STORAGE, Loaded, LoadError, find, load
 from suite.compare.metrics import Prices
@@ -26,7 +29,7 @@ from suite.compare.text import clean, markdown
 DESCRIPTION = """\
 Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder report.html
 (all of it in one file), table.md, cells.csv (one row per cell), launches.csv (one row per launch, failed ones included)
-and plots as PNG and SVG.
+and plots as PNG and SVG. Cells that train to their end go to accuracy.csv and epochs.csv instead of cells.csv.
 
 Only what is alike is put into a ratio: the same data, spec, size, precision, settings and run, and fingerprints that
 agree. A cell that failed keeps its row, with its outcome.
@@ -61,15 +64,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
     prices = Prices(options.price_hour, options.price_kwh)
-    tables = [table(each, options.baseline, prices) for each in group(loaded.launches)]
+    groups = group(loaded.launches)
+    tables = [table(each, options.baseline, prices) for each in groups if not accuracy.trains_to_the_end(each)]
+    learned = [accuracy.learned(each, options.baseline) for each in groups if accuracy.trains_to_the_end(each)]
     folder = options.output or Path("results", _name(paths))
     try:
-        _write(folder, loaded, tables, sources=[path.name for path in paths])
+        _write(folder, loaded, tables, learned, options.baseline, sources=[path.name for path in paths])
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     try:
-        _say(tables, [*notes, *loaded.notes], options.format, sources=[path.name for path in paths])
+        _say(
+            tables,
+            learned,
+            options.baseline,
+            [*notes, *loaded.notes],
+            options.format,
+            sources=[path.name for path in paths],
+        )
         print(f"written to {folder}: report.html, table.md, cells.csv, launches.csv, plots", file=sys.stderr)
     except BrokenPipeError:
         # The reader has seen enough (`| head`). What stdout still holds must not raise again when Python ends.
@@ -128,34 +140,47 @@ def _name(paths: Sequence[Path]) -> str:
     return paths[0].stem + more
 
 
-def _write(folder: Path, loaded: Loaded, tables: Sequence[Table], sources: Sequence[str]) -> None:
+def _write(
+    folder: Path, loaded: Loaded, tables: Sequence[Table], learned: Sequence[Learned], baseline: str,
+    sources: Sequence[str],
+) -> None:  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     notes = "".join(f"\n- {markdown(note)}" for note in loaded.notes)
-    text = _markdown(tables) + (f"\nOn the files:\n{notes}\n" if notes else "")
+    text = _markdown(tables, learned, baseline) + (f"\nOn the files:\n{notes}\n" if notes else "")
     (folder / "table.md").write_text(text, encoding="utf-8")
-    cells(tables).to_csv(folder / "cells.csv", index=False, lineterminator="\n")
+    if tables:
+        cells(tables).to_csv(folder / "cells.csv", index=False, lineterminator="\n")
+    if learned:
+        frame = pd.concat([each.frame for each in learned])
+        frame.to_csv(folder / "accuracy.csv", index=False, lineterminator="\n")
+        accuracy.epochs(loaded.launches).to_csv(folder / "epochs.csv", index=False, lineterminator="\n")
     launches(loaded.launches).to_csv(folder / "launches.csv", index=False, lineterminator="\n")
-    drawn = [path for path in plots.draw(tables, folder) if path.suffix == ".png"]
-    page = report(tables, loaded, drawn, sources)
+    drawn = [path for path in [*plots.draw(tables, folder), *learning.draw(learned, folder)] if path.suffix == ".png"]
+    page = report(tables, loaded, drawn, sources, learned, baseline)
     (folder / "report.html").write_text(page, encoding="utf-8")
 
 
-def _say(tables: Sequence[Table], notes: Sequence[str], form: str, sources: Sequence[str]) -> None:
+def _say(
+    tables: Sequence[Table], learned: Sequence[Learned], baseline: str, notes: Sequence[str], form: str,
+    sources: Sequence[str],
+) -> None:  # fmt: skip
     read = ", ".join(map(clean, sources))
     if form == "markdown":
         print(f"Read: {markdown(read)}\n")
-        print(_markdown(tables))
+        print(_markdown(tables, learned, baseline))
         print("".join(f"- {markdown(clean(note))}\n" for note in notes), end="")
     else:
         print(f"read: {read}\n")
-        print("\n\n".join(terminal(each) for each in tables))
-        print(f"\n{wrap(legend(tables[0].baseline))}")
+        print("\n\n".join([*map(terminal, tables), *map(accuracy_words.terminal, learned)]))
+        if tables:
+            print(f"\n{wrap(legend(baseline))}")
         print("".join(f"{wrap(f'note: {clean(note)}')}\n" for note in notes), end="")
     sys.stdout.flush()
 
 
-def _markdown(tables: Sequence[Table]) -> str:
-    return "\n".join([*map(in_markdown, tables), f"{markdown(legend(tables[0].baseline))}\n"])
+def _markdown(tables: Sequence[Table], learned: Sequence[Learned], baseline: str) -> str:
+    told = [*map(in_markdown, tables), *map(accuracy_words.in_markdown, learned)]
+    return "\n".join([*told, *([f"{markdown(legend(baseline))}\n"] if tables else [])])
 
 
 if __name__ == "__main__":

@@ -129,7 +129,9 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
         if tolerance is None:
             found[key] = Verdict("no evidence", f"no tolerance is set for {cell.workload} in {cell.precision}")
             continue
-        worst = _between(evidence, tolerance) or _digests(evidence, weights, batches[_loaded(launches[0])])
+        # Launches that train to the end are seeds, each with an order of its own.
+        kinds = [_loaded(record) for record in launches]
+        worst = _between(evidence, kinds, tolerance) or _digests(evidence, weights, [batches[kind] for kind in kinds])
         deviations = [_deviation(each, references[cell.framework], tolerance) for each in evidence]
         losses, updates = max(d[0] for d in deviations), max(d[1] for d in deviations)
         worst = worst or next((d[2] for d in deviations if d[2]), "")
@@ -175,20 +177,22 @@ def _median(held: Sequence[tuple[list[float], dict[str, float]]]) -> tuple[list[
     )
 
 
-def _digests(evidence: Sequence[Identity], weights: str | None, batches: str | None) -> str:
-    for what, right in (("weights", weights), ("batches", batches)):
-        if any(getattr(each, what) != right for each in evidence):
+def _digests(evidence: Sequence[Identity], weights: str | None, batches: Sequence[str | None]) -> str:
+    for what, right in (("weights", [weights] * len(evidence)), ("batches", batches)):
+        if any(getattr(each, what) != own for each, own in zip(evidence, right, strict=True)):
             return f"{what} are not the others'"
     return ""
 
 
-def _between(evidence: Sequence[Identity], tolerance: Tolerance) -> str:
+def _between(evidence: Sequence[Identity], kinds: Sequence[Hashable], tolerance: Tolerance) -> str:
     """In what the launches of one cell do not agree even with one another: it says more than any comparison."""
     first = evidence[0]
-    for each in evidence[1:]:
-        for what in ("weights", "batches"):
-            if getattr(each, what) != getattr(first, what):
-                return f"{what} change between launches"
+    loaded = {kind: each.batches for kind, each in zip(reversed(kinds), reversed(evidence), strict=True)}
+    for kind, each in zip(kinds, evidence, strict=True):
+        if each.weights != first.weights:
+            return "weights change between launches"
+        if each.batches != loaded[kind]:
+            return "batches change between launches"
         if words := _deviation(each, (list(first.losses), first.updates), tolerance)[2]:
             return f"{words} between launches"
     return ""

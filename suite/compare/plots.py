@@ -67,17 +67,28 @@ def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
         ("first-step", first_step),
         ("step-times", step_times),
     )
-    defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
-    with mpl.rc_context({**defaults, **STYLE}):
+    with styled():
         for table, name in zip(tables, _names(tables), strict=True):
             if not any(row.ok for row in table.group.rows):
                 continue
             for kind, make in kinds:
-                plot = make(table)
-                for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-                    path = folder / f"{kind}-{name}.{suffix}"
-                    plot.savefig(path, dpi=_dpi(plot.get_figheight()), metadata=metadata)
-                    paths.append(path)
+                paths += save(make(table), folder / f"{kind}-{name}")
+    return paths
+
+
+def styled() -> Any:
+    """A context in which plots look alike, whatever the user's own settings."""
+    defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
+    return mpl.rc_context({**defaults, **STYLE})
+
+
+def save(plot: Figure, stem: Path) -> list[Path]:
+    """Write PNG and SVG, with nothing in them that changes from time to time."""
+    paths = []
+    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        path = stem.with_name(f"{stem.name}.{suffix}")
+        plot.savefig(path, dpi=_dpi(plot.get_figheight()), metadata=metadata)
+        paths.append(path)
     return paths
 
 

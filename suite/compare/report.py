@@ -16,6 +16,9 @@ from typing import Any
 
 import pandas as pd
 
+from suite.compare import accuracy_words
+from suite.compare.accuracy import Learned
+from suite.compare.groups import Group
 from suite.compare.load import Loaded
 from suite.compare.notes import legend, title
 from suite.compare.page import SCRIPT, STYLE
@@ -28,16 +31,22 @@ from suite.record import Record
 BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "peak_memory_bytes": False}
 
 
-def report(tables: Sequence[Table], loaded: Loaded, plots: Iterable[Path], sources: Sequence[str]) -> str:
+def report(
+    tables: Sequence[Table], loaded: Loaded, plots: Iterable[Path], sources: Sequence[str],
+    learned: Sequence[Learned] = (), baseline: str = "pytorch",
+) -> str:  # fmt: skip
     """The page. ``plots`` are PNG files, which go into it; ``sources`` are the names of the files that were read."""
+    groups = [each.group for each in (*tables, *learned)]
     body = [
-        f"<h1>{escape(_headline(tables))}</h1>",
-        f"<p class=muted>{escape(_subtitle(tables, loaded))}</p>",
+        f"<h1>{escape(_headline(groups))}</h1>",
+        f"<p class=muted>{escape(_subtitle(groups, loaded))}</p>",
         "<h2>In words</h2><ul>",
         *(f"<li>{escape(sentence)}</li>" for each in tables for sentence in sentences(each)),
+        *(f"<li>{escape(sentence)}</li>" for each in learned for sentence in accuracy_words.sentences(each)),
         "</ul>",
         *(_section(each, number) for number, each in enumerate(tables)),
-        f"<p class=notes>{escape(legend(tables[0].baseline))}</p>",
+        *([f"<p class=notes>{escape(legend(baseline))}</p>"] if tables else []),
+        *(_learned(each, number) for number, each in enumerate(learned)),
         "<h2>Plots</h2>",
         *(_image(path) for path in plots),
         "<h2>Every launch</h2>",
@@ -52,7 +61,7 @@ def report(tables: Sequence[Table], loaded: Loaded, plots: Iterable[Path], sourc
     head = [
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        f"<title>{escape(_headline(tables))}</title><style>{STYLE}</style>",
+        f"<title>{escape(_headline(groups))}</title><style>{STYLE}</style>",
     ]
     parts = ["<!doctype html>", '<html lang="en"><head>', *head, "</head><body>", *body]
     return "\n".join([*parts, f"<script>{SCRIPT}</script>", "</body></html>", ""])
@@ -89,13 +98,13 @@ def sentences(table: Table) -> list[str]:
     return told
 
 
-def _headline(tables: Sequence[Table]) -> str:
-    return "Training benchmarks: " + ", ".join(dict.fromkeys(table.group.workload for table in tables))
+def _headline(groups: Sequence[Group]) -> str:
+    return "Training benchmarks: " + ", ".join(dict.fromkeys(group.workload for group in groups))
 
 
-def _subtitle(tables: Sequence[Table], loaded: Loaded) -> str:
-    machines = dict.fromkeys(row.machine for table in tables for row in table.group.rows if row.machine)
-    kinds = dict.fromkeys(table.group.data_words for table in tables)
+def _subtitle(groups: Sequence[Group], loaded: Loaded) -> str:
+    machines = dict.fromkeys(row.machine for group in groups for row in group.rows if row.machine)
+    kinds = dict.fromkeys(group.data_words for group in groups)
     days = sorted({clean(launch.record.started, 40)[:10] for launch in loaded.launches if launch.record.started})
     return "; ".join(
         [*machines, *kinds, DASH.join(dict.fromkeys([*days[:1], *days[-1:]])), f"{len(loaded.launches)} launches"]
@@ -112,6 +121,14 @@ def _section(table: Table, number: int) -> str:
     ]
     notes = "".join(f"<li>{escape(note)}</li>" for note in foot(table))
     return f"<h2>{escape(title(table))}</h2>\n{_table(f'table{number}', names, lines)}\n<ul class=notes>{notes}</ul>"
+
+
+def _learned(table: Learned, number: int) -> str:
+    told = accuracy_words.words(table)
+    rows = [[(value, False) for value in row] for row in told.rows]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in told.notes)
+    headers = [header.replace("\n", " ") for header in told.headers]
+    return f"<h2>{escape(told.title)}</h2>\n{_table(f'learned{number}', headers, rows)}\n<ul class=notes>{notes}</ul>"
 
 
 def _best(table: Table) -> set[tuple[int, str]]:

@@ -75,11 +75,12 @@ class Training:
 
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0,
+        *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
     ) -> None:  # fmt: skip
+        """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         self.cell, self.module, self.device = cell, module, _place(device)
         self.model = module.build(spec, NUMBERS[cell.precision], dropout, device, cell.kernel)
-        self.optimizer = _optimizer(spec)
+        self.optimizer = _optimizer(spec, rates)
         with jax.default_device(self.device):
             start = module.import_weights(self.model, weights)
             statistics, scale = module.statistics(self.model), None
@@ -87,6 +88,7 @@ class Training:
                 scale = DynamicScale(growth_interval=LOSS_SCALE_GROWTH_STEPS, scale=jnp.float32(LOSS_SCALE))
             self.state = State(start, statistics, self.optimizer.init(start), jax.random.key(seed), scale)
         self._jitted = jax.jit(self._step, donate_argnums=0)
+        self._scored = jax.jit(self._scores)
 
     def put(self, batch: tuple[Array, Array]) -> Batch:
         """The batch on the device."""
@@ -151,6 +153,13 @@ class Training:
         self.state, loss = self._jitted(self.state, *batch)
         return loss
 
+    def evaluate(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
+        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        return self._scored(self.state.weights, self.state.statistics, *batch)
+
+    def _scores(self, weights: Any, statistics: Any, inputs: jax.Array, labels: jax.Array) -> Any:
+        return self.module.scores(self.model, weights, statistics, inputs, labels)
+
     def fence(self, pending: Any = None) -> None:
         """Wait until the device has done all that was asked of it."""
         jax.block_until_ready((self.state, pending))
@@ -166,6 +175,19 @@ class Training:
     def weights(self) -> dict[str, Array]:
         """Every tensor in canonical layout, on the host."""
         return self.module.export_weights(self.model, self.state.weights)
+
+    def checkpoint(self) -> dict[str, Array]:
+        """All that the next step depends on, besides its batch."""
+        plain = self.state._replace(key=jax.random.key_data(self.state.key))
+        leaves = jax.tree_util.tree_leaves_with_path(plain)
+        return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in leaves}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from a checkpoint."""
+        plain = self.state._replace(key=jax.random.key_data(self.state.key))
+        leaves, tree = jax.tree_util.tree_flatten_with_path(plain)
+        found = tree.unflatten([jax.device_put(state[jax.tree_util.keystr(path)], self.device) for path, _ in leaves])
+        self.state = found._replace(key=jax.random.wrap_key_data(found.key))
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
@@ -253,10 +275,15 @@ def _place(device: str) -> jax.Device:
     return jax.devices("gpu" if device == "cuda" else "cpu")[0]
 
 
-def _optimizer(spec: WorkloadSpec) -> optax.GradientTransformation:
+def _optimizer(spec: WorkloadSpec, rates: Array | None) -> optax.GradientTransformation:
     chosen = spec.optimizer
+    rate: Any = chosen.learning_rate
+    if rates is not None:
+        table = np.asarray(rates)  # a constant of the compiled step
+
+        def rate(count: jax.Array) -> jax.Array:
+            return jnp.asarray(table)[count]
+
     if isinstance(chosen, Sgd):
-        return optax.chain(
-            optax.add_decayed_weights(chosen.l2), optax.sgd(chosen.learning_rate, momentum=chosen.momentum)
-        )
-    return optax.adam(chosen.learning_rate, b1=chosen.beta1, b2=chosen.beta2, eps=chosen.epsilon)
+        return optax.chain(optax.add_decayed_weights(chosen.l2), optax.sgd(rate, momentum=chosen.momentum))
+    return optax.adam(rate, b1=chosen.beta1, b2=chosen.beta2, eps=chosen.epsilon)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
@@ -70,8 +71,12 @@ class Training:
 
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0,
+        *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
     ) -> None:  # fmt: skip
+        """``rates`` are the learning rates of all steps, where they are not the spec's one.
+
+        Where a step of fp16 overflows and changes nothing, the next still takes the next rate.
+        """
         del seed  # dropout draws from the global generator, which `prepare` seeds
         numbers = NUMBERS[cell.precision]
         self.cell, self.module, self.device = cell, module, device
@@ -82,10 +87,12 @@ class Training:
         self.scaler = None
         if cell.precision == "fp16":
             self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
-        self.loss = module.loss
+        self.rates, self.steps = rates, 0
+        self.loss, self.scores = module.loss, module.scores
         mode = COMPILE_MODES[cell.compile]
         if mode:
             self.loss = torch.compile(module.loss, fullgraph=True, dynamic=False, mode=mode)
+            self.scores = torch.compile(module.scores, fullgraph=True, dynamic=False, mode=mode)
 
     def put(self, batch: tuple[Array | Tensor, Array | Tensor]) -> Batch:
         """The batch on the device; from pinned memory without waiting for it."""
@@ -105,6 +112,9 @@ class Training:
     def step(self, batch: Batch) -> Tensor:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""
         losses = []
+        if self.rates is not None:
+            self.optimizer.param_groups[0]["lr"] = float(self.rates[self.steps])
+        self.steps += 1
         for part in zip(*(tensor.split(self.cell.batch) for tensor in batch), strict=True):
             loss = self._forward(*part) / self.cell.accumulate
             (self.scaler.scale(loss) if self.scaler else loss).backward()
@@ -118,6 +128,16 @@ class Training:
         if self.cell.compile == "max":  # the next replay of a CUDA graph overwrites what the last one returned
             losses = [loss.clone() for loss in losses]
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        self.model.eval()
+        with torch.inference_mode(), _autocast(self.cell, self.device):
+            losses, right = self.scores(self.model, *batch)
+        self.model.train()
+        if self.cell.compile == "max":  # as in `step`
+            return losses.clone(), right.clone()
+        return losses, right
 
     def fence(self, pending: Any = None) -> None:
         """Wait until the device has done all that was asked of it."""
@@ -139,6 +159,40 @@ class Training:
     def weights(self) -> dict[str, Array]:
         """Every tensor in canonical layout, on the host."""
         return self.module.export_weights(self.model)
+
+    def checkpoint(self) -> dict[str, Array]:
+        """All that the next step depends on, besides its batch: for a checkpoint."""
+        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for index, held in self.optimizer.state_dict()["state"].items():
+            found |= {f"optimizer/{index}/{name}": value for name, value in held.items() if value is not None}
+        found["random/cpu"] = torch.get_rng_state()
+        if self.device == "cuda":
+            found["random/cuda"] = torch.cuda.get_rng_state()
+        arrays = {name: tensor.cpu().numpy() for name, tensor in found.items()}
+        scale = self.scaler.state_dict() if self.scaler else {}
+        return arrays | {"steps": np.array(self.steps), "scale": np.array([*scale.values()], float)}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from a checkpoint."""
+        self.steps = int(state["steps"])
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
+        self.model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")})
+        held: dict[int, dict[str, Tensor]] = {}
+        for place, tensor in tensors.items():
+            if place.startswith("optimizer/"):
+                _, index, name = place.split("/")
+                like = self.optimizer.param_groups[0]["params"][int(index)]
+                # The fused kernels walk through memory, so that a buffer must lie as its parameter does.
+                same = like.shape == tensor.shape
+                held.setdefault(int(index), {})[name] = torch.empty_like(like).copy_(tensor) if same else tensor
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": held})
+        torch.set_rng_state(tensors["random/cpu"])
+        if self.device == "cuda":
+            torch.cuda.set_rng_state(tensors["random/cuda"])
+        if self.scaler:
+            names = self.scaler.state_dict()
+            found = dict(zip(names, state["scale"].tolist(), strict=True))
+            self.scaler.load_state_dict({name: type(names[name])(value) for name, value in found.items()})
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""

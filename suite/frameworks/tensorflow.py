@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from suite.cell import Cell
@@ -51,7 +52,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         raise UnsupportedError("cuDNN's LSTM cannot be compiled by XLA in TensorFlow; use the graph mode")
     for card in cards:
         tf.config.experimental.set_memory_growth(card, True)
-    tf.random.set_seed(seed)
+    keras.utils.set_random_seed(seed)  # of Python too, from which Keras' dropout layers draw their seeds
     keras.config.set_image_data_format("channels_last")
     tf.config.experimental.enable_tensor_float_32_execution(cell.precision == "tf32")
     details = tf.config.experimental.get_device_details(cards[0]) if device == "cuda" else {}
@@ -69,20 +70,22 @@ class Training:
 
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0,
+        *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
     ) -> None:  # fmt: skip
+        """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         del seed  # dropout draws from the global seed, which `prepare` sets
         self.cell, self.module, self.device = cell, module, _place(device)
         with tf.device(self.device):
             self.model = module.build(spec, NUMBERS[cell.precision], dropout, device, cell.kernel)
             module.import_weights(self.model, weights)
-            self.optimizer = _optimizer(spec)
+            self.optimizer = _optimizer(spec, rates)
             if cell.precision == "fp16":
                 self.optimizer = keras.optimizers.LossScaleOptimizer(
                     self.optimizer, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
                 )
             self.optimizer.build(self.model.trainable_variables)
         self.function = tf.function(self._step, jit_compile=COMPILE_MODES[cell.compile])
+        self.scores = tf.function(self._scores, jit_compile=COMPILE_MODES[cell.compile])
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
         """The batch on the device."""
@@ -114,6 +117,13 @@ class Training:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""
         return self.function(*batch)
 
+    def evaluate(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        return self.scores(*batch)
+
+    def _scores(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return self.module.scores(self.model, inputs, labels)
+
     def fence(self, pending: Any = None) -> None:
         """Wait until the device has done all that was asked of it."""
         if pending is not None:
@@ -130,6 +140,20 @@ class Training:
     def weights(self) -> dict[str, Array]:
         """Every tensor in canonical layout, on the host."""
         return self.module.export_weights(self.model)
+
+    def checkpoint(self) -> dict[str, Array]:
+        """All that the next step depends on, besides its batch: for a checkpoint."""
+        return {name: np.array(variable.numpy()) for name, variable in self._variables().items()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from a checkpoint."""
+        for name, variable in self._variables().items():
+            variable.assign(state[name])
+
+    def _variables(self) -> dict[str, keras.Variable]:
+        """Weights, statistics, the seeds of dropout, and the optimizer's; Keras' names alone may repeat."""
+        held = {"model": self.model.variables, "optimizer": self.optimizer.variables}
+        return {f"{of}/{index}/{one.path}": one for of, all_ in held.items() for index, one in enumerate(all_)}
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
@@ -217,9 +241,9 @@ def _place(device: str) -> str:
 class Sgd(keras.optimizers.Optimizer):
     """`workloads.spec.Sgd` as a Keras optimizer."""
 
-    def __init__(self, spec: specs.Sgd) -> None:
+    def __init__(self, spec: specs.Sgd, rates: Array | None = None) -> None:
         super().__init__(learning_rate=spec.learning_rate)
-        self.spec = spec
+        self.spec, self.rates = spec, rates
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
@@ -231,15 +255,15 @@ class Sgd(keras.optimizers.Optimizer):
         coupled = gradient + self.spec.l2 * tf.convert_to_tensor(variable)
         moved = self.spec.momentum * tf.convert_to_tensor(velocity) + coupled
         velocity.assign(moved)
-        variable.assign_sub(self.spec.learning_rate * moved)
+        variable.assign_sub(_rate(self, gradient.dtype) * moved)
 
 
 class Adam(keras.optimizers.Optimizer):
     """`workloads.spec.Adam` as a Keras optimizer."""
 
-    def __init__(self, spec: specs.Adam) -> None:
+    def __init__(self, spec: specs.Adam, rates: Array | None = None) -> None:
         super().__init__(learning_rate=spec.learning_rate)
-        self.spec = spec
+        self.spec, self.rates = spec, rates
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
@@ -254,9 +278,16 @@ class Adam(keras.optimizers.Optimizer):
         step = tf.cast(self.iterations + 1, gradient.dtype)
         beta1, beta2 = (tf.constant(beta, gradient.dtype) for beta in (spec.beta1, spec.beta2))
         root = tf.sqrt(tf.convert_to_tensor(square) / (1 - tf.pow(beta2, step))) + spec.epsilon
-        variable.assign_sub(spec.learning_rate / (1 - tf.pow(beta1, step)) * tf.convert_to_tensor(mean) / root)
+        variable.assign_sub(_rate(self, gradient.dtype) / (1 - tf.pow(beta1, step)) * tf.convert_to_tensor(mean) / root)
 
 
-def _optimizer(spec: WorkloadSpec) -> keras.optimizers.Optimizer:
+def _rate(optimizer: Sgd | Adam, dtype: tf.DType) -> Any:
+    """The learning rate of this step: the spec's, or the table's."""
+    if optimizer.rates is None:
+        return optimizer.spec.learning_rate
+    return tf.cast(tf.gather(tf.constant(optimizer.rates), optimizer.iterations), dtype)
+
+
+def _optimizer(spec: WorkloadSpec, rates: Array | None) -> keras.optimizers.Optimizer:
     chosen = spec.optimizer
-    return Sgd(chosen) if isinstance(chosen, specs.Sgd) else Adam(chosen)
+    return Sgd(chosen, rates) if isinstance(chosen, specs.Sgd) else Adam(chosen, rates)

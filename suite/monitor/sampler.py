@@ -113,6 +113,9 @@ class Monitor:
             if train and (used := energy_j(samples, train)):
                 joules, told["energy_source"] = used
                 told["energy_j_per_sample"] = joules / (_steps(record) * record.effective_batch)
+            until_s = _seconds_until_target(record)
+            if train and until_s and (used := energy_j(samples, Span(train.begin_s, train.begin_s + until_s))):
+                told["energy_j_to_target"] = used[0]
             metrics["gpus"].append(told)
             flags += _clock_flags(cut(samples, train)) if train else []
         return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
@@ -138,6 +141,14 @@ def _clock_flags(samples: Sequence[Sample]) -> list[str]:
     flags += ["power-capped"] if any(event & POWER_CAP for event in events) else []
     drifted = clocks and max(clocks) - min(clocks) > DRIFT_MOST * max(clocks)
     return [*flags, *(["clock-drift"] if drifted else [])]
+
+
+def _seconds_until_target(record: Record) -> float | None:
+    """From the first epoch's begin to the end of the one that reached the target, its evaluations included."""
+    course = record.course
+    if not course or course.resumed_at or not (reached := course.epochs_to_target):
+        return None  # what another process did was not seen here
+    return sum(epoch.train_s + epoch.evaluation_s for epoch in course.epochs[:reached])
 
 
 def _steps(record: Record) -> int:

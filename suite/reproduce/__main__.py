@@ -84,13 +84,15 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
     first = next((record for records in stored.values() for record in records if record.outcome.ok), None)
     described = first.run if first else {}
     plan = Plan(**described["plan"]) if isinstance(described.get("plan"), dict) else Plan()
-    seed = described.get("seed")
+    seed, course = described.get("seed"), first.course if first else None
+    if first and course and isinstance(seed, int):
+        seed -= first.block  # of trainings to the end, each launch has a seed of its own
     launches = options.launches or max(map(len, stored.values()))
     settings = Settings(
         "reproduce", launches, plan, seed if isinstance(seed, int) else 0,
         data=_data(stored), data_directory=options.data_dir,
         device=options.device or str((first.settings if first else {}).get("device", "auto")),
-        journals=options.journals,
+        journals=options.journals, epochs=course.planned if course else None, target=course.target if course else None,
     )  # fmt: skip
     order = blocks(list(stored), launches, settings.seed)
     run = Run(settings, len(order), _say, lambda _: None)

@@ -61,6 +61,14 @@ def loss(
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
 
 
+def scores(
+    model: Cnn, weights: Tree, statistics: Tree, images: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); without dropout."""
+    found = logits(model, weights, statistics, images).astype(model.numbers.weights)
+    return optax.softmax_cross_entropy_with_integer_labels(found, labels), found.argmax(1) == labels
+
+
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}

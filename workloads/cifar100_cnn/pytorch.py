@@ -56,6 +56,12 @@ def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(model(images), labels.long())
 
 
+def scores(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of a model in evaluation."""
+    logits, labels = model(images), labels.long()
+    return F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
+
+
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}

@@ -50,6 +50,13 @@ def loss(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
+def scores(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of the model in evaluation."""
+    logits = tf.cast(model(images, training=False), model.layers[-1].variable_dtype)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return losses, tf.argmax(logits, 1, output_type=labels.dtype) == labels
+
+
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}

@@ -27,6 +27,7 @@ class ResNet(nn.Module):
 
     spec: ResNetSpec
     numbers: Numbers
+    evaluating: bool = False  # with the running statistics, which then stay as they are
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
@@ -44,8 +45,9 @@ class ResNet(nn.Module):
         kernel, stride, padding = (c.kernel, c.kernel), (c.stride, c.stride), c.kernel // 2
         x = nn.Conv(c.outputs, kernel, stride, padding, use_bias=False, name=c.name, **types)(x)
         normalisation = nn.BatchNorm(
-            use_running_average=False, momentum=1 - MOMENTUM, epsilon=EPSILON, name=f"{c.name}_normalisation", **types
-        )
+            use_running_average=self.evaluating, momentum=1 - MOMENTUM, epsilon=EPSILON,
+            name=f"{c.name}_normalisation", **types,
+        )  # fmt: skip
         return normalisation(x)
 
 
@@ -70,6 +72,15 @@ def loss(
     output, changed = model.apply(variables, images, mutable=["batch_stats"])
     output = output.astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), changed["batch_stats"]
+
+
+def scores(
+    model: ResNet, weights: Tree, statistics: Tree, images: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); with running statistics."""
+    found = model.clone(evaluating=True).apply({"params": weights, "batch_stats": statistics}, images)
+    found = found.astype(model.numbers.weights)
+    return optax.softmax_cross_entropy_with_integer_labels(found, labels), found.argmax(1) == labels
 
 
 def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from workloads.spec import Numbers
 
 
 class FusedBatchNormalization(keras.layers.Layer):
-    """Batch normalisation over (batch, height, width, channels) in training."""
+    """Batch normalisation over (batch, height, width, channels); evaluation takes the running statistics."""
 
     def build(self, shape: tuple[int, ...]) -> None:
         # Scale, shift and statistics stay in the weights' type in every precision.
@@ -28,8 +28,11 @@ class FusedBatchNormalization(keras.layers.Layer):
         self.mean = self.add_weight(**kept, initializer="zeros", name="mean", trainable=False)
         self.variance = self.add_weight(**kept, initializer="ones", name="variance", trainable=False)
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         scale, shift = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.shift)
+        if training is False:
+            numbers = (self.mean, self.variance, shift, scale)
+            return tf.nn.batch_normalization(x, *(tf.cast(number, x.dtype) for number in numbers), EPSILON)
         if x.dtype == tf.float64:
             mean, variance = tf.nn.moments(x, [0, 1, 2])
             y = tf.nn.batch_normalization(x, mean, variance, shift, scale, EPSILON)
@@ -69,6 +72,13 @@ def loss(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
     logits = tf.cast(model(images, training=True), model.layers[-1].variable_dtype)
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+def scores(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of the model in evaluation."""
+    logits = tf.cast(model(images, training=False), model.layers[-1].variable_dtype)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return losses, tf.argmax(logits, 1, output_type=labels.dtype) == labels
 
 
 def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

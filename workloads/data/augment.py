@@ -62,21 +62,23 @@ class Batches:
 
     A batch is ``(inputs, labels)``: uint8 images ``(b, 32, 32, 3)``, cropped and flipped, or int32 tokens
     ``(b, length)``, the last ``length`` of each review; labels int32 ``(b,)``. The rest of an epoch that fills no batch
-    is dropped. Raises `DataError` where the split does not fill one.
+    is dropped. With ``first_epoch`` the numbers start with that epoch, for who goes on from a checkpoint. Raises
+    `DataError` where the split does not fill a batch.
     """
 
-    def __init__(self, data: DataSet, batch: int, seed: int, length: int | None = None) -> None:
+    def __init__(self, data: DataSet, batch: int, seed: int, length: int | None = None, first_epoch: int = 0) -> None:
         self._data, self.split, self.batch, self.seed, self.length = data, data.train, batch, seed, length
+        self.first_epoch = first_epoch
         self.per_epoch = len(self.split) // batch
         if not self.per_epoch:
             raise DataError(f"batch {batch} is larger than {data.name}'s {len(self.split)} training samples")
         self._plan: tuple[int, Epoch] | None = None
 
     def plan(self, number: int) -> Epoch:
-        """The plan of epoch ``number``; the last one is kept, since batches are asked for in order."""
+        """The plan of epoch ``number`` after the first; the last one is kept, since batches are asked for in order."""
         kept = self._plan
         if kept is None or kept[0] != number:
-            self._plan = kept = number, epoch(self.seed, number, len(self.split))
+            self._plan = kept = number, epoch(self.seed, self.first_epoch + number, len(self.split))
         return kept[1]
 
     def chosen(self, number: int) -> Array:
@@ -106,7 +108,21 @@ class Batches:
     def in_memory(self) -> Batches:
         """The same batches, from a copy of the training split in memory."""
         split = Split(np.array(self.split.inputs), np.array(self.split.labels))
-        return Batches(replace(self._data, train=split), self.batch, self.seed, self.length)
+        return Batches(replace(self._data, train=split), self.batch, self.seed, self.length, self.first_epoch)
+
+
+def evaluation_batches(data: DataSet, batch: int, length: int | None = None) -> Iterable[tuple[Array, Array, int]]:
+    """The whole test split in order, as it is; the last batch is filled up with its first sample.
+
+    Inputs and labels as `Batches` has them, and how many samples of the batch count.
+    """
+    split = data.test
+    for start in range(0, len(split), batch):
+        chosen = np.arange(start, start + batch)
+        count = int(np.count_nonzero(chosen < len(split)))
+        chosen[count:] = start
+        inputs = split.inputs[chosen]
+        yield inputs if inputs.ndim == 4 else inputs[:, -(length or 0) :].astype(np.int32), split.labels[chosen], count
 
 
 def batches_digest(batches: Iterable[tuple[Array, Array]]) -> str:

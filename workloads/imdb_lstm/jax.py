@@ -103,6 +103,14 @@ def loss(
     return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean(), statistics
 
 
+def scores(
+    model: Lstm, weights: Tree, statistics: Tree, tokens: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,)."""
+    found = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
+    return optax.sigmoid_binary_cross_entropy(found, labels.astype(found.dtype)), (found > 0) == (labels > 0)
+
+
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":

@@ -41,6 +41,13 @@ def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
 
 
+def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of a model in evaluation."""
+    logits = model(tokens)
+    losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
+    return losses, (logits > 0) == (labels > 0)
+
+
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":

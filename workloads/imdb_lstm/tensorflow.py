@@ -42,6 +42,13 @@ def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits))
 
 
+def scores(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of the model in evaluation."""
+    logits = tf.cast(tf.squeeze(model(tokens, training=False), 1), model.layers[-1].variable_dtype)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits)
+    return losses, (logits > 0) == (labels > 0)
+
+
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":

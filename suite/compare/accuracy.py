@@ -1,0 +1,176 @@
+"""Training to the end: what each cell reached over its seeds, how fast, and whether the frameworks reached the same.
+
+That two accuracies are the same is not the absence of a difference but a claim of its own: two one-sided Welch tests
+show that they lie within `MARGIN` of each other (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from suite.compare.groups import Group, Row, RowKey
+from suite.compare.identity import verdicts
+from suite.compare.load import Launch
+from suite.compare.statistics import LEVEL, holm
+from suite.epochs import Course
+from suite.record import Record
+
+#: Test accuracies closer than this are the same for every practical purpose: one percentage point.
+MARGIN = 0.01
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two mean accuracies: with its 95 % interval, the p-value of any difference, and of one beyond the margin."""
+
+    value: float
+    low: float
+    high: float
+    p_differs: float
+    p_same: float
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A group of cells that trained to their end: ``frame`` has a row per cell, in the order of ``group.rows``."""
+
+    group: Group
+    baseline: str
+    frame: pd.DataFrame
+
+
+def trains_to_the_end(group: Group) -> bool:
+    """Whether the group's cells follow a recipe. All do or none does: the recipe is in the spec's digest."""
+    return any(row.cell.recipe for row in group.rows)
+
+
+def learned(group: Group, baseline: str) -> Learned:
+    """The figures of a group; accuracies are compared with those of the framework ``baseline``."""
+    judged = verdicts({row.key: row.ok for row in group.rows})
+    to_baseline = _judged(group, lambda row: row.cell.but(framework=baseline, compile=""))
+    to_fp32 = _judged(group, lambda row: row.cell.but(precision="fp32"))
+    rows = []
+    for row in group.rows:
+        told = _row(row) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
+        rows.append(told | {"identity": str(judged[row.key]) if row.ok else "", "outcome": row.outcome})
+    return Learned(group, baseline, pd.DataFrame(rows))
+
+
+def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
+    """One row per epoch of every launch that trained to its end, as ``epochs.csv`` has them."""
+    rows = []
+    for launch in launches:
+        record = launch.record
+        for number, epoch in enumerate(record.course.epochs if record.course else (), 1):
+            cell = record.cell
+            place = {"run": launch.run, "cell": cell.id, "workload": cell.workload, "framework": cell.framework}
+            place |= {"precision": cell.precision, "recipe": cell.recipe, "launch": record.launch}
+            rows.append(place | {"seed": record.run.get("seed"), "epoch": number, **vars(epoch)})
+    return pd.DataFrame(rows)
+
+
+def courses(row: Row) -> list[Course]:
+    """Of the launches that ended well, by seed."""
+    return [record.course for record in row.ok if record.course]
+
+
+def difference(one: Sequence[float], other: Sequence[float]) -> Difference | None:
+    """Of the means of two sets of accuracies; None with fewer than two seeds on a side."""
+    if min(len(one), len(other)) < 2:
+        return None
+    a, b = np.asarray(one, float), np.asarray(other, float)
+    apart = float(a.mean() - b.mean())
+    if np.ptp(a) == 0 and np.ptp(b) == 0:  # no scatter at all, which only generated figures have
+        return Difference(apart, apart, apart, float(apart == 0), float(abs(apart) >= MARGIN))
+    found = stats.ttest_ind(a, b, equal_var=False)
+    low, high = found.confidence_interval(1 - LEVEL)
+    above = stats.ttest_ind(a + MARGIN, b, equal_var=False, alternative="greater").pvalue
+    below = stats.ttest_ind(a - MARGIN, b, equal_var=False, alternative="less").pvalue
+    return Difference(apart, float(low), float(high), float(found.pvalue), float(max(above, below)))
+
+
+def verdict(found: Difference) -> str:
+    """``same``, ``higher``, ``lower`` or ``undecided``; the p-values are corrected ones.
+
+    A difference that is significant and within the margin is the same: the margin says what would matter.
+    """
+    if found.p_same < LEVEL:
+        return "same"
+    if found.p_differs < LEVEL:
+        return "higher" if found.value > 0 else "lower"
+    return "undecided"
+
+
+def _judged(group: Group, other: Callable[[Row], Any]) -> dict[RowKey, Difference]:
+    """Of every row whose counterpart is another row; Holm's correction over all of the group."""
+    rows = {row.key: row for row in group.rows}
+    found: dict[RowKey, Difference] = {}
+    for row in group.rows:
+        base = rows.get((row.run, other(row)))
+        if base and base is not row and (one := difference(_accuracies(row), _accuracies(base))):
+            found[row.key] = one
+    differs, same = (holm([getattr(d, name) for d in found.values()]) for name in ("p_differs", "p_same"))
+    return {key: replace(d, p_differs=p, p_same=q) for (key, d), p, q in zip(found.items(), differs, same, strict=True)}
+
+
+def _verdict(prefix: str, found: Difference | None) -> dict[str, Any]:
+    names = ("value", "low", "high", "p_differs", "p_same")
+    told: dict[str, Any] = {f"{prefix}difference_{name}": getattr(found, name) if found else None for name in names}
+    return told | {f"{prefix}verdict": verdict(found) if found else ""}
+
+
+def _row(row: Row) -> dict[str, Any]:
+    held, records, cell = courses(row), row.ok, row.cell
+    accuracies = _accuracies(row)
+    low, high = _interval(accuracies)
+    reached = [course.epochs_to_target for course in held]
+    seconds = [course.seconds_to_target for course in held]
+    return {
+        "run": row.run, "cell": cell.id, "workload": cell.workload, "size": cell.size, "framework": cell.framework,
+        "precision": cell.precision, "batch": cell.batch, "recipe": cell.recipe,
+        "seeds": len(row.launches), "seeds_ok": len(records),
+        "epochs": max((course.planned for course in held), default=None),
+        "target": max((course.target for course in held), default=None),
+        "reached": sum(each is not None for each in reached),
+        **_spread("epochs_to_target", reached), **_spread("seconds_to_target", seconds),
+        **_spread("train_s", [course.train_s[-1] for course in held]),
+        **_spread("evaluation_s", [sum(epoch.evaluation_s for epoch in course.epochs) for course in held]),
+        **_spread("samples_per_s", [record.samples_per_s for record in records]),
+        **_spread("energy_j_to_target", [_energy(record) for record in records]),
+        "accuracy": mean(accuracies) if accuracies else None, "accuracy_low": low, "accuracy_high": high,
+        "accuracy_min": min(accuracies, default=None), "accuracy_max": max(accuracies, default=None),
+        "flags": " ".join(row.flags), "machine": row.machine,
+    }  # fmt: skip
+
+
+def _accuracies(row: Row) -> list[float]:
+    return [course.final_accuracy for course in courses(row)]
+
+
+def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """The mean's 95 % interval by Student; none of one value."""
+    if len(values) < 2 or np.ptp(values) == 0:
+        return None, None
+    half = float(stats.sem(values) * stats.t.ppf(1 - LEVEL / 2, len(values) - 1))
+    return mean(values) - half, mean(values) + half
+
+
+def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | None]:
+    """Median, lowest and highest of those that are there; none where one is missing: half a median would flatter."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return {name: None, f"{name}_min": None, f"{name}_max": None}
+    return {name: median(known), f"{name}_min": min(known), f"{name}_max": max(known)}
+
+
+def _energy(record: Record) -> float | None:
+    gpus = record.metrics.get("gpus")
+    found = [gpu.get("energy_j_to_target") for gpu in gpus] if isinstance(gpus, list) else []
+    return sum(found) if found and all(isinstance(joules, (int, float)) for joules in found) else None

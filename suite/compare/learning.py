@@ -1,0 +1,191 @@
+"""Plots of what was learnt: accuracy against epoch and against time, and the loss over the first epoch; PNG and SVG.
+
+Lines differ in colour, dashes and markers, so that they part in black and white. Bands are from the lowest to the
+highest seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from suite.compare.accuracy import Learned, courses
+from suite.compare.groups import Row
+from suite.compare.plots import FACE, INK, PALE, save, styled
+from suite.compare.text import clean
+from workloads.data.dataset import Array
+
+DASHES = {"pytorch": "-", "tensorflow": "--", "jax": ":"}
+MARKERS = {"pytorch": "o", "tensorflow": "s", "jax": "^"}
+PRECISION_WIDTH = {"fp32": 1.8, "bf16": 1.1, "fp16": 1.1}
+SIZE_IN = (7.5, 4.6)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cell's line: ``x`` and the median, lowest and highest ``y`` over ``seeds`` seeds, all (n,)."""
+
+    label: str
+    framework: str
+    precision: str
+    x: Array
+    middle: Array
+    low: Array
+    high: Array
+    seeds: int
+
+
+def draw(tables: Sequence[Learned], folder: Path) -> list[Path]:
+    """Up to three plots per table; the paths written, SVG beside PNG."""
+    kinds: tuple[tuple[str, Callable[[Learned], Figure | None]], ...] = (
+        ("accuracy-epochs", by_epoch),
+        ("accuracy-time", by_time),
+        ("first-epoch-loss", first_epoch),
+    )
+    paths: list[Path] = []
+    with styled():
+        for number, table in enumerate(tables):
+            group = table.group
+            name = f"{group.workload}-{group.size}-{group.rows[0].cell.recipe}"
+            name += "" if group.data_kind == "real" else f"-{group.data_kind}"
+            again = sum(_same_name(table, other) for other in tables[:number])
+            for kind, make in kinds:
+                if plot := make(table):
+                    paths += save(plot, folder / (f"{kind}-{name}" + (f"-v{again + 1}" if again else "")))
+    return paths
+
+
+def accuracy_lines(table: Learned, against: str) -> list[Line]:
+    """Test accuracy ``against`` epochs or seconds of training, of every cell that has one."""
+    found = []
+    for row in table.group.rows:
+        held = courses(row)
+        if not held:
+            continue
+        accuracy = np.array([[epoch.test_accuracy for epoch in course.epochs] for course in held])
+        seconds = np.median([course.train_s for course in held], axis=0)
+        x = np.arange(1, accuracy.shape[1] + 1) if against == "epochs" else seconds
+        found.append(_line(table, row, x, accuracy))
+    return found
+
+
+def loss_lines(table: Learned, points: int = 120) -> list[Line]:
+    """Training loss over the steps of the first epoch, averaged over neighbouring steps, of every cell that has one."""
+    found = []
+    for row in table.group.rows:
+        held = [course.curve for course in courses(row) if course.curve]
+        if not held:
+            continue
+        wide = max(1, len(held[0]) // points)
+        steps = len(held[0]) // wide * wide
+        curves = np.array([curve[:steps] for curve in held]).reshape(len(held), -1, wide).mean(2)
+        found.append(_line(table, row, np.arange(curves.shape[1]) * wide + (wide + 1) / 2, curves))
+    return found
+
+
+def by_epoch(table: Learned) -> Figure | None:
+    """Test accuracy against epoch."""
+    lines = accuracy_lines(table, "epochs")
+    if not lines:
+        return None
+    plot, axes = _canvas(table, "Test accuracy by epoch", "epoch", "test accuracy", lines)
+    _lines(axes, lines, marked=True)
+    _target(axes, table)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _legend(axes, "lower right")
+    return plot
+
+
+def by_time(table: Learned) -> Figure | None:
+    """Test accuracy against the seconds of training that it took, evaluation left out."""
+    lines = accuracy_lines(table, "seconds")
+    if not lines:
+        return None
+    words = "seconds of training (median over seeds; evaluation not counted)"
+    plot, axes = _canvas(table, "Test accuracy by time", words, "test accuracy", lines)
+    _lines(axes, lines, marked=True)
+    _target(axes, table)
+    axes.set_xlim(left=0)
+    _legend(axes, "lower right")
+    return plot
+
+
+def first_epoch(table: Learned) -> Figure | None:
+    """The training loss of the first epoch."""
+    lines = loss_lines(table)
+    if not lines:
+        return None
+    plot, axes = _canvas(table, "Training loss, first epoch", "step", "loss, mean over neighbouring steps", lines)
+    _lines(axes, lines, marked=False)
+    _legend(axes, "upper right")
+    return plot
+
+
+def _line(table: Learned, row: Row, x: Array, values: Array) -> Line:
+    label = clean(table.group.label(row), 70)
+    low, middle, high = values.min(0), np.median(values, axis=0), values.max(0)
+    return Line(label, row.cell.framework, row.cell.precision, x, middle, low, high, len(values))
+
+
+def _lines(axes: Any, lines: Sequence[Line], marked: bool) -> None:
+    for index, line in enumerate(lines):
+        colour, width = FACE[line.framework], PRECISION_WIDTH.get(line.precision, 1.1)
+        if line.seeds > 1:
+            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0)
+        # The first is the widest, so that lines that lie on each other can all be seen.
+        wide = width + (0 if marked else 1.4 * (len(lines) - 1 - index))
+        axes.plot(
+            line.x, line.middle, color=colour, linestyle=DASHES[line.framework], linewidth=wide, label=line.label,
+            marker=MARKERS[line.framework] if marked else "", markersize=5, markeredgecolor=INK, markeredgewidth=0.6,
+        )  # fmt: skip
+
+
+def _target(axes: Any, table: Learned) -> None:
+    targets = table.frame["target"].dropna()
+    if len(targets):
+        target = float(targets.iloc[0])
+        axes.axhline(target, color=PALE, linewidth=0.8, linestyle=(0, (6, 3)))
+        axes.text(0.005, target, f" target {target:g}", transform=axes.get_yaxis_transform(), va="bottom",
+                  color=PALE, size=8)  # fmt: skip
+
+
+def _canvas(table: Learned, title: str, across: str, up: str, lines: Sequence[Line]) -> tuple[Figure, Any]:
+    group = table.group
+    plot = Figure(figsize=SIZE_IN)
+    FigureCanvasAgg(plot)
+    axes = plot.add_axes((0.1, 0.21, 0.87, 0.64))
+    loud = "" if group.data_kind == "real" else f" \u2014 {group.data_words}"
+    plot.text(0.03, 0.94, f"{title}: {group.workload}, size {group.size}{loud}", size=12, weight="bold", color=INK)
+    cell = group.rows[0].cell
+    plot.text(0.03, 0.895, f"recipe {cell.recipe}, batch {cell.batch}", size=9, color=PALE)
+    seeds = sorted({line.seeds for line in lines})
+    n = str(seeds[0]) if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
+    band = ", line: median, band: lowest to highest" if seeds[-1] > 1 else ""
+    dates = sorted({clean(str(x.record.started)[:10]) for row in group.rows for x in row.launches if x.record.started})
+    date = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "date not recorded"
+    machines = list(dict.fromkeys(row.machine for row in group.rows if row.machine)) or ["machine not recorded"]
+    caption = [f"n = {n} seed{'' if n == '1' else 's'} per line{band}; {group.data_words}; {date}.", *machines]
+    for index, line in enumerate(reversed(caption)):
+        plot.text(0.03, 0.02 + 0.034 * index, clean(line, 150), size=7.5, color=PALE)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.grid(color="#DDDDDD", linewidth=0.6)
+    axes.spines["left"].set_visible(True)
+    return plot, axes
+
+
+def _legend(axes: Any, place: str) -> None:
+    axes.legend(loc=place, frameon=False, fontsize=8, handlelength=3.2)
+
+
+def _same_name(table: Learned, other: Learned) -> bool:
+    one, two = table.group, other.group
+    return (one.workload, one.size, one.data_kind, one.rows[0].cell.recipe) == (
+        two.workload, two.size, two.data_kind, two.rows[0].cell.recipe,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""How a workload is trained to its end: hyperparameters, schedule, epochs, and the accuracy to reach.
+
+``study`` is what Elshawi et al. (DLBench, Cluster Computing 24, 2021) trained with, at a constant rate. ``modern``
+warms up and decays, and was chosen to learn fast; the runs that chose it are in ``results/``. ``no-dropout`` is the
+study's without what the frameworks draw for themselves, so that their loss curves can be laid over each other.
+
+The rate of every step is one number out of one table, made here in NumPy: the frameworks look it up and compute nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from workloads.data.dataset import Array
+from workloads.spec import Adam, Sgd, WorkloadSpec
+
+RECIPES = ("study", "modern", "no-dropout")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``warmup`` is the share of all steps over which the rate rises to the optimizer's; with ``decay`` it falls to
+    zero after that, along half a cosine (Loshchilov and Hutter, 2017). ``target`` is a test accuracy.
+    """
+
+    optimizer: Sgd | Adam
+    epochs: int
+    target: float
+    warmup: float = 0.0
+    decay: bool = False
+    dropout: bool = True
+
+    def rates(self, steps: int) -> Array:
+        """The learning rate of each of so many steps, float32 ``(steps,)``."""
+        rate = self.optimizer.learning_rate
+        rising = round(self.warmup * steps)
+        step = np.arange(steps)
+        left = (step - rising) / max(1, steps - rising)
+        falling = (1 + np.cos(math.pi * np.clip(left, 0, 1))) / 2 if self.decay else np.ones(steps)
+        return (rate * np.where(step < rising, (step + 1) / max(1, rising), falling)).astype(np.float32)
+
+    def applied(self, spec: WorkloadSpec) -> WorkloadSpec:
+        """The spec with this recipe's optimizer."""
+        return replace(spec, optimizer=self.optimizer)
+
+    def digest(self, spec: WorkloadSpec) -> str:
+        """Changes when anything that is trained changes: the spec, the schedule, the number of epochs."""
+        text = json.dumps([self.applied(spec).digest, asdict(replace(self, target=0.0))], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def recipe(name: str, spec: WorkloadSpec, epochs: int | None = None, target: float | None = None) -> Recipe:
+    """The recipe of this name for a workload, with other epochs and another target where they are given."""
+    found = _MADE[name](spec)
+    return replace(found, epochs=epochs or found.epochs, target=found.target if target is None else target)
+
+
+def _study(spec: WorkloadSpec) -> Recipe:
+    epochs, target = {"imdb_lstm": (50, 0.86)}.get(spec.name, (200, 0.50))
+    return Recipe(spec.optimizer, epochs, target)
+
+
+def _modern(spec: WorkloadSpec) -> Recipe:
+    if spec.name == "imdb_lstm":
+        return Recipe(Adam(learning_rate=3e-3), epochs=3, target=0.86, warmup=0.1, decay=True)
+    if spec.size == "small":
+        return Recipe(Sgd(0.05, momentum=0.9, l2=1e-4), epochs=6, target=0.25, warmup=0.1, decay=True)
+    return Recipe(Sgd(0.05, momentum=0.9, l2=5e-4), epochs=30, target=0.60, warmup=0.1, decay=True)
+
+
+def _no_dropout(spec: WorkloadSpec) -> Recipe:
+    return replace(_study(spec), epochs=1, dropout=False)
+
+
+_MADE = {"study": _study, "modern": _modern, "no-dropout": _no_dropout}
