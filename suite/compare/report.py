@@ -19,6 +19,7 @@ import pandas as pd
 from suite.compare.load import Loaded
 from suite.compare.notes import legend, title
 from suite.compare.page import SCRIPT, STYLE
+from suite.compare.plots import described
 from suite.compare.render import columns, foot
 from suite.compare.tables import Table, launches
 from suite.compare.text import DASH, NONE, clean, figure
@@ -172,7 +173,7 @@ def _environment(records: Iterable[Record]) -> str:
 
 def _image(path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
-    return f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,{data}"></p>'
+    return f'<p><img alt="{escape(described(path))}" src="data:image/png;base64,{data}"></p>'
 
 
 def _hash(text: str) -> str:
