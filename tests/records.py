@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.cell import Cell
-from suite.record import Identity, Outcome, Phase, Record, Window
+from suite.cell import Cell, Loader
+from suite.record import CONTROL, Identity, Outcome, Phase, Record, Window
 
 if TYPE_CHECKING:
     from suite.compare.tables import Table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Seconds of a step per sample, of starting, and of compiling, roughly as CPU prototypes had them.
 STEP_S = {"pytorch": 1.0e-3, "tensorflow": 0.8e-3, "jax": 2.5e-3}
 IMPORT_S = {"pytorch": 1.0, "tensorflow": 2.9, "jax": 0.4}
-COMPILE_S = {"eager": None, "graph": 0.6, "compile": 2.2}
+COMPILE_S = {"eager": None, "graph": 0.6, "compile": 2.2, "max": 9.0}
 MACHINE = {"cpu": "Example CPU 3000", "cores": 8, "memory_bytes": 32 * 2**30, "gpus": []}
 LOSSES = tuple(4.605 * 0.97**step for step in range(10))
 UPDATES = {"conv1/kernel": 0.012, "conv1/bias": 0.0041, "dense/kernel": 0.0087}
@@ -160,3 +160,35 @@ def mixed() -> list[Record]:
     held[1] = failed(held[1])
     held[-1] = replace(held[-1], flags=("throttled",))
     return held
+
+
+def watched(record: Record, gpu: bool = True) -> Record:
+    """The same launch with what a monitor would have noted: spans, a timeline of the host and of one GPU, energy."""
+    spans = {"train": (5.0, 12.0), "compute": (12.0, 19.0), "input": (19.0, 26.0)}
+    phases = {name: replace(held, span=spans[name]) for name, held in record.phases.items()}
+    at_s = [0.5 * tick for tick in range(60)]
+    busy = [float(any(begin <= at <= end for begin, end in spans.values())) for at in at_s]
+    host = {"cpu_cores": [None, *(1.0 + at for at in busy[1:])], "rss_bytes": [1e8 + 1e7 * at for at in at_s]}
+    metrics: dict[str, Any] = {"host": {"timeline": {"at_s": at_s, "values": host}}, "gpus": []}
+    if gpu:
+        device = {
+            "gpu_utilisation_percent": [95.0 * at for at in busy],
+            "gpm_sm_utilisation_percent": [60.0 * at for at in busy],
+            "power_w": [80.0 + 400.0 * at for at in busy],
+            "memory_used_bytes": [2e9 + 8e9 * at for at in busy],
+        }
+        joules = {"energy_j_per_sample": 200.0 / (record.samples_per_s or 1.0), "energy_source": "counter"}
+        metrics["gpus"] = [{"name": "Example GPU", **joules, "timeline": {"at_s": at_s, "values": device}}]
+    return replace(record, phases=phases, metrics=metrics)
+
+
+def everything(n: int = 2, gpu: bool = True) -> list[Record]:
+    """A run that every kind of plot has something to show of."""
+    held = [*launches(n=n), *launches(["pytorch"], n=n, precision="bf16")]
+    held += [each for size in (64, 128) for each in launches(["pytorch", "jax"], n=n, batch=size)]
+    held += launches(["tensorflow"], n=n, compile="compile")
+    held += [each for count in (0, 2) for each in launches(["pytorch"], n=n, loader=Loader("workers", count))]
+    too_large = [each.cell.framework == "jax" and each.cell.batch == 128 for each in held]
+    found = [failed(r, "out-of-memory") if no else watched(r, gpu) for r, no in zip(held, too_large, strict=True)]
+    # The control of one row, which no plot may take for launches.
+    return [*found, watched(record("pytorch", CONTROL), gpu)]

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from suite.cell import FRAMEWORKS
 from suite.compare import plots
+from suite.compare.plots.canvas import FACE, HATCH, MARKER
 from suite.record import Record, Window
 from tests import records
 from tests.records import HOSTILE, mixed, only, tables
@@ -26,11 +27,11 @@ def written(held: Sequence[Record], folder: Path) -> list[str]:
     return [path.name for path in plots.draw(tables(held), folder)]
 
 
-def test_each_table_gets_three_plots_as_png_and_svg(tmp_path: Path) -> None:
+def test_each_plot_is_written_as_png_and_svg(tmp_path: Path) -> None:
     names = written(mixed(), tmp_path)
     assert names == [
         f"{kind}-cifar100_cnn-full.{suffix}"
-        for kind in ("throughput", "first-step", "step-times")
+        for kind in ("throughput", "speed-up", "batch", "phases", "step-times", "first-step", "break-even")
         for suffix in ("png", "svg")
     ]
     assert all((tmp_path / name).stat().st_size > 5_000 for name in names)
@@ -50,13 +51,13 @@ def test_tables_of_the_same_workload_get_files_of_their_own(tmp_path: Path) -> N
     other = [replace(r, data={**r.data, "digest": "0"}) for r in records.launches(["jax"], n=1)]
     synthetic = records.launches(["jax"], n=1, kind="synthetic")
     names = written([*records.launches(n=1), *other, *synthetic], tmp_path)
-    assert len(set(names)) == 3 * 3 * 2
+    assert len(set(names)) == 3 * 4 * 2
     assert {"throughput-cifar100_cnn-full-v2.png", "throughput-cifar100_cnn-full-synthetic.png"} <= set(names)
 
 
-def test_every_framework_has_a_colour_and_a_hatch_of_its_own() -> None:
-    assert set(plots.FACE) == set(plots.HATCH) == set(FRAMEWORKS)
-    assert len(set(plots.FACE.values())) == len(set(plots.HATCH.values())) == len(FRAMEWORKS)
+def test_every_framework_has_a_colour_a_hatch_and_a_marker_of_its_own() -> None:
+    assert set(FACE) == set(HATCH) == set(MARKER) == set(FRAMEWORKS)
+    assert all(len(set(each.values())) == len(FRAMEWORKS) for each in (FACE, HATCH, MARKER))
 
 
 @pytest.mark.parametrize("make", [plots.throughput, plots.first_step, plots.step_times])

@@ -16,7 +16,7 @@ import pytest
 from suite.compare.__main__ import main
 from suite.compare.groups import group
 from suite.compare.load import Launch, Loaded
-from suite.compare.plots import draw
+from suite.compare.plots import KINDS, draw
 from suite.compare.report import report, sentences
 from suite.compare.tables import table
 from suite.record import Outcome, Record
@@ -62,7 +62,11 @@ def page(launches: list[Record], folder: Path) -> tuple[str, Page]:
 def test_the_page_holds_tables_plots_launches_environment_and_the_way_to_run_it_again(tmp_path: Path) -> None:
     text, read = page(records.launches(n=6), tmp_path)
     assert [tag for tag, _ in read.tags].count("table") == 2
-    assert [tag for tag, _ in read.tags].count("img") == 3
+    assert [attributes["alt"] for tag, attributes in read.tags if tag == "img"] == [
+        f"{words}: cifar100_cnn-full"
+        for kind, words, _ in KINDS
+        if kind in ("throughput", "phases", "step-times", "first-step")
+    ]
     for words in ("samples/s", "Every launch", "python -m suite.reproduce file.json", "Example CPU 3000", "real data"):
         assert words in read.said, words
     assert "data-table=launches" in text

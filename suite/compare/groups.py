@@ -7,8 +7,9 @@ their own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from suite.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, SIZES, WORKLOADS, Cell
@@ -104,7 +105,7 @@ class Group:
     spec_digest: str
     rows: tuple[Row, ...]
 
-    @property
+    @cached_property
     def varying(self) -> list[str]:
         """The settings besides the framework in which the rows differ."""
         return [name for name, read in SETTINGS.items() if len({read(row) for row in self.rows}) > 1]
@@ -120,10 +121,12 @@ class Group:
         """Loud where the data are not the real ones."""
         return {"real": "real data", "synthetic": "SYNTHETIC DATA"}.get(self.data_kind, "DATA OF UNKNOWN KIND")
 
-    def label(self, row: Row, mark: str = " · ") -> str:
-        """The framework and the settings in which rows differ: ``jax · 128 · compile``."""
+    def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
+        """The framework and the settings in which rows differ, but for those ``without``: ``jax · b128 · compile``."""
         forms = {"batch": "b{}", "accumulate": "a{}"}
-        shown = [forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in self.varying]
+        shown = [
+            forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in self.varying if name not in without
+        ]
         return mark.join([row.cell.framework, *shown])
 
 

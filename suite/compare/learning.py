@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 
 from suite.compare.accuracy import Learned, courses
 from suite.compare.groups import Row
-from suite.compare.plots import FACE, INK, PALE, save, styled
+from suite.compare.plots import save, styled
+from suite.compare.plots.canvas import FACE, GRID, INK, MARKER, PALE
 from suite.compare.text import clean
 from workloads.data.dataset import Array
 
 DASHES = {"pytorch": "-", "tensorflow": "--", "jax": ":"}
-MARKERS = {"pytorch": "o", "tensorflow": "s", "jax": "^"}
 PRECISION_WIDTH = {"fp32": 1.8, "bf16": 1.1, "fp16": 1.1}
 SIZE_IN = (7.5, 4.6)
 
@@ -142,7 +142,7 @@ def _lines(axes: Any, lines: Sequence[Line], marked: bool) -> None:
         wide = width + (0 if marked else 1.4 * (len(lines) - 1 - index))
         axes.plot(
             line.x, line.middle, color=colour, linestyle=DASHES[line.framework], linewidth=wide, label=line.label,
-            marker=MARKERS[line.framework] if marked else "", markersize=5, markeredgecolor=INK, markeredgewidth=0.6,
+            marker=MARKER[line.framework] if marked else "", markersize=5, markeredgecolor=INK, markeredgewidth=0.6,
         )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def _canvas(table: Learned, title: str, across: str, up: str, lines: Sequence[Li
         plot.text(0.03, 0.02 + 0.034 * index, clean(line, 150), size=7.5, color=PALE)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
-    axes.grid(color="#DDDDDD", linewidth=0.6)
+    axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
     return plot, axes
 

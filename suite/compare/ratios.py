@@ -87,7 +87,7 @@ def _ratio(row: Row, other: Row | None, baseline: str, verdicts: Mapping[RowKey,
     if other is None:
         words = f"no ratio: no cell of {baseline} with the same data, spec, precision, settings and run"
         return Ratio(reason=words), []
-    values = _by_block(row, other)
+    values = by_block(row, other)
     if reason := _obstacle(row, other, verdicts) or ("" if values else "no block in which both ended well"):
         return Ratio(baseline=other.cell.id, reason=f"no ratio to {other.cell.id}: {reason}"), []
     return Ratio(median(values), min(values), max(values), len(values), other.cell.id), values
@@ -102,7 +102,7 @@ def _obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict]) -> str:
     return "; ".join(f"{each.cell.framework} {verdicts[key]}" for key, each in differs.items())
 
 
-def _by_block(row: Row, other: Row) -> list[float]:
+def by_block(row: Row, other: Row) -> list[float]:
     """The ratio of throughputs in each block where both ended well: what slows the machine for both cancels out."""
     rates, others = ({record.block: record.samples_per_s for record in each.ok} for each in (row, other))
     return [rate / base for block, rate in rates.items() if rate and (base := others.get(block))]
@@ -119,11 +119,11 @@ def break_even_steps(row: Row, group: Group) -> float | None:
     other = next((each for each in group.rows if each.run == row.run and each.cell == usual), None)
     if other is None or cell == usual or not row.ok or not other.ok:
         return None
-    (first, step), (first_usual, step_usual) = _first_and_step_s(row), _first_and_step_s(other)
+    (first, step), (first_usual, step_usual) = first_and_step_s(row), first_and_step_s(other)
     saved = step_usual - step
     return max(0.0, first - first_usual) / saved if saved > 0 else None
 
 
-def _first_and_step_s(row: Row) -> tuple[float, float]:
+def first_and_step_s(row: Row) -> tuple[float, float]:
     firsts = median(record.first_step_s or 0.0 for record in row.ok)
     return firsts, median(record.phases["train"].step_s for record in row.ok)

@@ -22,6 +22,7 @@ from suite.compare.groups import Group
 from suite.compare.load import Loaded
 from suite.compare.notes import legend, title
 from suite.compare.page import SCRIPT, STYLE
+from suite.compare.plots import described
 from suite.compare.render import columns, foot
 from suite.compare.tables import Table, launches
 from suite.compare.text import DASH, NONE, clean, figure
@@ -189,7 +190,7 @@ def _environment(records: Iterable[Record]) -> str:
 
 def _image(path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
-    return f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,{data}"></p>'
+    return f'<p><img alt="{escape(described(path))}" src="data:image/png;base64,{data}"></p>'
 
 
 def _hash(text: str) -> str:
