@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import math
 import os
@@ -12,21 +13,24 @@ from pathlib import Path
 from typing import NoReturn
 
 from suite.cell import FRAMEWORKS
-from suite.compare import plots
-from suite.compare.groups import group
+from suite.compare.axes import AXES, base
+from suite.compare.files import place_for, text_of, write
+from suite.compare.groups import Group, group
 from suite.compare.load import STORAGE, Loaded, LoadError, find, load
 from suite.compare.metrics import Prices
 from suite.compare.notes import legend
 from suite.compare.regress import changes, threshold
-from suite.compare.render import in_markdown, terminal, wrap
-from suite.compare.report import report
-from suite.compare.tables import Table, cells, launches, table
+from suite.compare.render import terminal, wrap
+from suite.compare.site import INDEX, check, publish
+from suite.compare.tables import Table, table
 from suite.compare.text import clean, markdown
+
+RESULTS = Path("results")
 
 DESCRIPTION = """\
 Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder report.html
-(all of it in one file), table.md, cells.csv (one row per cell), launches.csv (one row per launch, failed ones included)
-and plots as PNG and SVG.
+(all of it in one file), table.md, cells.csv (one row per cell), launches.csv and launches.parquet (one row per launch,
+failed ones included; results/SCHEMA.md lists their columns), plots as PNG and SVG, and run.json, a summary.
 
 Only what is alike is put into a ratio: the same data, spec, size, precision, settings and run, and fingerprints that
 agree. A cell that failed keeps its row, with its outcome.
@@ -38,6 +42,10 @@ examples:
   python -m suite.compare 0003                        a run by its number; also by its name: smoke, 0003_smoke
   python -m suite.compare 0003 0005                   two runs in one table; no ratio is formed between runs
   python -m suite.compare results/journals/x.jsonl    what a killed run left behind
+  python -m suite.compare --by precision              what a number format gains, within each framework
+  python -m suite.compare --by batch --baseline 128   the same for the batch size, with ratios to 128
+  python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, to A's machine
+  python -m suite.compare 0003 --publish results/     a report in a folder of its own, and an index over all of them
   python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became slower, significantly
   python -m suite.compare --baseline jax --format markdown > ratios.md
 """
@@ -57,20 +65,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         paths, notes = find(options.run, options.storage)
         loaded = load(paths)
+        groups = group(loaded.launches, options.by, options.across_machines)
+        _check_baseline(groups, options.by, options.baseline)
+        runs = {launch.run for launch in loaded.launches}
+        folder = options.output or place_for(options.publish or RESULTS, _name(paths), runs)
+        if options.publish:
+            check(options.publish, folder)
     except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
     prices = Prices(options.price_hour, options.price_kwh)
-    tables = [table(each, options.baseline, prices) for each in group(loaded.launches)]
-    folder = options.output or Path("results", _name(paths))
+    tables = [table(each, options.baseline, prices) for each in groups]
+    sources = [path.name for path in paths]
     try:
-        _write(folder, loaded, tables, sources=[path.name for path in paths])
+        notes += [*loaded.notes, *write(folder, tables, loaded, sources)]
+        notes += publish(options.publish) if options.publish else []
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     try:
-        _say(tables, [*notes, *loaded.notes], options.format, sources=[path.name for path in paths])
-        print(f"written to {folder}: report.html, table.md, cells.csv, launches.csv, plots", file=sys.stderr)
+        _say(tables, notes, options.format, sources)
+        print(f"written to {folder}: report.html, table.md, cells.csv, launches, plots", file=sys.stderr)
+        if options.publish:
+            print(f"published: {options.publish / INDEX}", file=sys.stderr)
     except BrokenPipeError:
         # The reader has seen enough (`| head`). What stdout still holds must not raise again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -101,8 +118,32 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", nargs="*", metavar="RUN", help="file, folder, or a run's number or name in the storage")
-    parser.add_argument("--baseline", choices=FRAMEWORKS, default="pytorch", help="ratios are to it; default: pytorch")
+    parser.add_argument(
+        "--by",
+        choices=sorted(AXES),
+        metavar="AXIS",
+        help="along what ratios are formed, all else being the same: framework (the default), or within a framework "
+        "precision, batch, compile, loader, size, kernel or accumulate (at one effective batch); or machine",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="VALUE",
+        help="of that axis, which ratios are to; default: pytorch; fp32, the smallest batch, each framework's usual "
+        "compile mode, the tuned loader, full, auto, 1, or if none has that the next",
+    )
+    parser.add_argument(
+        "--across-machines",
+        action="store_true",
+        help="let rows of different runs and machines enter one ratio, and make the machine a column; without --by, "
+        "ratios are between machines, to that of the first RUN or the one whose name holds the --baseline",
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="DIR",
+        help="add the comparison to the static site in DIR: a folder for it there, and index.html over all of them",
+    )
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
     parser.add_argument(
         "--fail-if",
@@ -113,7 +154,25 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--price-hour", type=_price, metavar="P", help="of the machine, for a cost per million samples")
     parser.add_argument("--price-kwh", type=_price, metavar="P", help="of the GPU's energy, likewise")
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help="of what is printed")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.by == "machine" and not options.across_machines:
+        parser.error("--by machine takes --across-machines as well: figures of different machines are not alike")
+    options.by = options.by or ("machine" if options.across_machines else "framework")
+    if options.by == "framework":
+        options.baseline = options.baseline or FRAMEWORKS[0]
+        if options.baseline not in FRAMEWORKS:
+            parser.error(f"--baseline is {options.baseline!r}; there are: {', '.join(FRAMEWORKS)}")
+    return options
+
+
+def _check_baseline(groups: Sequence[Group], by: str, baseline: str | None) -> None:
+    """Raises `LoadError` where no row has that value; a framework may be absent, and then the table says so."""
+    if baseline is None or by == "framework":
+        return
+    axis = AXES[by]
+    if not any(base(axis, each.rows, baseline).holds(row) for each in groups for row in each.rows):
+        there = dict.fromkeys(axis.value(row) for each in groups for row in each.rows)
+        raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(there)}")
 
 
 def _price(text: str) -> float:
@@ -128,35 +187,21 @@ def _name(paths: Sequence[Path]) -> str:
     return paths[0].stem + more
 
 
-def _write(folder: Path, loaded: Loaded, tables: Sequence[Table], sources: Sequence[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    notes = "".join(f"\n- {markdown(note)}" for note in loaded.notes)
-    text = _markdown(tables) + (f"\nOn the files:\n{notes}\n" if notes else "")
-    (folder / "table.md").write_text(text, encoding="utf-8")
-    cells(tables).to_csv(folder / "cells.csv", index=False, lineterminator="\n")
-    launches(loaded.launches).to_csv(folder / "launches.csv", index=False, lineterminator="\n")
-    drawn = [path for path in plots.draw(tables, folder) if path.suffix == ".png"]
-    page = report(tables, loaded, drawn, sources)
-    (folder / "report.html").write_text(page, encoding="utf-8")
-
-
 def _say(tables: Sequence[Table], notes: Sequence[str], form: str, sources: Sequence[str]) -> None:
     read = ", ".join(map(clean, sources))
     if form == "markdown":
         print(f"Read: {markdown(read)}\n")
-        print(_markdown(tables))
+        print(text_of(tables))
         print("".join(f"- {markdown(clean(note))}\n" for note in notes), end="")
     else:
         print(f"read: {read}\n")
         print("\n\n".join(terminal(each) for each in tables))
-        print(f"\n{wrap(legend(tables[0].baseline))}")
+        print(f"\n{wrap(legend(tables))}")
         print("".join(f"{wrap(f'note: {clean(note)}')}\n" for note in notes), end="")
     sys.stdout.flush()
 
 
-def _markdown(tables: Sequence[Table]) -> str:
-    return "\n".join([*map(in_markdown, tables), f"{markdown(legend(tables[0].baseline))}\n"])
-
-
 if __name__ == "__main__":
+    # What was loaded stays to the end; to look through it for garbage again and again would take a second in ten.
+    gc.set_threshold(200_000, 20, 1000)
     sys.exit(main())
