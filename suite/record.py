@@ -6,6 +6,7 @@ names the field, and never lets a number through that no measurement can give.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -231,8 +232,11 @@ def _validate_phase(phase: Phase, what: str) -> None:
     _require(span is None or (len(span) == 2 and _finite(span) and span[0] <= span[1]), what, "has a span that is none")
     for window in (*phase.windows, *phase.warmup):
         steps, seconds = window.steps, window.seconds
-        _require(type(steps) is int and steps > 0, what, f"has {reprlib.repr(steps)} steps")
-        _require(_finite([seconds]) and seconds > 0, what, f"took {reprlib.repr(seconds)} s")
+        # The message is made only where there is one: a file holds hundreds of thousands of windows.
+        if type(steps) is not int or steps <= 0:
+            raise RecordError(f"{what} has {reprlib.repr(steps)} steps")
+        if not (_finite([seconds]) and seconds > 0):
+            raise RecordError(f"{what} took {reprlib.repr(seconds)} s")
 
 
 def _validate_identity(identity: Identity) -> None:
@@ -258,6 +262,10 @@ def _writable(value: object) -> bool:
     if isinstance(value, dict):
         return all(map(_writable, value.values()))
     if isinstance(value, (list, tuple)):
+        # Of plain numbers, which most lists hold, the sum shows it at once.
+        with contextlib.suppress(TypeError, OverflowError):
+            if math.isfinite(sum(value)):
+                return True
         return all(map(_writable, value))
     return not isinstance(value, float) or math.isfinite(value)
 

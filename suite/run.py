@@ -80,6 +80,7 @@ class Run:
     failed: list[Record] = field(default_factory=list)
     _data: dict[str, Path] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
+    _driver: dict[str, str] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -151,6 +152,8 @@ class Run:
         if record.outcome.ok:
             kept.unlink(missing_ok=True)
         described = record.environment or {"machine": machine()}
+        if self._driver:  # per launch, since a run may go on after an update
+            described = {**described, "driver": self._driver}
         position = {
             "id": self.info["id"],
             "seed": seed,
@@ -168,7 +171,8 @@ class Run:
         except NvmlError as error:
             self.say(f"no GPU metrics: {error}")
             return []
-        self.info.setdefault("driver", vars(driver))
+        self._driver = dict(vars(driver))
+        self.info.setdefault("driver", self._driver)
         if not gpus:
             self.say("no GPU metrics: CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)")
         return gpus

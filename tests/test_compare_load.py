@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from suite.compare.__main__ import main
 from suite.compare.load import LoadError, find, load
 from tests import records
+from tests.records import HOSTILE
 
 
 def test_a_saved_run_gives_its_launches_failed_ones_included(tmp_path: Path) -> None:
@@ -137,9 +139,66 @@ def test_what_cannot_be_trusted_is_refused_in_one_line_with_its_name(tmp_path: P
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(LoadError, match="not UTF-8"):
-        load([tmp_path / "a.json"])
+    for name in ("a.json", "a.jsonl"):
+        (tmp_path / name).write_bytes(b"\x89PNG\xff")
+        with pytest.raises(LoadError, match="not UTF-8"):
+            load([tmp_path / name])
+
+
+IN_A_JOURNAL = {
+    "NaN": ('"compile_s": 0.6', '"compile_s": NaN', "line 3 is no JSON .*NaN is not finite"),
+    "infinity": ('"compile_s": 0.6', '"compile_s": 1e999', "line 3 is no JSON .*1e999 is not finite"),
+    "negative time": ('"compile_s": 0.6', '"compile_s": -0.6', "line 3: startup holds a time that is no time"),
+    "newer record": (
+        '"schema": 2',
+        '"schema": 3',
+        "line 2: schema is 3, newer than the 2 known here: update",
+    ),
+    "unknown field": ('"launch": 0', '"launch": 0, "colour": "<b>"', "line 2: record has unknown fields"),
+    "half written in the middle": ('"identity": {', "\n", "line 2 is no JSON"),
+    "nothing": ("", "", "is empty"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "message"), IN_A_JOURNAL.values(), ids=IN_A_JOURNAL.keys())
+def test_a_line_of_a_journal_that_cannot_be_trusted_is_named(
+    tmp_path: Path, old: str, new: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = records.journal(tmp_path / "spoilt.jsonl", records.launches(n=1))
+    path.write_text(path.read_text().replace(old, new) if old else "")
+    with pytest.raises(LoadError, match=message):
+        load([path])
+    assert main([str(path), "--output", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert (said.out, len(said.err.splitlines())) == ("", 1)
+    assert "spoilt.jsonl" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_hostile_text_in_a_message_neither_controls_the_terminal_nor_breaks_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "spoilt.json"
+    path.write_text(spoilt(f"{RECORD}/outcome/status", HOSTILE))
+    assert main([str(path)]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert not set(said[:-1]) & set("\x1b\x07\r\u202e\ud800")
+
+
+def test_records_of_the_first_schema_still_load(tmp_path: Path) -> None:
+    old = []
+    for record in records.launches(n=2):
+        data = record.to_json() | {"schema": 1}
+        del data["metrics"]
+        for phase in data["phases"].values():
+            del phase["span"]
+        old.append(data)
+    path = tmp_path / "old.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in [{"run": {"id": "run-a"}}, *old]))
+    assert [x.record for x in load([path]).launches] == records.launches(n=2)
+    assert main([str(path), "--output", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "cells.csv").exists()
 
 
 def test_what_the_system_will_not_read_is_refused(tmp_path: Path) -> None:
@@ -156,7 +215,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied")
 
     path = records.save(tmp_path / "a.json", [records.record()])
-    monkeypatch.setattr(Path, "read_text", refuse)  # since root may read everything
+    monkeypatch.setattr(Path, "open", refuse)  # since root may read everything
     with pytest.raises(LoadError, match=r"a\.json: Permission denied"):
         load([path])
 

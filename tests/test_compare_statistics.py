@@ -16,8 +16,8 @@ from suite.compare.ratios import control, margin, ratios
 from suite.compare.render import terminal
 from suite.compare.statistics import MARGIN, Paired, blocks_to_decide, holm, paired, verdict
 from suite.compare.statistics import margin as margin_of
-from suite.compare.tables import launches as as_rows
 from suite.compare.tables import table
+from suite.compare.tidy import launches as as_rows
 from suite.matrix import blocks, matrix
 from suite.record import CONTROL, Record
 from tests import records, significance

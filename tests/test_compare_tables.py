@@ -1,30 +1,20 @@
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from suite.compare.load import Launch
 from suite.compare.render import WIDTH, in_markdown, terminal
-from suite.compare.tables import cells, launches
+from suite.compare.tables import cells
 from suite.compare.text import clean, figure, markdown, spread
+from suite.compare.tidy import launches
 from suite.record import Record
 from tests import records
+from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables
-
-GOLDEN = Path(__file__).parent / "golden"
-
-
-def golden(name: str, text: str) -> None:
-    """Compare with the stored output; `UPDATE_GOLDEN=1 pytest` writes it anew, to be read before it is committed."""
-    path = GOLDEN / name
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
 
 
 def test_the_table_on_a_terminal() -> None:

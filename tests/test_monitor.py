@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from suite.monitor.gpu import GPM, NvmlError, opened, visible
+from suite import run as runs
+from suite.cell import Cell
+from suite.measure import Plan
+from suite.monitor.gpu import GPM, Driver, Gpu, NvmlError, opened, visible
 from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
@@ -220,3 +225,20 @@ def test_a_process_that_ends_ends_the_sampling(nvml: Nvml) -> None:
     with Monitor(process.pid, 0.0) as monitor:
         pass
     assert monitor.host == []
+
+
+def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(runs, "launch", lambda job, *_: records.record(job.cell.framework, workload="imdb_lstm"))
+    found = []
+    for number, version in enumerate(("580.1", "590.2")):
+        told = Driver(version, "13.0"), list[Gpu]()
+        monkeypatch.setattr(runs, "opened", lambda told=told: contextlib.nullcontext(told))
+        settings = runs.Settings("smoke", 1, Plan(), journals=tmp_path, resume=bool(number))
+        run = runs.Run(settings, 2, lambda _: None, lambda _: None)
+        found.append(run.launch(Cell("imdb_lstm", ("jax", "pytorch")[number]), 0))
+        run.close()
+    assert [record.environment["driver"]["version"] for record in found] == ["580.1", "590.2"]
+    assert run.info["driver"] == {"version": "580.1", "cuda": "13.0"}, "the run's own is that of its start"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import math
 import os
@@ -11,25 +12,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import pandas as pd
-
 from suite.cell import FRAMEWORKS
-from suite.compare import accuracy, accuracy_words, learning, plots
-from suite.compare.accuracy import Learned
-from suite.compare.groups import group
+from suite.compare.accuracy import learned, trains_to_the_end
+from suite.compare.accuracy_words import terminal as in_terminal
+from suite.compare.axes import AXES, base
+from suite.compare.files import Compared, place_for, text_of, write
+from suite.compare.groups import Group, group
 from suite.compare.load import STORAGE, Loaded, LoadError, find, load
 from suite.compare.metrics import Prices
 from suite.compare.notes import legend
 from suite.compare.regress import changes, threshold
-from suite.compare.render import in_markdown, terminal, wrap
-from suite.compare.report import report
-from suite.compare.tables import Table, cells, launches, table
+from suite.compare.render import terminal, wrap
+from suite.compare.site import INDEX, check, publish
+from suite.compare.tables import Table, table
 from suite.compare.text import clean, markdown
+
+RESULTS = Path("results")
 
 DESCRIPTION = """\
 Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder report.html
-(all of it in one file), table.md, cells.csv (one row per cell), launches.csv (one row per launch, failed ones included)
-and plots as PNG and SVG. Cells that train to their end go to accuracy.csv and epochs.csv instead of cells.csv.
+(all of it in one file), table.md, cells.csv (one row per cell), launches.csv and launches.parquet (one row per launch,
+failed ones included; results/SCHEMA.md lists their columns), plots as PNG and SVG, and run.json, a summary. Cells
+that train to their end go to accuracy.csv and epochs.csv instead of cells.csv.
 
 Only what is alike is put into a ratio: the same data, spec, size, precision, settings and run, and fingerprints that
 agree. A cell that failed keeps its row, with its outcome.
@@ -41,6 +45,10 @@ examples:
   python -m suite.compare 0003                        a run by its number; also by its name: smoke, 0003_smoke
   python -m suite.compare 0003 0005                   two runs in one table; no ratio is formed between runs
   python -m suite.compare results/journals/x.jsonl    what a killed run left behind
+  python -m suite.compare --by precision              what a number format gains, within each framework
+  python -m suite.compare --by batch --baseline 128   the same for the batch size, with ratios to 128
+  python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, to A's machine
+  python -m suite.compare 0003 --publish results/     a report in a folder of its own, and an index over all of them
   python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became slower, significantly
   python -m suite.compare --baseline jax --format markdown > ratios.md
 """
@@ -60,29 +68,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         paths, notes = find(options.run, options.storage)
         loaded = load(paths)
+        groups = group(loaded.launches, options.by, options.across_machines)
+        _check_baseline(groups, options.by, options.baseline)
+        runs = {launch.run for launch in loaded.launches}
+        folder = options.output or place_for(options.publish or RESULTS, _name(paths), runs)
+        if options.publish:
+            check(options.publish, folder)
     except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
     prices = Prices(options.price_hour, options.price_kwh)
-    groups = group(loaded.launches)
-    tables = [table(each, options.baseline, prices) for each in groups if not accuracy.trains_to_the_end(each)]
-    learned = [accuracy.learned(each, options.baseline) for each in groups if accuracy.trains_to_the_end(each)]
-    folder = options.output or Path("results", _name(paths))
+    framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
+    compared = Compared(
+        loaded,
+        [table(each, options.baseline, prices) for each in groups if not trains_to_the_end(each)],
+        [learned(each, framework) for each in groups if trains_to_the_end(each)],
+        [path.name for path in paths],
+    )
     try:
-        _write(folder, loaded, tables, learned, options.baseline, sources=[path.name for path in paths])
+        notes += [*loaded.notes, *write(folder, compared)]
+        notes += publish(options.publish) if options.publish else []
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     try:
-        _say(
-            tables,
-            learned,
-            options.baseline,
-            [*notes, *loaded.notes],
-            options.format,
-            sources=[path.name for path in paths],
-        )
-        print(f"written to {folder}: report.html, table.md, cells.csv, launches.csv, plots", file=sys.stderr)
+        _say(compared, notes, options.format)
+        print(f"written to {folder}: report.html, table.md, cells.csv, launches, plots", file=sys.stderr)
+        if options.publish:
+            print(f"published: {options.publish / INDEX}", file=sys.stderr)
     except BrokenPipeError:
         # The reader has seen enough (`| head`). What stdout still holds must not raise again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -113,8 +126,32 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", nargs="*", metavar="RUN", help="file, folder, or a run's number or name in the storage")
-    parser.add_argument("--baseline", choices=FRAMEWORKS, default="pytorch", help="ratios are to it; default: pytorch")
+    parser.add_argument(
+        "--by",
+        choices=sorted(AXES),
+        metavar="AXIS",
+        help="along what ratios are formed, all else being the same: framework (the default), or within a framework "
+        "precision, batch, compile, loader, size, kernel or accumulate (at one effective batch); or machine",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="VALUE",
+        help="of that axis, which ratios are to; default: pytorch; fp32, the smallest batch, each framework's usual "
+        "compile mode, the tuned loader, full, auto, 1, or if none has that the next",
+    )
+    parser.add_argument(
+        "--across-machines",
+        action="store_true",
+        help="let rows of different runs and machines enter one ratio, and make the machine a column; without --by, "
+        "ratios are between machines, to that of the first RUN or the one whose name holds the --baseline",
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="DIR",
+        help="add the comparison to the static site in DIR: a folder for it there, and index.html over all of them",
+    )
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
     parser.add_argument(
         "--fail-if",
@@ -125,7 +162,25 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--price-hour", type=_price, metavar="P", help="of the machine, for a cost per million samples")
     parser.add_argument("--price-kwh", type=_price, metavar="P", help="of the GPU's energy, likewise")
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help="of what is printed")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.by == "machine" and not options.across_machines:
+        parser.error("--by machine takes --across-machines as well: figures of different machines are not alike")
+    options.by = options.by or ("machine" if options.across_machines else "framework")
+    if options.by == "framework":
+        options.baseline = options.baseline or FRAMEWORKS[0]
+        if options.baseline not in FRAMEWORKS:
+            parser.error(f"--baseline is {options.baseline!r}; there are: {', '.join(FRAMEWORKS)}")
+    return options
+
+
+def _check_baseline(groups: Sequence[Group], by: str, baseline: str | None) -> None:
+    """Raises `LoadError` where no row has that value; a framework may be absent, and then the table says so."""
+    if baseline is None or by == "framework":
+        return
+    axis = AXES[by]
+    if not any(base(axis, each.rows, baseline).holds(row) for each in groups for row in each.rows):
+        there = dict.fromkeys(axis.value(row) for each in groups for row in each.rows)
+        raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(there)}")
 
 
 def _price(text: str) -> float:
@@ -140,48 +195,22 @@ def _name(paths: Sequence[Path]) -> str:
     return paths[0].stem + more
 
 
-def _write(
-    folder: Path, loaded: Loaded, tables: Sequence[Table], learned: Sequence[Learned], baseline: str,
-    sources: Sequence[str],
-) -> None:  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
-    notes = "".join(f"\n- {markdown(note)}" for note in loaded.notes)
-    text = _markdown(tables, learned, baseline) + (f"\nOn the files:\n{notes}\n" if notes else "")
-    (folder / "table.md").write_text(text, encoding="utf-8")
-    if tables:
-        cells(tables).to_csv(folder / "cells.csv", index=False, lineterminator="\n")
-    if learned:
-        frame = pd.concat([each.frame for each in learned])
-        frame.to_csv(folder / "accuracy.csv", index=False, lineterminator="\n")
-        accuracy.epochs(loaded.launches).to_csv(folder / "epochs.csv", index=False, lineterminator="\n")
-    launches(loaded.launches).to_csv(folder / "launches.csv", index=False, lineterminator="\n")
-    drawn = [path for path in [*plots.draw(tables, folder), *learning.draw(learned, folder)] if path.suffix == ".png"]
-    page = report(tables, loaded, drawn, sources, learned, baseline)
-    (folder / "report.html").write_text(page, encoding="utf-8")
-
-
-def _say(
-    tables: Sequence[Table], learned: Sequence[Learned], baseline: str, notes: Sequence[str], form: str,
-    sources: Sequence[str],
-) -> None:  # fmt: skip
-    read = ", ".join(map(clean, sources))
+def _say(compared: Compared, notes: Sequence[str], form: str) -> None:
+    read = ", ".join(map(clean, compared.sources))
     if form == "markdown":
         print(f"Read: {markdown(read)}\n")
-        print(_markdown(tables, learned, baseline))
+        print(text_of(compared))
         print("".join(f"- {markdown(clean(note))}\n" for note in notes), end="")
     else:
         print(f"read: {read}\n")
-        print("\n\n".join([*map(terminal, tables), *map(accuracy_words.terminal, learned)]))
-        if tables:
-            print(f"\n{wrap(legend(baseline))}")
+        print("\n\n".join([*map(terminal, compared.tables), *map(in_terminal, compared.learned)]))
+        if compared.tables:
+            print(f"\n{wrap(legend(compared.tables))}")
         print("".join(f"{wrap(f'note: {clean(note)}')}\n" for note in notes), end="")
     sys.stdout.flush()
 
 
-def _markdown(tables: Sequence[Table], learned: Sequence[Learned], baseline: str) -> str:
-    told = [*map(in_markdown, tables), *map(accuracy_words.in_markdown, learned)]
-    return "\n".join([*told, *([f"{markdown(legend(baseline))}\n"] if tables else [])])
-
-
 if __name__ == "__main__":
+    # What was loaded stays to the end; to look through it for garbage again and again would take a second in ten.
+    gc.set_threshold(200_000, 20, 1000)
     sys.exit(main())

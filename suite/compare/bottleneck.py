@@ -8,7 +8,7 @@ loader is slower than the steps, or both would be fast enough and do not overlap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 from suite.cell import AUTO, Cell, Loader
@@ -109,7 +109,7 @@ def _named(cell: Cell, other: Cell) -> str:
 
 def _gains(row: Row, group: Group, cell: Cell) -> list[float]:
     """Throughput of the run's other cell over the row's, in each block that has both."""
-    other = _row(row, group, cell)
+    other = group.row(row.run, cell)
     if other is None:
         return []
     ours, theirs = ({record.block: record.samples_per_s for record in each.ok} for each in (row, other))
@@ -118,22 +118,16 @@ def _gains(row: Row, group: Group, cell: Cell) -> list[float]:
 
 def _failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
     """Whether the run tried one of them, and it did not end well."""
-    return any((other := _row(row, group, cell)) and not other.ok for cell in cells)
+    return any((other := group.row(row.run, cell)) and not other.ok for cell in cells)
 
 
 def _largest_that_fits(row: Row, group: Group) -> bool:
     if row.cell.batch == AUTO:
         return True
-    same = [
-        other for other in group.rows if other.run == row.run and replace(other.cell, batch=row.cell.batch) == row.cell
-    ]
+    same = [other for other in group.alike(row, "batch") if other.run == row.run]
     larger = [other for other in same if other.cell.batch > row.cell.batch]
     return bool(larger) and all(other.outcome == "out-of-memory" for other in larger)
 
 
 def _other(row: Row, group: Group, change: Callable[[Cell], Cell]) -> Row | None:
-    return _row(row, group, change(row.cell)) if row.cell.batch != AUTO else None
-
-
-def _row(row: Row, group: Group, cell: Cell) -> Row | None:
-    return next((other for other in group.rows if other.run == row.run and other.cell == cell), None)
+    return group.row(row.run, change(row.cell)) if row.cell.batch != AUTO else None

@@ -117,10 +117,10 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
         by_framework.setdefault(record.cell.framework, []).append(_identity(record))
     tolerance = TOLERANCE.get((records[0].cell.workload, records[0].cell.precision))
     weights = _majority((r.cell.framework, _identity(r).weights) for r in records)
-    batches = {
-        kind: _majority((r.cell.framework, _identity(r).batches) for r in records if _loaded(r) == kind)
-        for kind in map(_loaded, records)
-    }
+    loaded: dict[tuple[int, str], list[Record]] = {}
+    for record in records:
+        loaded.setdefault(_loaded(record), []).append(record)
+    batches = {kind: _majority((r.cell.framework, _identity(r).batches) for r in held) for kind, held in loaded.items()}
     references = {name: _reference(name, by_framework) for name in by_framework}
     found = {}
     for key, launches in rows.items():

@@ -2,23 +2,33 @@
 
 Nothing is repaired: a file that cannot be trusted is refused with one line that names it and the way out. The one
 exception is the last line of a journal, which a killed run leaves half written; it is ignored, and a note says so.
+
+Files are taken in launch by launch, and of each launch only what a comparison needs is kept, so that many large files
+can be compared at once.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable, Sequence
+import contextlib
+import gc
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from suite.compare.stream import Text, parse
 from suite.compare.text import clean
 from suite.record import Record, RecordError
 
 SCHEMA = 1
 STORAGE = Path("results/runs")
 SUFFIXES = (".json", ".jsonl")
+
+#: What a comparison writes beside its report: a summary, no run.
+SUMMARY, REPORT = "run.json", "report.html"
+
+#: Points that are kept of a line over time, at most: as many as a plot can show.
+POINTS = 120
 
 
 class LoadError(ValueError):
@@ -65,7 +75,7 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
     for run in runs:
         path = Path(run)
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+            inside = sorted(filter(_is_run, path.rglob("*")))
             if not inside:
                 raise LoadError(f"{run}: no run in this folder (no .json, no .jsonl)")
             paths += inside
@@ -87,7 +97,9 @@ def load(paths: Iterable[Path]) -> Loaded:
     launches: dict[tuple[str, str], Launch] = {}
     notes: list[str] = []
     for path in paths:
-        for launch in _journal(path, notes) if path.suffix == ".jsonl" else _saved(path, notes):
+        with _all_kept():
+            found = _journal(path, notes) if path.suffix == ".jsonl" else _saved(path, notes)
+        for launch in found:
             before = launches.get(launch.key)
             if before is None or before.record == launch.record:
                 launches.setdefault(launch.key, launch)
@@ -102,16 +114,25 @@ def load(paths: Iterable[Path]) -> Loaded:
 
 
 def _saved(path: Path, notes: list[str]) -> list[Launch]:
-    text = _text(path)
+    records: list[Record] = []
+    foreign = 0
+    rest: dict[str, Any] = {}
     try:
-        data = _parse(text)
+        for name, value in _parts(path):
+            held = value.get("extra_info") if name == "benchmarks" and isinstance(value, dict) else None
+            if isinstance(held, dict) and "record" in held:
+                records.append(_record(held["record"], str(path)))
+            elif name == "benchmarks":
+                foreign += 1
+            else:
+                rest[name] = value
+    except LoadError:
+        raise
     except ValueError as error:
         raise LoadError(f"{path}: cut off or no JSON ({error}); run the suite again, or compare its journal") from None
-    if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
-        raise LoadError(f"{path}: no run of this suite and no pytest-benchmark file; make one with {_MAKE}")
-    suite = data.get("suite")
+    suite = rest.get("suite")
     if not isinstance(suite, dict):
-        version = clean(data.get("version", "unknown version"), limit=20)
+        version = clean(rest.get("version", "unknown version"), limit=20)
         raise LoadError(
             f"{path}: holds no records of this suite; it was made by pytest-benchmark {version} from other tests. "
             f"Make one with {_MAKE}"
@@ -121,86 +142,134 @@ def _saved(path: Path, notes: list[str]) -> list[Launch]:
         raise LoadError(f"{path}: its schema is {clean(repr(schema), 40)}; this is not the suite's")
     if schema > SCHEMA:
         raise LoadError(f"{path}: schema {schema} is newer than the {SCHEMA} known here: update the suite")
-    entries = [entry.get("extra_info") if isinstance(entry, dict) else None for entry in data["benchmarks"]]
-    records = [entry["record"] for entry in entries if isinstance(entry, dict) and "record" in entry]
-    if foreign := len(entries) - len(records):
+    if foreign:
         notes.append(f"{path.name}: {foreign} benchmarks of other tests are left out, they hold no record")
     failed = suite.get("failed", [])
     if not isinstance(failed, list):
         raise LoadError(f"{path}: its failed launches are not a list")
-    if not records and not failed:
+    records += [_record(data, str(path)) for data in failed]
+    if not records:
         raise LoadError(f"{path}: holds no launch; make a run with {_MAKE}")
     described = suite.get("run")
     run = described.get("id") if isinstance(described, dict) else None
-    return [_launch(entry, path, str(path), run) for entry in [*records, *failed]]
+    return [_launch(record, path, run) for record in records]
+
+
+def _parts(path: Path) -> Iterator[tuple[str, Any]]:
+    """What a saved file holds, by name; its benchmarks one by one. Raises `LoadError`, and `ValueError` for no JSON."""
+    listed = False
+    with _reading(path) as file:
+        text = Text(file)
+        if not text.next():
+            raise LoadError(_EMPTY.format(path))
+        if text.next() == "{":
+            for name in text.names():
+                if name == "benchmarks" and text.next() == "[":
+                    listed = True
+                    for entry in text.items():
+                        yield name, entry
+                else:
+                    value = text.value()
+                    if name in ("suite", "version"):
+                        yield name, value
+        else:
+            text.value()
+        text.end()
+    if not listed:
+        raise LoadError(f"{path}: no run of this suite and no pytest-benchmark file; make one with {_MAKE}")
 
 
 def _journal(path: Path, notes: list[str]) -> list[Launch]:
-    lines = _text(path).split("\n")
-    launches = []
-    run = None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            data = _parse(line)
-        except ValueError as error:
-            if number == len(lines):  # no newline ends it
-                notes.append(f"{path.name}: line {number}, the last, is half written and was left out")
+    launches: list[Launch] = []
+    run: Any = None
+    empty = True
+    with _reading(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
                 continue
-            raise LoadError(f"{path}: line {number} is no JSON ({error}); take the line out to use the rest") from None
-        if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
-            run = data["run"].get("id") if isinstance(data["run"], dict) else None
-            continue
-        launches.append(_launch(data, path, f"{path}: line {number}", run))
+            empty = False
+            try:
+                data = parse(line)
+            except ValueError as error:
+                if not line.endswith("\n"):
+                    notes.append(f"{path.name}: line {number}, the last, is half written and was left out")
+                    continue
+                raise LoadError(
+                    f"{path}: line {number} is no JSON ({error}); take the line out to use the rest"
+                ) from None
+            if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
+                run = data["run"].get("id") if isinstance(data["run"], dict) else None
+                continue
+            launches.append(_launch(_record(data, f"{path}: line {number}"), path, run))
+    if empty:
+        raise LoadError(_EMPTY.format(path))
     if not launches:
         raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
     return launches
 
 
-def _launch(data: Any, path: Path, where: str, run: Any) -> Launch:
+def _record(data: Any, where: str) -> Record:
     try:
+        if isinstance(data, dict):
+            _thin(data.get("metrics"))
         record = Record.from_json(data)
         told = record.identity
         if told and not (isinstance(told.weights, str) and isinstance(told.batches, str)):
             raise RecordError("identity holds a digest that is no text")  # noqa: TRY301 - said like the schema's own
-        return Launch(record, clean(record.run.get("id") or run or path.stem, 80), clean(path.name))
     except RecordError as error:
         raise LoadError(clean(f"{where}: {error}")) from None
     except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise LoadError(clean(f"{where}: not a record: {error}")) from None
+    return record
 
 
-def _text(path: Path) -> str:
+def _launch(record: Record, path: Path, run: Any) -> Launch:
+    return Launch(record, clean(record.run.get("id") or run or path.stem, 80), clean(path.name))
+
+
+def _thin(metrics: Any) -> None:
+    """Keep at most `POINTS` of each line over time, which is most of a record; what is no such line goes."""
+    if not isinstance(metrics, dict):
+        return
+    devices = metrics.get("gpus")
+    for source in [metrics.get("host"), *(devices if isinstance(devices, list) else ())]:
+        line = source.get("timeline") if isinstance(source, dict) else None
+        if line is None:
+            continue
+        values: Any = line.get("values") if isinstance(line, dict) else None
+        lists: list[Any] = [line["at_s"], *values.values()] if isinstance(values, dict) and "at_s" in line else [None]
+        if not all(isinstance(each, list) and len(each) == len(lists[0]) for each in lists):
+            del source["timeline"]
+            continue
+        step = max(1, -(-len(lists[0]) // POINTS))
+        source["timeline"] = {
+            "at_s": line["at_s"][::step],
+            "values": {name: each[::step] for name, each in values.items()},
+        }
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[TextIO]:
+    """The file, open; what keeps it from being read as text is a `LoadError`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            yield file
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise LoadError(f"{path}: is not UTF-8 text, so no run of this suite") from None
-    if not text.strip():
-        raise LoadError(f"{path}: is empty; the run was cut off before it was saved, so compare its journal instead")
-    return text
 
 
-def _parse(text: str) -> Any:
-    """JSON without the numbers that no measurement gives. Raises `ValueError`."""
+@contextlib.contextmanager
+def _all_kept() -> Iterator[None]:
+    """Without the collector, which would look again and again through what stays, for a quarter of the time."""
+    was = gc.isenabled()
+    gc.disable()
     try:
-        return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_whole)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _number(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"the number {text[:40]} is not finite")
-    return value
-
-
-def _whole(text: str) -> int:
-    if len(text) > 25:
-        raise ValueError(f"the number {text[:25]}... is too large")
-    return int(text)
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _by_age(paths: Iterable[Path]) -> list[Path]:
@@ -213,4 +282,10 @@ def _bears(path: Path, name: str) -> bool:
     return name in {path.stem, path.name, number, number.lstrip("0"), rest} - {""}
 
 
+def _is_run(path: Path) -> bool:
+    beside_report = path.name == SUMMARY and path.with_name(REPORT).exists()
+    return path.suffix in SUFFIXES and path.is_file() and not beside_report
+
+
 _MAKE = "`pytest suite --benchmark-save`"
+_EMPTY = "{}: is empty; the run was cut off before it was saved, so compare its journal instead"

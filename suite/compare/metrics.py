@@ -94,6 +94,11 @@ def first_gpu(record: Record) -> Mapping[str, Any]:
     return gpu if isinstance(gpu, Mapping) else {}
 
 
+def clock_mhz(record: Record) -> float | None:
+    """The first GPU's SM clock while the launch trained, its median over the samples."""
+    return number(_within(first_gpu(record), "phases", "train", "sm_clock_mhz", "median"))
+
+
 def _within(data: Any, *path: str) -> Any:
     for name in path:
         data = data.get(name) if isinstance(data, Mapping) else None

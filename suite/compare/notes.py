@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from suite.compare.statistics import LEAST
 from suite.compare.tables import Table
 from suite.compare.text import DASH, listing
 
+#: What a value of an axis is called, before the value.
+NAMES = {"compile": "compile mode", "kernel": "LSTM kernel", "accumulate": "accumulating"}
 
-def legend(baseline: str) -> str:
+
+def legend(tables: Sequence[Table]) -> str:
     """What the columns are; it goes once under all tables."""
+    one = tables[0]
     return (
         f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
-        f"samples/s to that of {baseline} with the same settings but the compile mode, within blocks: median "
+        f"samples/s to that of {_other(one)}, within blocks: median "
         f"(lowest{DASH}highest); from {LEAST} blocks on the geometric mean (95 % interval) with a verdict: faster or "
         "slower is significant and beyond the margin, equal lies within it. step ms: median over all windows of all "
         "launches (quartiles). of compute: samples/s over that of the same steps on batches already on the device: "
@@ -25,6 +30,16 @@ def legend(baseline: str) -> str:
         "measured on the device. GPU "
         "busy: share of time with any kernel running, however small; SM active says how much of the GPU worked."
     )
+
+
+def _other(table: Table) -> str:
+    """What a ratio is to."""
+    by = table.group.by
+    if by == "framework":
+        return f"{table.baseline} with the same settings but the compile mode"
+    if by == "machine":
+        return "the same cell on the machine named under the table"
+    return f"the same framework and settings with the {NAMES.get(by, by)} named under the table"
 
 
 def title(table: Table) -> str:
@@ -39,6 +54,17 @@ def foot_lines(table: Table) -> list[str]:
     lines = []
     if group.data_kind != "real":
         lines.append(f"{group.data_words}: these figures say how long a step takes, nothing about what is learnt.")
+    if group.by == "machine":
+        lines.append(f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}.")
+    elif group.by != "framework":
+        same = ", with the same effective batch" if group.by == "accumulate" else ""
+        value = f"{NAMES.get(group.by, group.by)} {table.baseline}"
+        lines.append(f"Ratios are within each framework, to {value}{same}.")
+    if group.across:
+        lines.append(
+            "Ratios between runs, which share no blocks, are of medians (extremes of any launch over any other);"
+            f" from {LEAST} launches of each on they are tested by Welch's t-test on the logarithms."
+        )
     fewest, most = min(table.launches), max(table.launches)
     n = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     plural = "" if n == "1" else "es"
@@ -53,7 +79,8 @@ def foot_lines(table: Table) -> list[str]:
     lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
     machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
     lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
-    digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {group.spec_digest[:12] or 'unknown'}"]
+    spec = " and ".join(digest[:12] for digest in group.spec_digest.split(" and "))
+    digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {spec or 'unknown'}"]
     lines.append(f"Digests: {', '.join(digests)}.")
     return lines
 

@@ -1,4 +1,4 @@
-"""The throughput of a cell over that of the baseline framework's corresponding cell, formed within blocks."""
+"""The throughput of a cell over that of the corresponding cell at the base of an axis, formed within blocks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from statistics import median
 
 from suite.cell import COMPILES, USUAL_COMPILE
 from suite.compare import statistics
+from suite.compare.axes import AXES, Base, base
 from suite.compare.groups import Group, Row, RowKey
 from suite.compare.identity import Verdict
-from suite.compare.statistics import Paired
+from suite.compare.obstacles import obstacle
+from suite.compare.statistics import LEAST, Paired
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,17 @@ class Ratio:
     blocks_to_decide: int | None = None
 
 
-def ratios(group: Group, baseline: str, verdicts: Mapping[RowKey, Verdict]) -> dict[RowKey, Ratio]:
-    """A ratio per row, or the reason why there is none: a ratio of runs that are not alike is worse than none."""
+def ratios(group: Group, baseline: str | None, verdicts: Mapping[RowKey, Verdict]) -> dict[RowKey, Ratio]:
+    """A ratio per row, or the reason why there is none: a ratio of runs that are not alike is worse than none.
+
+    They are formed along the group's axis, to its value ``baseline``; None stands for the natural one.
+    """
+    at = base(AXES[group.by], group.rows, baseline)
     found: dict[RowKey, Ratio] = {}
     tested: dict[RowKey, Paired] = {}
     for row in group.rows:
-        other = _counterpart(row, group, baseline)
-        found[row.key], values = _ratio(row, other, baseline, verdicts)
-        if values and row is not other and (test := statistics.paired(values)):
+        found[row.key], test = _ratio(row, group, at, verdicts)
+        if test:
             tested[row.key] = test
     apart = margin(group)
     for (key, test), p in zip(tested.items(), statistics.holm([test.p for test in tested.values()]), strict=True):
@@ -66,46 +71,70 @@ def control(group: Group) -> list[float]:
     return found
 
 
-def _counterpart(row: Row, group: Group, baseline: str) -> Row | None:
-    """The baseline's row with the same settings but the compile mode, of which its usual one goes first."""
-    cell = row.cell
-    same = [
+def _counterpart(row: Row, group: Group, at: Base) -> Row | None:
+    """The row at the base that this one is held against.
+
+    Of several compile modes the usual one goes first, and rows of the same run and machine before all others.
+    """
+    axis = at.axis
+    there = [
         other
-        for other in group.rows
-        if other.cell.framework == baseline
-        and other.run == row.run
-        and replace(other.cell, framework=cell.framework, compile=cell.compile) == cell
+        for other in group.alike(row, *axis.free)
+        if at.holds(other) and (group.across or other.run == row.run) and axis.fixed(other.cell) == axis.fixed(row.cell)
     ]
-    usual = [USUAL_COMPILE[baseline], *COMPILES]
-    return min(same, key=lambda other: usual.index(other.cell.compile), default=None)
+
+    def distance(other: Row) -> tuple[bool, bool, int]:
+        usual = [USUAL_COMPILE[other.cell.framework], *COMPILES]
+        return other.run != row.run, other.machine != row.machine, usual.index(other.cell.compile)
+
+    return min(there, key=distance, default=None)
 
 
-def _ratio(row: Row, other: Row | None, baseline: str, verdicts: Mapping[RowKey, Verdict]) -> tuple[Ratio, list[float]]:
-    """The ratio as it stands untested, and the ratios of the blocks."""
+def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict]) -> tuple[Ratio, Paired | None]:
+    """The ratio as it stands untested, and its test where there are launches for one."""
     if not row.ok:
-        return Ratio(), []  # its outcome says why
+        return Ratio(), None  # its outcome says why
+    other = _counterpart(row, group, at)
     if other is None:
-        words = f"no ratio: no cell of {baseline} with the same data, spec, precision, settings and run"
-        return Ratio(reason=words), []
-    values = by_block(row, other)
-    if reason := _obstacle(row, other, verdicts) or ("" if values else "no block in which both ended well"):
-        return Ratio(baseline=other.cell.id, reason=f"no ratio to {other.cell.id}: {reason}"), []
-    return Ratio(median(values), min(values), max(values), len(values), other.cell.id), values
+        return Ratio(reason=f"no ratio: {_missing(row, group, at)}"), None
+    name = other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
+    if reason := obstacle(row, other, verdicts, group.across):
+        return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
+    formed, test = _within_run(row, other) if other.run == row.run else _between_runs(row, other)
+    if formed is None:
+        return Ratio(baseline=name, reason=f"no ratio to {name}: no block in which both ended well"), None
+    return replace(formed, baseline=name), None if row is other else test
 
 
-def _obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict]) -> str:
-    if not other.ok:
-        return other.outcome
-    if row.machine != other.machine:
-        return "they ran on different machines"
-    differs = {each.key: each for each in (row, other) if verdicts[each.key].kind == "differs"}
-    return "; ".join(f"{each.cell.framework} {verdicts[key]}" for key, each in differs.items())
+def _missing(row: Row, group: Group, at: Base) -> str:
+    where = "settings" if group.across else "settings and run"
+    if at.axis.name == "framework":
+        return f"no cell of {at} with the same data, spec, precision, {where}"
+    value = at.values[row.cell.framework]
+    return f"no cell of {row.cell.framework} with {at.axis.name} {value} and otherwise the same {where}"
 
 
 def by_block(row: Row, other: Row) -> list[float]:
     """The ratio of throughputs in each block where both ended well: what slows the machine for both cancels out."""
     rates, others = ({record.block: record.samples_per_s for record in each.ok} for each in (row, other))
     return [rate / base for block, rate in rates.items() if rate and (base := others.get(block))]
+
+
+def _within_run(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
+    values = by_block(row, other)
+    if not values:
+        return None, None
+    return Ratio(median(values), min(values), max(values), len(values)), statistics.paired(values)
+
+
+def _between_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
+    """The ratio of two runs, which share no blocks: of medians, its bounds those of any launch over any other."""
+    rates, others = ([rate for record in each.ok if (rate := record.samples_per_s)] for each in (row, other))
+    n = min(len(rates), len(others))
+    if not n:
+        return None, None
+    found = Ratio(median(rates) / median(others), min(rates) / max(others), max(rates) / min(others), n)
+    return found, statistics.welch(rates, others) if n >= LEAST else None
 
 
 def break_even_steps(row: Row, group: Group) -> float | None:
@@ -116,7 +145,7 @@ def break_even_steps(row: Row, group: Group) -> float | None:
     """
     cell = row.cell
     usual = replace(cell, compile=USUAL_COMPILE[cell.framework])
-    other = next((each for each in group.rows if each.run == row.run and each.cell == usual), None)
+    other = group.row(row.run, usual)
     if other is None or cell == usual or not row.ok or not other.ok:
         return None
     (first, step), (first_usual, step_usual) = first_and_step_s(row), first_and_step_s(other)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy import stats
-
 from suite.cell import Cell
 from suite.compare.groups import machine
 from suite.compare.load import Launch, LoadError
-from suite.compare.statistics import LEVEL, holm
+from suite.compare.statistics import LEVEL, Paired, holm, welch
 from suite.record import Record
 
 #: With fewer launches on either side a difference has no scatter to be held against.
@@ -62,15 +58,18 @@ def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
     machines = {machine(r) for held in (base, new) for records in held.values() for r in records if r.outcome.ok}
     if len(machines) > 1:
         raise LoadError("--fail-if needs both runs from one machine: a slower machine is no regression")
-    tested: list[tuple[Cell, tuple[float, float, float], float]] = []
+    tested: list[tuple[Cell, Paired]] = []
     notes = [f"{cell.id}: not in both runs" for cell in {**base, **new} if not (cell in base and cell in new)]
     for cell in (cell for cell in base if cell in new):
         if reason := _obstacle(base[cell], new[cell]):
             notes.append(f"{cell.id}: {reason}")
         else:
-            tested.append((cell, *_tested(_logs(new[cell]), _logs(base[cell]))))
-    corrected = holm([p for _, _, p in tested])
-    return [Change(cell, *bounds, p) for (cell, bounds, _), p in zip(tested, corrected, strict=True)], notes
+            tested.append((cell, welch(_rates(new[cell]), _rates(base[cell]))))
+    corrected = holm([found.p for _, found in tested])
+    changed = [
+        Change(cell, found.value, found.low, found.high, p) for (cell, found), p in zip(tested, corrected, strict=True)
+    ]
+    return changed, notes
 
 
 def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
@@ -83,15 +82,5 @@ def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
     return ""
 
 
-def _tested(new: Sequence[float], base: Sequence[float]) -> tuple[tuple[float, float, float], float]:
-    """Ratio with interval, and p, by Welch's t-test on the logarithms: launches of two runs share no blocks."""
-    ratio = math.exp(float(np.mean(new) - np.mean(base)))
-    if max(float(np.ptp(new)), float(np.ptp(base))) < 1e-12:
-        return (ratio, ratio, ratio), 1.0 if abs(math.log(ratio)) < 1e-12 else 0.0
-    found = stats.ttest_ind(new, base, equal_var=False)
-    interval = found.confidence_interval(1 - LEVEL)
-    return (ratio, math.exp(interval.low), math.exp(interval.high)), float(found.pvalue)
-
-
-def _logs(records: Iterable[Record]) -> list[float]:
-    return [math.log(rate) for record in records if record.outcome.ok and (rate := record.samples_per_s)]
+def _rates(records: Iterable[Record]) -> list[float]:
+    return [rate for record in records if record.outcome.ok and (rate := record.samples_per_s)]

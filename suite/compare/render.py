@@ -235,7 +235,8 @@ def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence
 
 def _padded(text: str) -> list[str]:
     lines = text.splitlines()
-    return [line.ljust(max(map(len, lines))) for line in lines]
+    width = max(map(len, lines))
+    return [line.ljust(width) for line in lines]
 
 
 def _fold(text: str, width: int) -> str:

@@ -7,7 +7,6 @@ text goes through `html.escape`.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -18,14 +17,15 @@ import pandas as pd
 
 from suite.compare import accuracy_words
 from suite.compare.accuracy import Learned
-from suite.compare.groups import Group
+from suite.compare.groups import WORDS, Group, Row
 from suite.compare.load import Loaded
 from suite.compare.notes import legend, title
-from suite.compare.page import SCRIPT, STYLE
+from suite.compare.page import SCRIPT, head
 from suite.compare.plots import described
 from suite.compare.render import columns, foot
-from suite.compare.tables import Table, launches
+from suite.compare.tables import Table
 from suite.compare.text import DASH, NONE, clean, figure
+from suite.compare.tidy import launches
 from suite.record import Record
 
 #: Columns in which the best value of a table is marked, and whether more is better.
@@ -33,11 +33,18 @@ BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "
 
 
 def report(
-    tables: Sequence[Table], loaded: Loaded, plots: Iterable[Path], sources: Sequence[str],
-    learned: Sequence[Learned] = (), baseline: str = "pytorch",
-) -> str:  # fmt: skip
-    """The page. ``plots`` are PNG files, which go into it; ``sources`` are the names of the files that were read."""
-    groups = [each.group for each in (*tables, *learned)]
+    tables: Sequence[Table],
+    loaded: Loaded,
+    plots: Iterable[Path],
+    sources: Sequence[str],
+    frame: pd.DataFrame | None = None,
+    learned: Sequence[Learned] = (),
+) -> str:
+    """The page. ``plots`` are PNG files, which go into it; ``sources`` are the names of the files that were read.
+
+    ``frame`` holds the launches, where `launches` was called already; ``learned`` the cells that trained to their end.
+    """
+    groups = [each.group for each in tables] + [each.group for each in learned]
     body = [
         f"<h1>{escape(_headline(groups))}</h1>",
         f"<p class=muted>{escape(_subtitle(groups, loaded))}</p>",
@@ -46,57 +53,59 @@ def report(
         *(f"<li>{escape(sentence)}</li>" for each in learned for sentence in accuracy_words.sentences(each)),
         "</ul>",
         *(_section(each, number) for number, each in enumerate(tables)),
-        *([f"<p class=notes>{escape(legend(baseline))}</p>"] if tables else []),
+        *([f"<p class=notes>{escape(legend(tables))}</p>"] if tables else []),
         *(_learned(each, number) for number, each in enumerate(learned)),
         "<h2>Plots</h2>",
         *(_image(path) for path in plots),
         "<h2>Every launch</h2>",
-        _launches(loaded),
+        _launches(launches(loaded.launches) if frame is None else frame),
         "<h2>Environment</h2>",
         _environment(launch.record for launch in loaded.launches),
         "<h2>Run it again</h2>",
         f"<pre>python -m suite.reproduce {escape(' '.join(map(clean, sources)))}</pre>",
         *(f"<p class=notes>{escape(note)}</p>" for note in loaded.notes),
     ]
-    policy = f"default-src 'none'; img-src data:; style-src '{_hash(STYLE)}'; script-src '{_hash(SCRIPT)}'"
-    head = [
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        f"<title>{escape(_headline(groups))}</title><style>{STYLE}</style>",
-    ]
-    parts = ["<!doctype html>", '<html lang="en"><head>', *head, "</head><body>", *body]
-    return "\n".join([*parts, f"<script>{SCRIPT}</script>", "</body></html>", ""])
+    return "\n".join([*head(_headline(groups)), "<body>", *body, f"<script>{SCRIPT}</script>", "</body></html>", ""])
 
 
 def sentences(table: Table) -> list[str]:
     """What the table says, row by row against its baseline, with what each figure stands on."""
     told = []
     for row, cell in zip(table.group.rows, table.frame.to_dict("records"), strict=True):
-        if not cell["ratio_blocks"] or row.cell.framework == table.baseline or cell["ratio"] is None:
+        if not cell["ratio_blocks"] or table.base.holds(row) or cell["ratio"] is None:
             continue
+        one, other = _sides(table, row)
         name = f"For {table.group.workload} ({table.group.label(row, ', ')})"
         bounds = f"{cell['ratio_min']:.2f} to {cell['ratio_max']:.2f}"
-        stands = f"n = {cell['ratio_blocks']} blocks"
+        unit = "launches of each" if " of run " in cell["ratio_baseline"] else "blocks"
+        stands = f"n = {cell['ratio_blocks']} {unit}"
         verdict = cell["ratio_verdict"]
         if verdict in ("faster", "slower"):
             factor = cell["ratio"] if verdict == "faster" else 1 / cell["ratio"]
             told.append(
-                f"{name} {row.cell.framework} is {factor:.2f}x {verdict} than {table.baseline} "
+                f"{name} {one} is {factor:.2f}x {verdict} than {other} "
                 f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {stands})."
             )
         elif verdict == "equal":
             told.append(
-                f"{name} {row.cell.framework} and {table.baseline} are equal within {table.margin:.1%} "
+                f"{name} {one} and {other} are equal within {table.margin:.1%} "
                 f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {stands})."
             )
         elif verdict:
-            told.append(f"{name} nothing can be said of {row.cell.framework} against {table.baseline} yet ({stands}).")
+            told.append(f"{name} nothing can be said of {one} against {other} yet ({stands}).")
         else:
             told.append(
-                f"{name} {row.cell.framework} ran at {cell['ratio']:.2f} times {table.baseline}'s throughput "
-                f"({bounds}, {stands}; not tested)."
+                f"{name} {one} ran at {cell['ratio']:.2f} times {other}'s throughput ({bounds}, {stands}; not tested)."
             )
     return told
+
+
+def _sides(table: Table, row: Row) -> tuple[str, str]:
+    """What is held against what, in words."""
+    if table.group.by == "framework":
+        return row.cell.framework, table.baseline
+    words, axis = WORDS[table.group.by], table.base.axis
+    return words.format(axis.value(row)), words.format(table.base.values[row.cell.framework])
 
 
 def _headline(groups: Sequence[Group]) -> str:
@@ -155,8 +164,7 @@ def _table(name: str, headers: Sequence[str], rows: Sequence[Sequence[tuple[str,
     )
 
 
-def _launches(loaded: Loaded) -> str:
-    frame = launches(loaded.launches)
+def _launches(frame: pd.DataFrame) -> str:
     shown = [name for name in SHOWN if name in frame.columns]
     rows = [[(_cell(value), False) for value in row] for row in frame[shown].values.tolist()]
     return _table("launches", [name.replace("_", " ") for name in shown], rows)
@@ -191,7 +199,3 @@ def _environment(records: Iterable[Record]) -> str:
 def _image(path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
     return f'<p><img alt="{escape(described(path))}" src="data:image/png;base64,{data}"></p>'
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""Launches and cells as data frames: one tidy row per launch, and one row per cell with all that a table shows.
+"""Cells as a data frame: one row per cell with all that a table shows.
 
 Times are in seconds (``_s``) or milliseconds (``_ms``), memory is in bytes, throughput is samples per second.
 """
@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from suite.compare.axes import AXES, Base, base
 from suite.compare.bottleneck import advice, bottleneck
-from suite.compare.groups import SETTINGS, Group, Row, RowKey, machine
+from suite.compare.groups import ON_DEMAND, SETTINGS, Group, Row, RowKey
 from suite.compare.identity import Verdict, verdicts
-from suite.compare.load import Launch
 from suite.compare.metrics import Prices, metrics, peaks, utilisation
 from suite.compare.ratios import Ratio, break_even_steps, control, margin, ratios
-from suite.compare.statistics import MARGIN
+from suite.compare.statistics import MARGIN, quartiles
 from suite.compare.symptoms import symptoms
 from suite.compare.text import clean, figure
 from suite.record import Record
@@ -33,10 +32,15 @@ class Table:
     """A group of comparable rows with its figures: ``frame`` has one row per cell, in the order of ``group.rows``."""
 
     group: Group
-    baseline: str
+    base: Base  # what its ratios are to
     frame: pd.DataFrame
     margin: float = MARGIN  # how far from 1 a ratio may lie and mean nothing
     controls: int = 0  # A/A ratios behind it
+
+    @property
+    def baseline(self) -> str:
+        """The base in words: a framework, or the value of the axis that ratios are formed along."""
+        return str(self.base)
 
     @property
     def tested(self) -> bool:
@@ -49,8 +53,8 @@ class Table:
         return [len(row.launches) for row in self.group.rows]
 
 
-def table(group: Group, baseline: str, prices: Prices = Prices()) -> Table:  # noqa: B008 - frozen
-    """The figures of a group; ratios are formed to the framework ``baseline``."""
+def table(group: Group, baseline: str | None = None, prices: Prices = Prices()) -> Table:  # noqa: B008 - frozen
+    """The figures of a group; ratios are to ``baseline`` on the group's axis, or to what is usual there."""
     judged = verdicts({row.key: row.ok for row in group.rows})
     formed = ratios(group, baseline, judged)
     kinds = _memory_kinds(group.rows)
@@ -59,20 +63,13 @@ def table(group: Group, baseline: str, prices: Prices = Prices()) -> Table:  # n
     for row, of in zip(rows, group.rows, strict=True):
         row["model_flops_utilisation"] = utilisation(of, top)
         row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
-    return Table(group, baseline, _frame(rows), margin(group), len(control(group)))
+    at = base(AXES[group.by], group.rows, baseline)
+    return Table(group, at, _frame(rows), margin(group), len(control(group)))
 
 
 def cells(tables: Iterable[Table]) -> pd.DataFrame:
     """The rows of all tables in one frame, as `cells.csv` has them."""
     return _frame([row for each in tables for row in each.frame.to_dict("records")])
-
-
-def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
-    """One row per launch, failed ones included, as `launches.csv` has them."""
-    rows = [_launch(each) for each in loaded]
-    first = list(rows[0])
-    more = sorted({name for row in rows for name in row} - set(first))  # the parts that not all launches have
-    return _frame([{name: row.get(name) for name in [*first, *more]} for row in rows])
 
 
 def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
@@ -84,52 +81,6 @@ def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
     return frame
 
 
-def _launch(launch: Launch) -> dict[str, Any]:
-    record, cell = launch.record, launch.record.cell
-    row: dict[str, Any] = {
-        "run": launch.run,
-        "source": launch.source,
-        "cell": cell.id,
-        "workload": cell.workload,
-        "size": cell.size,
-        "framework": cell.framework,
-        "precision": cell.precision,
-        "batch": cell.batch or "auto",
-        "effective_batch": record.effective_batch or None,
-        "compile": cell.compile,
-        "loader": cell.loader.id,
-        "accumulate": cell.accumulate,
-        "kernel": cell.kernel,
-        "launch": record.block,
-        "control": record.control,
-        "started": clean(record.started, 40),
-        "status": record.outcome.status,
-        "reason": clean(record.outcome.reason),
-        "flags": " ".join(clean(flag, 40) for flag in record.flags),
-        "data_kind": clean(record.data.get("kind", ""), 20),
-        "data_digest": clean(record.data.get("digest", ""), 80),
-        "spec_digest": clean(record.workload.get("digest", ""), 80),
-        "environment_digest": clean(record.environment.get("digest", ""), 80),
-        "machine": machine(record),
-    }
-    for name in ("train", "compute", "input"):
-        phase = record.phases.get(name)
-        times = [1e3 * t for t in phase.step_times_s] if phase else []
-        q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
-        row |= {
-            f"{name}_samples_per_s": record.effective_batch / phase.step_s if phase else None,
-            f"{name}_step_ms_median": middle,
-            f"{name}_step_ms_q1": q1,
-            f"{name}_step_ms_q3": q3,
-            f"{name}_windows": len(times),
-            f"{name}_warmup_windows": len(phase.warmup) if phase else 0,
-            f"{name}_steady": phase.steady if phase else None,
-        }
-    row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
-    row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
-    return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
-
-
 def _cell(
     group: Group, row: Row, judged: Mapping[RowKey, Verdict], formed: Mapping[RowKey, Ratio], kinds: Sequence[str]
 ) -> dict[str, Any]:
@@ -138,17 +89,17 @@ def _cell(
     held, seen = bottleneck(row, group), metrics(row)
     rates = [rate for record in ok if (rate := record.samples_per_s) is not None]
     times = step_times_ms(ok)
-    q1, middle, q3 = np.percentile(times, [25, 50, 75]).tolist() if times else (None, None, None)
+    q1, middle, q3 = quartiles(times) if times else (None, None, None)
     kind = next((kind for kind in kinds if any(kind in record.memory for record in ok)), None)
     return {
         "workload": group.workload,
-        "size": group.size,
+        "size": row.cell.size,
         "data_kind": group.data_kind,
         "data_digest": group.data_digest,
         "spec_digest": group.spec_digest,
         "cell": row.cell.id,
         "framework": row.cell.framework,
-        **{name: read(row) for name, read in SETTINGS.items()},
+        **{name: read(row) for name, read in SETTINGS.items() if name not in ON_DEMAND},
         "launches": len(row.launches),
         "launches_ok": len(ok),
         "samples_per_s": median(rates) if rates else None,

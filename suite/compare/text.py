@@ -16,7 +16,9 @@ def clean(value: object, limit: int = 300) -> str:
     Records hold text from other machines (device names, the last words of a crashed process), so it is never printed
     as it came. Lone surrogates, which JSON can carry and UTF-8 cannot, go the same way.
     """
-    text = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in str(value)[: 4 * limit])
+    text = str(value)[: 4 * limit]
+    if not text.isprintable():  # else it holds neither controls nor separators but plain spaces
+        text = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -1,0 +1,116 @@
+"""What a comparison writes into its folder: all of it or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from suite.compare import accuracy_words, learning, plots
+from suite.compare.accuracy import Learned, epochs
+from suite.compare.excerpt import excerpt
+from suite.compare.load import REPORT, SUMMARY, Loaded
+from suite.compare.notes import legend
+from suite.compare.render import in_markdown
+from suite.compare.report import report
+from suite.compare.summary import SummaryError, read, summary
+from suite.compare.tables import Table, cells
+from suite.compare.text import markdown
+from suite.compare.tidy import launches, write_parquet
+
+LAUNCHES = "launches.csv"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Tables of what was timed, tables of what was learnt, and the launches and names of the files behind them."""
+
+    loaded: Loaded
+    tables: Sequence[Table]
+    learned: Sequence[Learned]
+    sources: Sequence[str]
+
+
+def write(folder: Path, compared: Compared) -> list[str]:
+    """Write report, tables, launches, plots and summary; notes say what was left out. Raises `OSError`."""
+    notes = []
+    loaded, tables, learned = compared.loaded, compared.tables, compared.learned
+    with staged(folder) as place:
+        told = "".join(f"\n- {markdown(note)}" for note in loaded.notes)
+        text = text_of(compared) + (f"\nOn the files:\n{told}\n" if told else "")
+        (place / "table.md").write_text(text, encoding="utf-8")
+        if tables:
+            cells(tables).to_csv(place / "cells.csv", index=False, lineterminator="\n")
+        if learned:
+            frame = pd.concat([each.frame for each in learned])
+            frame.to_csv(place / "accuracy.csv", index=False, lineterminator="\n")
+            epochs(loaded.launches).to_csv(place / "epochs.csv", index=False, lineterminator="\n")
+        frame = launches(loaded.launches)
+        frame.to_csv(place / LAUNCHES, index=False, lineterminator="\n")
+        try:
+            write_parquet(frame, place / "launches.parquet")
+        except ImportError:
+            notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
+        drawn = [*plots.draw([excerpt(each) for each in tables], place), *learning.draw(learned, place)]
+        images = [path for path in drawn if path.suffix == ".png"]
+        page = report(tables, loaded, images, compared.sources, frame, learned)
+        (place / REPORT).write_text(page, encoding="utf-8")
+        (place / SUMMARY).write_text(summary(loaded.launches).to_json(), encoding="utf-8")
+    return notes
+
+
+def text_of(compared: Compared) -> str:
+    """All tables in Markdown, with the legend under those that it explains."""
+    told = [*map(in_markdown, compared.tables), *map(accuracy_words.in_markdown, compared.learned)]
+    return "\n".join([*told, *([f"{markdown(legend(compared.tables))}\n"] if compared.tables else [])])
+
+
+@contextlib.contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A folder to write into; what it holds at the end moves to ``folder``, the summary last, and nothing if it failed.
+
+    What was there under the same names is replaced; all else stays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as name:
+        place = Path(name)
+        yield place
+        for path in sorted(place.iterdir(), key=lambda each: (each.name == SUMMARY, each.name)):
+            path.replace(folder / path.name)
+
+
+def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
+    """The folder in ``parent`` for a comparison of these runs: of that name, unless another run's is there.
+
+    Then the run's id (of several, a digest) goes with the name: a run of another machine with this number is not lost.
+    """
+    ids = set(runs)
+    plain = name.lstrip(".") or "run"
+    own = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
+    own = re.sub(r"[^\w.-]", "_", own)[:80]
+    for folder in (parent / plain, parent / f"{plain}-{own}"):
+        if _held(folder) in (None, ids):
+            return folder
+    raise FileExistsError(f"{parent / plain} holds another run")
+
+
+def _held(folder: Path) -> set[str] | None:
+    """The ids of the runs that a folder holds a comparison of; none if it holds other things, None if it is free."""
+    try:
+        return set(read(folder).runs)
+    except SummaryError:
+        return set()
+    except OSError:
+        pass
+    try:
+        with (folder / LAUNCHES).open(encoding="utf-8", newline="") as file:
+            return {row.get("run", "") for row in csv.DictReader(file)}
+    except (OSError, ValueError, csv.Error):
+        return set() if folder.is_dir() and any(folder.iterdir()) else None

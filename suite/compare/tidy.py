@@ -1,0 +1,222 @@
+"""Every launch as one row of a tidy table: `launches.csv`, and with the types of its columns `launches.parquet`.
+
+The columns are documented in results/SCHEMA.md, which is made from what stands here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from suite.compare.groups import machine
+from suite.compare.load import Launch
+from suite.compare.statistics import quartiles
+from suite.compare.text import NONE, clean
+from suite.record import PHASES, Record
+
+#: Of the columns. A column that is added leaves it alone; one that goes, or means something else, makes it the next.
+SCHEMA = 1
+
+TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
+
+
+@dataclass(frozen=True)
+class Column:
+    """``unit`` is empty where there is none; a column that does not apply to a launch is empty there, never zero."""
+
+    name: str
+    kind: str
+    unit: str
+    meaning: str
+
+
+def _of_phase(name: str, words: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{name}_samples_per_s", NUMBER, "samples/s", f"{words}: all samples over all time of its windows"),
+        Column(f"{name}_step_ms_median", NUMBER, "ms", "median over the windows of the mean time of a step"),
+        Column(f"{name}_step_ms_q1", NUMBER, "ms", "first quartile of the same"),
+        Column(f"{name}_step_ms_q3", NUMBER, "ms", "third quartile of the same"),
+        Column(f"{name}_windows", WHOLE, "windows", "that count"),
+        Column(f"{name}_warmup_windows", WHOLE, "windows", "before them, that do not"),
+        Column(f"{name}_steady", FLAG, "", "whether their halves agreed"),
+    )
+
+
+COLUMNS = (
+    Column("schema", WHOLE, "", "version of these columns"),
+    Column("run", TEXT, "", "id of the run"),
+    Column("source", TEXT, "", "name of the file that held the launch"),
+    Column("cell", TEXT, "", "all settings in one readable id"),
+    Column("workload", TEXT, "", "what was trained"),
+    Column("size", TEXT, "", "`full`, or the slim `small`, which is another workload"),
+    Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
+    Column("precision", TEXT, "", "number format"),
+    Column("batch", WHOLE, "samples", "that go through at once; empty where the largest that fits was searched for"),
+    Column("effective_batch", WHOLE, "samples", "that one update sees: batch times accumulate, or what was found"),
+    Column("compile", TEXT, "", "compile mode"),
+    Column("loader", TEXT, "", "how batches were made"),
+    Column("accumulate", WHOLE, "batches", "that make one update"),
+    Column("kernel", TEXT, "", "of the LSTM"),
+    Column("launch", WHOLE, "", "the block that it ran in, from 0: ratios are formed within blocks"),
+    Column("control", FLAG, "", "whether it is of the second copy of its cell, the A/A control"),
+    Column("started", TEXT, "ISO 8601, UTC", "when it was spawned"),
+    Column("status", TEXT, "", "`ok`, or how else it ended"),
+    Column("reason", TEXT, "", "why, if it did not end well"),
+    Column("flags", TEXT, "", "what was wrong while it ran, with spaces between"),
+    Column("data_kind", TEXT, "", "`real` or `synthetic`"),
+    Column("data_digest", TEXT, "SHA-256", "of the data"),
+    Column("spec_digest", TEXT, "SHA-256", "of sizes and hyperparameters"),
+    Column("environment_digest", TEXT, "SHA-256", "of all installed packages and versions"),
+    Column("machine", TEXT, "", "processor, cores, GPUs"),
+    *_of_phase("train", "training with its loader"),
+    *_of_phase("compute", "the same steps on batches already on the device"),
+    *_of_phase("input", "the loader and the way to the device alone"),
+    Column("first_step_s", NUMBER, "s", "from having everything ready to the first loss, compiling included"),
+    Column("compile_s", NUMBER, "s", "of it, what compiling took"),
+)
+
+#: Columns by the beginning of their names, for parts that not every framework and device has.
+FAMILIES = (
+    Column("startup_", NUMBER, "s", "from the spawn to the first step, by part: `startup_import_s` and others"),
+    Column("memory_", WHOLE, "bytes", "by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"),
+)
+
+#: The order of the parts that start a worker; others come after them.
+_PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
+
+
+def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
+    """One row per launch, failed ones included, in the order of `COLUMNS`; then the columns of `FAMILIES`."""
+    rows = [_row(each) for each in loaded]
+    known = [column.name for column in COLUMNS]
+    first = [f"startup_{part}" for part in _PARTS]
+    there = {name for row in rows for name in row} - set(known)
+    more = sorted(there, key=lambda name: (not name.startswith("startup_"), name not in first, _place(name, first)))
+    names = [*known, *more]
+    # Whole numbers stay whole where some launch has none: pandas would make floats of them.
+    return pd.DataFrame(
+        {name: pd.Series([row.get(name) for row in rows], dtype=_DTYPES[column(name).kind]) for name in names}
+    )
+
+
+def column(name: str) -> Column:
+    """What is known of a column, by its name or by how it begins."""
+    return _NAMED.get(name) or next(each for each in FAMILIES if name.startswith(each.name))
+
+
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """The frame with its types, and the version of its columns as metadata. Raises `ImportError` without pyarrow."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {TEXT: pa.string(), WHOLE: pa.int64(), NUMBER: pa.float64(), FLAG: pa.bool_()}
+    fields, columns = [], []
+    for name in frame.columns:
+        found = column(name)
+        told = {"unit": found.unit, "meaning": found.meaning}
+        fields.append(pa.field(name, types[found.kind], metadata=told))
+        columns.append(pa.array([_typed(value, found.kind) for value in frame[name]], types[found.kind]))
+    schema = pa.schema(fields, metadata={"suite_schema": str(SCHEMA)})
+    parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path)
+
+
+def documented() -> str:
+    """The columns for a reader, in Markdown."""
+    lines = ["| column | kind | unit | meaning |", "|:--|:--|:--|:--|"]
+    for each in [*COLUMNS, *FAMILIES]:
+        name = f"{each.name}*" if each in FAMILIES else each.name
+        lines.append(f"| `{name}` | {each.kind} | {each.unit or NONE} | {each.meaning} |")
+    return "\n".join(
+        [
+            "# Every launch: `launches.csv` and `launches.parquet`",
+            "",
+            f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
+            "empty there; a file without any such launch may lack the columns that end in `*`. The version is in the",
+            "column `schema`, and in the Parquet file's metadata as `suite_schema`; it grows when a column goes or",
+            "changes its meaning, not when one is added. One line loads either file:",
+            "",
+            "```python",
+            'pandas.read_parquet("launches.parquet")',
+            'pandas.read_csv("launches.csv")',
+            "```",
+            "",
+            *lines,
+            "",
+            "Made by `UPDATE_GOLDEN=1 pytest` from `suite/compare/tidy.py`.",
+            "",
+        ]
+    )
+
+
+def _row(launch: Launch) -> dict[str, Any]:
+    record, cell = launch.record, launch.record.cell
+    row: dict[str, Any] = {
+        "schema": SCHEMA,
+        "run": launch.run,
+        "source": launch.source,
+        "cell": cell.id,
+        "workload": cell.workload,
+        "size": cell.size,
+        "framework": cell.framework,
+        "precision": cell.precision,
+        "batch": cell.batch or None,
+        "effective_batch": record.effective_batch or None,
+        "compile": cell.compile,
+        "loader": cell.loader.id,
+        "accumulate": cell.accumulate,
+        "kernel": cell.kernel,
+        "launch": record.block,
+        "control": record.control,
+        "started": clean(record.started, 40),
+        "status": record.outcome.status,
+        "reason": clean(record.outcome.reason),
+        "flags": " ".join(clean(flag, 40) for flag in record.flags),
+        "data_kind": clean(record.data.get("kind", ""), 20),
+        "data_digest": clean(record.data.get("digest", ""), 80),
+        "spec_digest": clean(record.workload.get("digest", ""), 80),
+        "environment_digest": clean(record.environment.get("digest", ""), 80),
+        "machine": machine(record),
+    }
+    for name in PHASES:
+        row |= _phase(record, name)
+    row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
+    row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
+    return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
+
+
+def _phase(record: Record, name: str) -> dict[str, Any]:
+    phase = record.phases.get(name)
+    if not phase:
+        return {f"{name}_windows": 0, f"{name}_warmup_windows": 0}
+    q1, middle, q3 = quartiles([1e3 * t for t in phase.step_times_s])
+    return {
+        f"{name}_samples_per_s": record.effective_batch / phase.step_s,
+        f"{name}_step_ms_median": middle,
+        f"{name}_step_ms_q1": q1,
+        f"{name}_step_ms_q3": q3,
+        f"{name}_windows": len(phase.windows),
+        f"{name}_warmup_windows": len(phase.warmup),
+        f"{name}_steady": phase.steady,
+    }
+
+
+def _place(name: str, first: Sequence[str]) -> Any:
+    return (first.index(name), "") if name in first else (0, name)
+
+
+def _typed(value: Any, kind: str) -> Any:
+    """The value as its column holds it; None where there is none, and for a whole number beyond 64 bits."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if kind == WHOLE:
+        return int(value) if abs(value) < 2**63 else None
+    return float(value) if kind == NUMBER else value
+
+
+_NAMED = {column.name: column for column in COLUMNS}
+_DTYPES: dict[str, Any] = {TEXT: None, WHOLE: object, NUMBER: float, FLAG: None}
