@@ -43,7 +43,7 @@ class Saved:
         try:
             found = checkpoint.read(self.path, key) if self.path else None
         except checkpoint.CheckpointError as error:
-            print(f"{error}; training starts anew", file=sys.stderr)
+            sys.stderr.write(f"{error}; training starts anew\n")  # into the log
             found = None
         if found:
             told, self.arrays = found
@@ -70,8 +70,8 @@ class Saved:
 
 
 def follow(
-    name: str, recipe: Recipe, training: Any, loader: Any, per_epoch: int, data: DataSet, length: int | None,
-    batch: int, saved: Saved, say: Say, check: Check, told: Told,
+    name: str, recipe: Recipe, training: Any, loader: Any, *,
+    per_epoch: int, data: DataSet, length: int | None, batch: int, saved: Saved, say: Say, check: Check, told: Told,
 ) -> None:  # fmt: skip
     """Train the epochs that are left; ``told`` gets the course and its train phase after each.
 

@@ -43,7 +43,7 @@ def smoke() -> Matrix:
 
 
 def cpu() -> Matrix:
-    """The study's workloads at two batch sizes, with launches enough for a verdict: what half an hour on a CPU gives."""
+    """The study's workloads at two batch sizes, with launches enough for a verdict, in half an hour on a CPU."""
     cells = (cell for size in (32, 64) for cell in _base(STUDIED, batch=size))
     return Matrix("cpu", tuple(cells), plan=smoke().plan)
 
@@ -100,7 +100,7 @@ def accuracy() -> Matrix:
 
 
 def accuracy_precision() -> Matrix:
-    """The same in bf16 and fp16 beside float32: does the narrower format still learn?"""
+    """The same in bf16 and fp16 beside float32, to see whether the narrower formats still learn."""
     return _courses("accuracy-precision", "modern", ("fp32", "bf16", "fp16"))
 
 

@@ -99,8 +99,8 @@ class Record:
     to (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
-    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe. ``log`` holds the last lines of the worker's own output when the launch
-    failed.
+    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe. ``log`` holds the last
+    lines of the worker's own output when the launch failed.
     """
 
     cell: Cell

@@ -226,8 +226,8 @@ class _Launch:
 
         try:
             follow(
-                self.cell.recipe, found, training, loader, left.per_epoch, data, length, left.batch, saved,
-                say=self.send, check=check, told=told,
+                self.cell.recipe, found, training, loader, per_epoch=left.per_epoch, data=data, length=length,
+                batch=left.batch, saved=saved, say=self.send, check=check, told=told,
             )  # fmt: skip
         finally:
             loader.close()
@@ -288,3 +288,6 @@ def _die_with_parent() -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is told, and the frameworks' threads take seconds to be taken down in order

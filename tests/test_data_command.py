@@ -84,7 +84,7 @@ def test_command_interrupted(cache):
     # What starts the tests in the background may have them ignore SIGINT, and children inherit that.
     process = subprocess.Popen(
         [*command, "--cache-dir", str(cache)], cwd=ROOT, stdout=-1, stderr=-1, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     )  # fmt: skip
     assert process.stderr is not None
     assert "generating" in process.stderr.readline()

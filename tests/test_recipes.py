@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def test_a_schedule_rises_falls_and_ends_near_zero():
     assert rates.dtype == np.float32
     assert rates[:2] == pytest.approx([0.05, 0.1])
     assert rates[2:] == pytest.approx([0.1 * (1 + np.cos(np.pi * k / 8)) / 2 for k in range(8)])
-    assert all(a > b for a, b in zip(rates[2:], rates[3:], strict=False))
+    assert all(a > b for a, b in pairwise(rates[2:]))
 
 
 def test_without_a_schedule_the_rate_is_the_optimizer_s():

@@ -24,7 +24,7 @@ from suite.compare.notes import legend
 from suite.compare.regress import changes, threshold
 from suite.compare.render import terminal, wrap
 from suite.compare.site import INDEX, check, publish
-from suite.compare.tables import Table, table
+from suite.compare.tables import table
 from suite.compare.text import clean, markdown
 
 RESULTS = Path("results")

@@ -1,19 +1,20 @@
 """Training to the end: what each cell reached over its seeds, how fast, and whether the frameworks reached the same.
 
 That two accuracies are the same is not the absence of a difference but a claim of its own: two one-sided Welch tests
-show that they lie within `MARGIN` of each other (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+show that they lie within `MARGIN` of each other (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics, 1987).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean, median
+from statistics import mean, median, stdev
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from suite.compare.groups import Group, Row, RowKey
 from suite.compare.identity import verdicts
@@ -70,7 +71,12 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
         record = launch.record
         for number, epoch in enumerate(record.course.epochs if record.course else (), 1):
             cell = record.cell
-            place = {"run": launch.run, "cell": cell.id, "workload": cell.workload, "framework": cell.framework}
+            place: dict[str, Any] = {
+                "run": launch.run,
+                "cell": cell.id,
+                "workload": cell.workload,
+                "framework": cell.framework,
+            }
             place |= {"precision": cell.precision, "recipe": cell.recipe, "launch": record.launch}
             rows.append(place | {"seed": record.run.get("seed"), "epoch": number, **vars(epoch)})
     return pd.DataFrame(rows)
@@ -89,6 +95,8 @@ def difference(one: Sequence[float], other: Sequence[float]) -> Difference | Non
     apart = float(a.mean() - b.mean())
     if np.ptp(a) == 0 and np.ptp(b) == 0:  # no scatter at all, which only generated figures have
         return Difference(apart, apart, apart, float(apart == 0), float(abs(apart) >= MARGIN))
+    from scipy import stats  # takes longer to import than most comparisons take
+
     found = stats.ttest_ind(a, b, equal_var=False)
     low, high = found.confidence_interval(1 - LEVEL)
     above = stats.ttest_ind(a + MARGIN, b, equal_var=False, alternative="greater").pvalue
@@ -158,7 +166,7 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
     """The mean's 95 % interval by Student; none of one value."""
     if len(values) < 2 or np.ptp(values) == 0:
         return None, None
-    half = float(stats.sem(values) * stats.t.ppf(1 - LEVEL / 2, len(values) - 1))
+    half = stdev(values) / math.sqrt(len(values)) * float(special.stdtrit(len(values) - 1, 1 - LEVEL / 2))
     return mean(values) - half, mean(values) + half
 
 

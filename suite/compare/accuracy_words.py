@@ -20,11 +20,12 @@ STUDY = {
 }
 DIFFERENT = {
     "cifar100_cnn": (
-        "There TensorFlow read planar images as interleaved ones, PyTorch alone augmented and kept a dropout on while it "
-        "was tested, and Keras' rate decayed; here all three train the same model on the same batches"
+        "There TensorFlow read planar images as interleaved ones, PyTorch alone augmented and kept a dropout on while "
+        "it was tested, and Keras' rate decayed; here all three train the same model on the same batches"
     ),
     "imdb_lstm": (
-        "There TensorFlow and Keras did not use cuDNN's LSTM; words, order and starting weights were each framework's own"
+        "There TensorFlow and Keras did not use cuDNN's LSTM; words, order and starting weights were each "
+        "framework's own"
     ),
 }
 
@@ -96,7 +97,7 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
     target = _target(table)
     return {
         "framework": lambda row: row["framework"],
-        **{name: (lambda row, name=name: clean(row[name], 40)) for name in several},
+        **{name: _setting(name) for name in several},
         "seeds": lambda row: _n(row["seeds_ok"], row["seeds"]),
         "epochs": lambda row: figure(row["epochs"]),
         "test accuracy": _accuracy,
@@ -109,6 +110,10 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
         "identity": lambda row: row["identity"] or NONE,
         "outcome": lambda row: "; ".join(filter(None, [row["outcome"], row["flags"]])),
     }
+
+
+def _setting(name: str) -> Callable[[Any], str]:
+    return lambda row: clean(row[name], 40)
 
 
 def _title(table: Learned) -> str:

@@ -60,7 +60,7 @@ def write(folder: Path, compared: Compared) -> list[str]:
             notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         drawn = [*plots.draw([excerpt(each) for each in tables], place), *learning.draw(learned, place)]
         images = [path for path in drawn if path.suffix == ".png"]
-        page = report(tables, loaded, images, compared.sources, frame, learned)
+        page = report(tables, loaded, images, compared.sources, frame=frame, learned=learned)
         (place / REPORT).write_text(page, encoding="utf-8")
         (place / SUMMARY).write_text(summary(loaded.launches).to_json(), encoding="utf-8")
     return notes

@@ -37,6 +37,7 @@ def report(
     loaded: Loaded,
     plots: Iterable[Path],
     sources: Sequence[str],
+    *,
     frame: pd.DataFrame | None = None,
     learned: Sequence[Learned] = (),
 ) -> str:

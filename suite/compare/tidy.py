@@ -62,6 +62,7 @@ COLUMNS = (
     Column("loader", TEXT, "", "how batches were made"),
     Column("accumulate", WHOLE, "batches", "that make one update"),
     Column("kernel", TEXT, "", "of the LSTM"),
+    Column("recipe", TEXT, "", "by which it trained to its end; empty where steps were timed"),
     Column("launch", WHOLE, "", "the block that it ran in, from 0: ratios are formed within blocks"),
     Column("control", FLAG, "", "whether it is of the second copy of its cell, the A/A control"),
     Column("started", TEXT, "ISO 8601, UTC", "when it was spawned"),
@@ -78,6 +79,12 @@ COLUMNS = (
     *_of_phase("input", "the loader and the way to the device alone"),
     Column("first_step_s", NUMBER, "s", "from having everything ready to the first loss, compiling included"),
     Column("compile_s", NUMBER, "s", "of it, what compiling took"),
+    Column("seed", WHOLE, "", "of weights, order, augmentation and dropout"),
+    Column("epochs", WHOLE, "epochs", "trained to the end; the rest of these is empty where steps were timed"),
+    Column("test_accuracy", NUMBER, "share", "on the whole test split, after the last epoch"),
+    Column(
+        "seconds_to_target", NUMBER, "s", "of training, until the recipe's accuracy was reached; empty if it never was"
+    ),
 )
 
 #: Columns by the beginning of their names, for parts that not every framework and device has.
@@ -170,6 +177,7 @@ def _row(launch: Launch) -> dict[str, Any]:
         "loader": cell.loader.id,
         "accumulate": cell.accumulate,
         "kernel": cell.kernel,
+        "recipe": cell.recipe,
         "launch": record.block,
         "control": record.control,
         "started": clean(record.started, 40),
@@ -185,6 +193,11 @@ def _row(launch: Launch) -> dict[str, Any]:
     for name in PHASES:
         row |= _phase(record, name)
     row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
+    seed, course = record.run.get("seed"), record.course
+    row["seed"] = seed if isinstance(seed, int) else None
+    if course:
+        row |= {"epochs": len(course.epochs), "test_accuracy": course.final_accuracy}
+        row["seconds_to_target"] = course.seconds_to_target
     row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
     return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -12,10 +12,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-
 from suite.compare.curves import SpeedUp, Spent, speed_ups, spent
 from suite.compare.groups import Row
-from suite.compare.plots.canvas import BAR, INK, PALE, absent, bars, beside, canvas, frameworks, legend, swatch, whiskers
+from suite.compare.plots.canvas import (
+    BAR,
+    INK,
+    PALE,
+    absent,
+    bars,
+    beside,
+    canvas,
+    frameworks,
+    legend,
+    swatch,
+    whiskers,
+)
 from suite.compare.statistics import LEAST
 from suite.compare.tables import Table
 from suite.compare.text import figure, listing, spread
@@ -35,7 +46,6 @@ PARTS = (
 ADDED: dict[str, Any] = {"facecolor": "#CC79A7", "hatch": "xxxx", "edgecolor": INK, "linewidth": 0.6}
 ALONE: dict[str, Any] = {"color": "white", "markeredgecolor": INK, "markersize": 5}
 PERCENT_MOST = 160.0
-
 
 
 def throughput(table: Table) -> Figure:

@@ -199,7 +199,7 @@ def framed(axes: Any, unit: str) -> None:
 def bars(
     axes: Any, places: Mapping[float, Row], widths: Mapping[float, float], left: Mapping[float, float] | None = None
 ) -> None:
-    """Bars in their frameworks' looks, over whiskers drawn before; all of one look at once, since one by one they cost."""
+    """Bars in their frameworks' looks, over whiskers drawn before; all of one look at once, which is faster."""
     for name in FRAMEWORKS:
         at = [y for y in widths if places[y].cell.framework == name]
         begin = [left[y] if left else 0.0 for y in at]

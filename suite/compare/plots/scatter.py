@@ -32,8 +32,15 @@ def step_times(table: Table) -> Figure:
     edge = max(105.0, *(q3 + 5 * (q3 - q1) for _, q1, q3, _ in quartiles.values()))
     # By hand: matplotlib's own boxplot imports pyplot, and that looks for a display.
     whiskers(axes, {y: (100.0, low, high) for y, (low, _, _, high) in quartiles.items()}, capsize=4)
-    bars(axes, places, {y: q3 - q1 for y, (_, q1, q3, _) in quartiles.items()}, {y: each[1] for y, each in quartiles.items()})
-    axes.vlines([100] * len(quartiles), [y - 0.33 for y in quartiles], [y + 0.33 for y in quartiles], INK, linewidth=1.6)
+    bars(
+        axes,
+        places,
+        {y: q3 - q1 for y, (_, q1, q3, _) in quartiles.items()},
+        {y: each[1] for y, each in quartiles.items()},
+    )
+    axes.vlines(
+        [100] * len(quartiles), [y - 0.33 for y in quartiles], [y + 0.33 for y in quartiles], INK, linewidth=1.6
+    )
     dots = [(time, y + off) for y, held in scaled.items() for off, times in _lanes(held) for time in times]
     axes.plot(*zip(*dots, strict=True), "o", color="white", markeredgecolor=INK, markersize=2.4, markeredgewidth=0.5)
     for y, row in places.items():
