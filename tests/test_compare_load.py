@@ -10,6 +10,7 @@ import pytest
 
 from suite.compare.__main__ import main
 from suite.compare.load import LoadError, find, load
+from suite.record import SCHEMA
 from tests import records
 from tests.records import HOSTILE
 
@@ -150,9 +151,9 @@ IN_A_JOURNAL = {
     "infinity": ('"compile_s": 0.6', '"compile_s": 1e999', "line 3 is no JSON .*1e999 is not finite"),
     "negative time": ('"compile_s": 0.6', '"compile_s": -0.6', "line 3: startup holds a time that is no time"),
     "newer record": (
-        '"schema": 2',
-        '"schema": 3',
-        "line 2: schema is 3, newer than the 2 known here: update",
+        f'"schema": {SCHEMA}',
+        '"schema": 99',
+        f"line 2: schema is 99, newer than the {SCHEMA} known here: update",
     ),
     "unknown field": ('"launch": 0', '"launch": 0, "colour": "<b>"', "line 2: record has unknown fields"),
     "half written in the middle": ('"identity": {', "\n", "line 2 is no JSON"),

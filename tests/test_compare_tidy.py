@@ -52,7 +52,7 @@ def test_both_files_hold_the_same(tmp_path: Path) -> None:
         elif column(name).kind == FLAG:
             assert read[name].tolist() == plain[name].where(plain[name].notna(), None).tolist()
         else:
-            assert read[name].tolist() == plain[name].fillna("").tolist()
+            assert read[name].tolist() == plain[name].astype(object).where(plain[name].notna(), "").tolist()
 
 
 def test_types_and_the_version_are_in_the_file(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ The rate of every step is one number out of one table, made here in NumPy; the f
 
 The runs that chose ``modern``, all on a CPU, in PyTorch, with real data, seed 0, warm-up and decay: the full LSTM ended
 its three epochs at .872 with a rate of 1e-3 (after .560 and .843), and at .826 with 3e-3, whose loss had spikes. The
-small CNN stood after three epochs at 4.1 %, 5.5 % (of a schedule of six) and 3.5 % with rates of 0.02, 0.05 and 0.2. The
-full CNN's was not tried: it needs a GPU.
+small CNN stood after three epochs at 4.1 %, 5.5 % (of a schedule of six) and 3.5 % with rates of 0.02, 0.05 and 0.2;
+the full one was not tried: it needs a GPU.
 """
 
 from __future__ import annotations
