@@ -130,3 +130,14 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
     command = [browser, "--headless", "--no-sandbox", "--window-size=400,800", f"--screenshot={shot}"]
     subprocess.run([*command, (tmp_path / "report.html").as_uri()], check=True, capture_output=True, timeout=60)
     assert shot.stat().st_size > 10_000
+
+
+def test_a_launch_s_timeline_unfolds_and_names_what_it_shows(tmp_path: Path) -> None:
+    held = records.launches(n=2)
+    line = {"at_s": [0.0, 1.0, 2.0], "values": {"cpu_cores": [0.5, None, 1.5], "rss_bytes": [1e6, 2e6, 3e6]}}
+    seen = [replace(each, metrics={"host": {"timeline": line}, "gpus": []}) for each in held]
+    text, found = page(seen, tmp_path)
+    assert text.count("<details>") == len(held)
+    assert "CPU of the worker: up to 1.50 cores" in found.said
+    # A value that was not read parts the line in two.
+    assert text.count("<polyline") == 3 * len(held)

@@ -203,7 +203,9 @@ def _say(compared: Compared, notes: Sequence[str], form: str) -> None:
         print("".join(f"- {markdown(clean(note))}\n" for note in notes), end="")
     else:
         print(f"read: {read}\n")
-        print("\n\n".join([*map(terminal, compared.tables), *map(in_terminal, compared.learned)]))
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        timed = [terminal(each, colour) for each in compared.tables]
+        print("\n\n".join([*timed, *map(in_terminal, compared.learned)]))
         if compared.tables:
             print(f"\n{wrap(legend(compared.tables))}")
         print("".join(f"{wrap(f'note: {clean(note)}')}\n" for note in notes), end="")

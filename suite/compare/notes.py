@@ -17,6 +17,7 @@ def legend(tables: Sequence[Table]) -> str:
     """What the columns are; it goes once under all tables."""
     one = tables[0]
     return (
+        "*, bold: the best of its column. "
         f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
         f"samples/s to that of {_other(one)}, within blocks: median "
         f"(lowest{DASH}highest); from {LEAST} blocks on the geometric mean (95 % interval) with a verdict: faster or "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -12,25 +13,30 @@ from tabulate import tabulate
 
 from suite.compare.groups import SETTINGS
 from suite.compare.notes import foot_lines, title
-from suite.compare.tables import Table
+from suite.compare.tables import Table, best
 from suite.compare.text import DASH, NONE, clean, figure, markdown, middle, spread
 
 WIDTH = 120
 
 
-def terminal(table: Table) -> str:
-    """The table with title and notes, in 120 columns unless its settings alone are wider.
+def terminal(table: Table, colour: bool = False) -> str:
+    """The table with title and notes, in 120 columns unless its settings alone are wider; in ``colour`` for a terminal.
 
     A table that is too wide gets two lines a row: first the brackets of the numbers go to the second one, then words
-    are folded, and at last the columns move together.
+    are folded, then the columns move together, and at last the marks of the best values go.
     """
     notes = _Notes()
     headers, rows = _columns(table, notes)
+    starred = [list(row) for row in rows]
+    for row, column in marked(table, headers):
+        first, space, rest = rows[row][column].partition(" ")
+        starred[row][column] = f"{first}*{space}{rest}"
     text = ""
-    for brackets, words, gap in ((" (", 99, 2), ("\n(", 26, 2), ("\n(", 16, 2), ("\n(", 13, 2), ("\n(", 13, 1)):
-        folded = [[_fold(value.replace(" (", brackets), max(words, 15)) for value in row[:-2]] for row in rows]
+    tight = [(" (", 99, 2), ("\n(", 26, 2), ("\n(", 16, 2), ("\n(", 13, 2), ("\n(", 13, 1)]
+    for held, brackets, words, gap in [*((starred, *each) for each in tight), (rows, *tight[-1])]:
+        folded = [[_fold(value.replace(" (", brackets), max(words, 15)) for value in row[:-2]] for row in held]
         told = [
-            [_fold(row[-2].replace("same (", "same" + brackets[0] + "("), words), _fold(row[-1], words)] for row in rows
+            [_fold(row[-2].replace("same (", "same" + brackets[0] + "("), words), _fold(row[-1], words)] for row in held
         ]
         both = [[*one, *other] for one, other in zip(folded, told, strict=True)]
         text = _grid(headers, both, _align(table, headers), gap)
@@ -38,6 +44,7 @@ def terminal(table: Table) -> str:
             break
     foot = [line for note in [*foot_lines(table), *notes.lines] for line in wrap(note).splitlines()]
     heading = title(table)
+    text = _coloured(text) if colour else text
     seen = _seen(table)
     more = [_grid(*seen, _align_seen(table, seen[0]), 2), ""] if seen else []
     return "\n".join([heading, "=" * min(len(heading), WIDTH), text, "", *more, *foot])
@@ -47,8 +54,12 @@ def in_markdown(table: Table) -> str:
     """The same for a Markdown reader; nothing of a record is taken for markup."""
     notes = _Notes()
     headers, rows = _columns(table, notes)
+    shown = [[markdown(value) for value in row] for row in rows]
+    for row, column in marked(table, headers):
+        first, space, rest = shown[row][column].partition(" ")
+        shown[row][column] = f"**{first}**{space}{rest}"
     text = tabulate(
-        [[markdown(value) for value in row] for row in rows],
+        shown,
         headers=[header.replace("-\n", "").replace("\n", " ") for header in headers],
         tablefmt="pipe",
         disable_numparse=True,
@@ -88,6 +99,21 @@ def foot(table: Table) -> list[str]:
     notes = _Notes()
     _columns(table, notes)
     return [*foot_lines(table), *notes.lines]
+
+
+def marked(table: Table, headers: Sequence[str]) -> list[tuple[int, int]]:
+    """Row and column of the best values."""
+    there = [header.replace("-\n", "").replace("\n", " ") for header in headers]
+    names = {"samples_per_s": "samples/s", "step_ms_median": "step ms", "first_step_s": "first step s"}
+    names["peak_memory_bytes"] = next((name for name in there if name.endswith("peak MiB")), "")
+    return [(row, there.index(names[column])) for column, row in best(table).items() if names[column] in there]
+
+
+def _coloured(text: str) -> str:
+    """The best values bold, verdicts in green and red: what the words say already."""
+    text = re.sub(r"\S+\*(?=\s|$)", "\033[1m\\g<0>\033[0m", text)
+    text = re.sub(r"\bfaster\b", "\033[32mfaster\033[0m", text)
+    return re.sub(r"\bslower\b", "\033[31mslower\033[0m", text)
 
 
 class _Notes:

@@ -22,14 +22,12 @@ from suite.compare.load import Loaded
 from suite.compare.notes import legend, title
 from suite.compare.page import SCRIPT, head
 from suite.compare.plots import described
-from suite.compare.render import columns, foot
+from suite.compare.render import columns, foot, marked
+from suite.compare.sparks import timelines
 from suite.compare.tables import Table
 from suite.compare.text import DASH, NONE, clean, figure
 from suite.compare.tidy import launches
 from suite.record import Record
-
-#: Columns in which the best value of a table is marked, and whether more is better.
-BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "peak_memory_bytes": False}
 
 
 def report(
@@ -58,6 +56,7 @@ def report(
         *(_learned(each, number) for number, each in enumerate(learned)),
         "<h2>Plots</h2>",
         *(_image(path) for path in plots),
+        *timelines(launch.record for launch in loaded.launches),
         "<h2>Every launch</h2>",
         _launches(launches(loaded.launches) if frame is None else frame),
         "<h2>Environment</h2>",
@@ -124,12 +123,9 @@ def _subtitle(groups: Sequence[Group], loaded: Loaded) -> str:
 
 def _section(table: Table, number: int) -> str:
     headers, rows = columns(table)
-    best = _best(table)
+    best = marked(table, headers)
     names = [header.replace("-\n", "").replace("\n", " ") for header in headers]
-    lines = [
-        [(value, (index, name) in best) for name, value in zip(names, row, strict=True)]
-        for index, row in enumerate(rows)
-    ]
+    lines = [[(value, (index, place) in best) for place, value in enumerate(row)] for index, row in enumerate(rows)]
     notes = "".join(f"<li>{escape(note)}</li>" for note in foot(table))
     return f"<h2>{escape(title(table))}</h2>\n{_table(f'table{number}', names, lines)}\n<ul class=notes>{notes}</ul>"
 
@@ -140,17 +136,6 @@ def _learned(table: Learned, number: int) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in told.notes)
     headers = [header.replace("\n", " ") for header in told.headers]
     return f"<h2>{escape(told.title)}</h2>\n{_table(f'learned{number}', headers, rows)}\n<ul class=notes>{notes}</ul>"
-
-
-def _best(table: Table) -> set[tuple[int, str]]:
-    """Row and header of the best value of each column that has one, among rows that ended well."""
-    names = {"samples_per_s": "samples/s", "step_ms_median": "step ms", "first_step_s": "first step s"}
-    found = set()
-    for column, more in BEST.items():
-        values = pd.to_numeric(table.frame[column], errors="coerce")
-        if column in names and values.notna().sum() > 1:
-            found.add((int(values.argmax() if more else values.argmin()), names[column]))
-    return found
 
 
 def _table(name: str, headers: Sequence[str], rows: Sequence[Sequence[tuple[str, bool]]]) -> str:

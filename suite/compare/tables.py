@@ -67,6 +67,22 @@ def table(group: Group, baseline: str | None = None, prices: Prices = Prices()) 
     return Table(group, at, _frame(rows), margin(group), len(control(group)))
 
 
+#: Columns in which the best value of a table is marked, and whether more is better.
+BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "peak_memory_bytes": False}
+
+
+def best(table: Table) -> dict[str, int]:
+    """The row of the best value of each column of `BEST`; none where fewer than two rows have a value to compare."""
+    found = {}
+    for column, more in BEST.items():
+        values = pd.to_numeric(table.frame[column], errors="coerce")
+        if values.notna().sum() > 1 and (
+            column != "peak_memory_bytes" or table.frame["peak_memory_kind"].nunique() == 1
+        ):
+            found[column] = int(values.argmax() if more else values.argmin())
+    return found
+
+
 def cells(tables: Iterable[Table]) -> pd.DataFrame:
     """The rows of all tables in one frame, as `cells.csv` has them."""
     return _frame([row for each in tables for row in each.frame.to_dict("records")])

@@ -43,7 +43,7 @@ class Trace:
 
 def trace(row: Row) -> Trace | None:
     """The launch with the median throughput (of an even number the slower) among those with a timeline, if any."""
-    told = [(record, lines) for record in row.ok if (lines := _lines(record))]
+    told = [(record, lines) for record in row.ok if (lines := lines_of(record))]
     if not told:
         return None
     ordered = sorted(told, key=lambda each: each[0].samples_per_s or 0.0)
@@ -52,7 +52,8 @@ def trace(row: Row) -> Trace | None:
     return Trace(row, record.block, lines, spans)
 
 
-def _lines(record: Record) -> dict[str, Line]:
+def lines_of(record: Record) -> dict[str, Line]:
+    """What the record kept of one launch, by metric."""
     host = record.metrics.get("host")
     sources = ((host if isinstance(host, Mapping) else {}, HOST), (first_gpu(record), GPU))
     return {name: line for source, names in sources for name in names if (line := _line(source.get("timeline"), name))}
