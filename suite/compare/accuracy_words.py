@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from suite.compare.accuracy import MARGIN, Learned, courses
 from suite.compare.render import WIDTH, wrap
-from suite.compare.text import DASH, NONE, clean, figure, listing, markdown, spread
+from suite.compare.text import DASH, NONE, clean, listing, markdown, spread
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
 #: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.
@@ -99,11 +99,11 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
         "framework": lambda row: row["framework"],
         **{name: _setting(name) for name in several},
         "seeds": lambda row: _n(row["seeds_ok"], row["seeds"]),
-        "epochs": lambda row: figure(row["epochs"]),
+        "epochs": lambda row: _whole(row["epochs"]),
         "test accuracy": _accuracy,
         f"against\n{table.baseline}": lambda row: _against(row, ""),
         **({"against\nfp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
-        f"epochs\nto {target}": lambda row: _reached(row, "epochs_to_target"),
+        f"epochs\nto {target}": _epochs,
         f"seconds\nto {target}": lambda row: _reached(row, "seconds_to_target"),
         "samples/s": lambda row: _spread(row, "samples_per_s"),
         **({"J to\ntarget": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
@@ -169,6 +169,17 @@ def _against(row: Any, prefix: str) -> str:
 def _points(value: float) -> str:
     """A difference of accuracies in percentage points."""
     return f"{100 * value:+.2f}"
+
+
+def _epochs(row: Any) -> str:
+    if row["reached"] < row["seeds_ok"] or not row["seeds_ok"]:
+        return _reached(row, "epochs_to_target")
+    low, middle, high = (row[f"epochs_to_target{end}"] for end in ("_min", "", "_max"))
+    return f"{middle:g}" + (f" ({low:g}{DASH}{high:g})" if low != high else "")
+
+
+def _whole(value: Any) -> str:
+    return NONE if value is None or value != value else f"{value:g}"  # noqa: PLR0124 - not a number
 
 
 def _reached(row: Any, name: str) -> str:
