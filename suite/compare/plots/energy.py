@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import dist
 from typing import Any
 
@@ -43,7 +42,7 @@ def energy(table: Table) -> Figure | None:
     named = [each for each in found if each.best or len(found) <= NUMBERED]
     names = dict(zip([row.key for row in rows], labels(table, rows), strict=True))
     key = [f"{number}  {names[each.row.key]}" for number, each in enumerate(named, 1)]
-    right = 0.4 + 1.15 * wide(key, 8)  # some are bold
+    right = 0.4 + (1.15 * wide(key, 8) if key else 0.0)  # some are bold
     made = sheet(
         table,
         rows,
@@ -85,8 +84,13 @@ def energy(table: Table) -> Figure | None:
 
 def together(places: Sequence[tuple[float, float]], near: float) -> list[tuple[int, int]]:
     """First and last of each run of places of which each is near the one before it."""
-    starts = [0, *(i for i, (one, other) in enumerate(pairwise(places), 1) if dist(one, other) > near)]
-    return list(zip(starts, [*(start - 1 for start in starts[1:]), len(places) - 1], strict=True))
+    found: list[tuple[int, int]] = []
+    for number, place in enumerate(places):
+        if found and dist(place, places[number - 1]) <= near:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
 
 
 def _front(axes: Any, found: list[Consumption]) -> None:
