@@ -208,7 +208,7 @@ def refused(done: Done, words: str) -> None:
     ("arguments", "words"),
     [
         (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
-        (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, default"),
+        (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, cpu, default"),
         (["suite", "--benchmark-only"], "--benchmark-only would skip every launch: `pytest suite` runs nothing else"),
         (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
         (
