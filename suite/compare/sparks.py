@@ -9,8 +9,9 @@ from suite.compare.text import clean, figure
 from suite.compare.traces import Line, lines_of
 from suite.record import Record
 
-#: Of more launches than this only the first of each cell is drawn: a page of thousands would take a browser minutes.
-MOST = 300
+#: Of more launches than this the first of each cell is drawn, and no more of them than this: a page of thousands would
+#: take a browser minutes.
+MOST = 100
 
 WIDTH, HEIGHT, GAP = 600, 40, 18
 
@@ -27,15 +28,17 @@ WORDS = {
 
 def timelines(records: Iterable[Record]) -> list[str]:
     """HTML: a heading, and per launch with a timeline a drawing that a click unfolds; nothing if there is none."""
-    told = [record for record in records if lines_of(record)]
-    if len(told) > MOST:
-        told = list({record.cell: record for record in reversed(told)}.values())[::-1]
+    told = [record for record in records if record.metrics and lines_of(record)]
+    left_out = ""
+    if (there := len(told)) > MOST:
+        told = list({record.cell: record for record in reversed(told)}.values())[::-1][:MOST]
+        left_out = f" {len(told)} of {there} launches, of each cell at most the first."
     if not told:
         return []
     words = (
         "A click unfolds a launch; pointing at a line or at a phase says what it is. Shaded: the windows that count."
     )
-    return ["<h2>Timelines</h2>", f"<p class=muted>{words}</p>", *map(_launch, told)]
+    return ["<h2>Timelines</h2>", f"<p class=muted>{words}{left_out}</p>", *map(_launch, told)]
 
 
 def _launch(record: Record) -> str:

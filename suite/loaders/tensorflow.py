@@ -23,6 +23,8 @@ AHEAD = 2  # batches that a tuned loader keeps on a GPU
 
 Put = Callable[[Any], Any]
 
+_LEFT: list[Any] = []  # closed iterators, which must not be collected before the process ends
+
 
 class Tuned:
     """`tf.data` over whole batches; tuned, it chooses its own threads and prefetches to a GPU."""
@@ -56,8 +58,12 @@ class Tuned:
         return self.put(next(self.iterator))
 
     def close(self) -> None:
-        """End the threads."""
-        del self.iterator
+        """Leave the threads to the end of the process; their buffers are full, so that they wait.
+
+        Taking them down here took up to 20 s in one launch of eight: tf.data's tuner sleeps, for longer the longer it
+        has run, and does not always hear that it is to end.
+        """
+        _LEFT.append(self.iterator)
 
 
 class Naive(Tuned):
