@@ -136,3 +136,10 @@ def test_unusable_input_is_one_line(tmp_path: Path, result: Path, capsys: pytest
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 2
     assert "no cell of this result has 'fortran'" in told[1]
+
+
+def test_what_two_copies_of_a_cell_differed_by_in_the_stored_run_is_no_difference() -> None:
+    stored, again = launched(), launched(speed=0.85, first=4)
+    assert only(stored, again).kind == "slower"
+    (verdict,) = judge(stored, again, dict.fromkeys(stored, 0.25)).values()
+    assert (verdict.kind, verdict.detail) == ("reproduced", "margin 25.0%")

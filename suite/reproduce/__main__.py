@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from suite.cell import Cell
+from suite.compare.groups import group
 from suite.compare.load import STORAGE, LoadError, find, load
+from suite.compare.ratios import margin
 from suite.compare.text import clean
 from suite.journal import JournalError
 from suite.launch import LaunchError
@@ -25,7 +27,8 @@ EPILOG = """\
 The stored run's spec, seed, windows and device are used again; what is not as it was (machine, versions) is said.
 --install DIR builds an environment per framework from the versions in the records first, and runs in those.
 
-verdicts: reproduced (the interval of new over stored throughput reaches the margin of 2 %), faster, slower; on another
+verdicts: reproduced (the interval of new over stored throughput reaches the margin, which is that of the stored run's
+A/A control and at least 2 %), faster, slower; on another
 machine: shape reproduced (the ratios between frameworks hold within 25 %), shape differs; not comparable (other data or
 spec, or a cell that ended differently).
 
@@ -50,15 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         paths, _ = find(options.run, options.storage)
-        launches = [launch.record for launch in load(paths).launches if not launch.record.control]
-        stored = chosen(launches, options.k)
+        loaded = load(paths).launches
+        stored = chosen([launch.record for launch in loaded if not launch.record.control], options.k)
+        margins = {row.cell: margin(each) for each in group(loaded) for row in each.rows}
         if options.install:
             install(stored, options.install)
         again = by_cell(run_again(stored, options))
     except (LoadError, JournalError, LaunchError, DataError, OSError, subprocess.CalledProcessError) as error:
         print(f"suite.reproduce: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    found = judge(stored, again)
+    found = judge(stored, again, margins)
     print("\n".join(report(found, stored, again)))
     return int(not all(verdict.good for verdict in found.values()))
 

@@ -46,9 +46,15 @@ class Verdict:
         return self.kind in REPRODUCED
 
 
-def judge(stored: Mapping[Cell, Records], again: Mapping[Cell, Records]) -> dict[Cell, Verdict]:
-    """A verdict per stored cell. ``again`` holds what was run now; a cell that it lacks is not comparable."""
-    found = {cell: _one(records, again.get(cell, ())) for cell, records in stored.items()}
+def judge(
+    stored: Mapping[Cell, Records], again: Mapping[Cell, Records], margins: Mapping[Cell, float] | None = None
+) -> dict[Cell, Verdict]:
+    """A verdict per stored cell. ``again`` holds what was run now; a cell that it lacks is not comparable.
+
+    ``margins`` say how far two copies of a cell lay apart in the stored run, where it had a control.
+    """
+    apart = margins or {}
+    found = {cell: _one(records, again.get(cell, ()), apart.get(cell, MARGIN)) for cell, records in stored.items()}
     elsewhere = [cell for cell in found if found[cell].kind == "other machine"]
     return found | _shapes(elsewhere, stored, again)
 
@@ -70,7 +76,7 @@ def differences(stored: Record, again: Record) -> list[str]:
     return [f"{name}: {before}, now {now}" for name, (before, now) in pairs.items() if before != now]
 
 
-def _one(stored: Records, again: Records) -> Verdict:
+def _one(stored: Records, again: Records, apart: float) -> Verdict:
     ok, now = ([record for record in records if record.outcome.ok] for records in (stored, again))
     if not ok or not now:
         statuses = [sorted({record.outcome.status for record in records}) for records in (stored, again)]
@@ -85,9 +91,9 @@ def _one(stored: Records, again: Records) -> Verdict:
     ratio, low, high = _interval(_rates(now), _rates(ok))
     if machine(ok[0]) != machine(now[0]):
         return Verdict("other machine", "", ratio, low, high)
-    if low <= 1 + MARGIN and high >= 1 / (1 + MARGIN):
-        return Verdict("reproduced", "", ratio, low, high)
-    return Verdict("faster" if ratio > 1 else "slower", "", ratio, low, high)
+    if low <= 1 + apart and high >= 1 / (1 + apart):
+        return Verdict("reproduced", f"margin {apart:.1%}", ratio, low, high)
+    return Verdict("faster" if ratio > 1 else "slower", f"margin {apart:.1%}", ratio, low, high)
 
 
 def _rates(records: Iterable[Record]) -> list[float]:
