@@ -52,7 +52,8 @@ def read(path: Path, key: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Arr
         known, told = found["key"], found["told"]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path.name} cannot be read: {error}") from None
-    if known != json.loads(json.dumps(key)):
-        other = sorted(name for name in {*known, *key} if known.get(name) != json.loads(json.dumps(key.get(name))))
+    own = json.loads(json.dumps(key))
+    if known != own:
+        other = sorted(name for name in {*known, *own} if known.get(name) != own.get(name))
         raise CheckpointError(f"{path.name} is of another training: {', '.join(other)} differ")
     return told, arrays

@@ -59,7 +59,10 @@ class Saved:
         """A window per epoch; the span holds the evaluations too."""
         return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), span=span)
 
-    def write(self, training: Any) -> None:
+    def add(self, epoch: Epoch, losses: list[float], training: Any) -> None:
+        """One more epoch; on disk before anything else happens. The first one's losses are kept."""
+        self.epochs.append(epoch)
+        self.curve = self.curve or losses
         if self.path:
             told = {
                 "epochs": [asdict(epoch) for epoch in self.epochs],
@@ -82,6 +85,8 @@ def follow(
         training.restore(saved.arrays)
         saved.arrays = {}
     begin = time.perf_counter()
+    if len(saved.epochs) == recipe.epochs:  # a kill came between the last checkpoint and the end
+        told(saved.course(name, recipe), saved.phase((begin, begin)))
     for number in range(len(saved.epochs), recipe.epochs):
         words = f"epoch {number + 1}/{recipe.epochs}"
         say(progress=words)
@@ -94,13 +99,9 @@ def follow(
         if not math.isfinite(loss):
             raise DivergedError(f"the test loss is {loss} after {words}")
         spent = time.perf_counter() - end
-        saved.epochs.append(Epoch(per_epoch, float(np.mean(values)), end - start, loss, accuracy, spent))
-        saved.curve = saved.curve or values
-        saved.write(training)
+        saved.add(Epoch(per_epoch, float(np.mean(values)), end - start, loss, accuracy, spent), values, training)
         rate = per_epoch * batch / (end - start)
         say(progress=f"{words}: accuracy {accuracy:.4f}", samples_per_s=rate)
-        told(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
-    if len(saved.epochs) == recipe.epochs:  # also where a kill came between the last checkpoint and the end
         told(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
 
 

@@ -73,7 +73,7 @@ class Course:
         _require(all(map(_finite, [*numbers, *curve, course.target])), "holds what is no finite number")
         _require(type(course.planned) is int and course.planned > 0, f"plans {course.planned!r} epochs")
         _require(0 < len(epochs) <= course.planned, f"has {len(epochs)} epochs of {course.planned}")
-        _require(all(type(n) is int and 0 < n < course.planned for n in resumed), "was resumed at no epoch")
+        _require(all(type(n) is int and 0 < n <= len(epochs) for n in resumed), "was resumed at no epoch")
         _require(all(type(e.steps) is int and e.steps > 0 for e in epochs), "has an epoch without steps")
         _require(all(e.train_s > 0 and e.evaluation_s >= 0 for e in epochs), "has a time that is no time")
         _require(all(0 <= e.test_accuracy <= 1 for e in epochs), "has an accuracy outside of 0 to 1")

@@ -1,4 +1,4 @@
-"""The pytest side: options, one test item per launch, and storage through pytest-benchmark.
+"""The pytest side: one test item per launch, and storage through pytest-benchmark.
 
 Loaded early (``-p suite.plugin``), so that a bare ``--benchmark-save`` can be allowed before pytest-benchmark defines
 that option. Does nothing to tests other than `suite/test_training.py`.
@@ -6,29 +6,26 @@ that option. Does nothing to tests other than `suite/test_training.py`.
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite.cell import AUTO, FRAMEWORKS, SIZES, Cell, CellError
-from suite.environment import has_gpu
+from suite import options
+from suite.cell import Cell, CellError
 from suite.journal import JournalError
 from suite.launch import LaunchError
-from suite.matrix import MATRICES, Matrix, MatrixError, blocks, matrix, shard, union
+from suite.matrix import MatrixError, blocks
 from suite.record import CONTROL
-from suite.run import JOURNALS, LONGEST_COURSE_S, LONGEST_S, Run, Settings
+from suite.run import Run
 from suite.saving import SaveError, alone_in, save_failed
 from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
 SCHEMA = 1
-LEAST_TESTED = 6  # launches from which compare tests for significance
 
 EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError)
 
@@ -44,58 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         original(*names, **attributes)
 
     benchmark.addoption = addoption  # type: ignore[method-assign]
-    group = parser.getgroup("suite", "training benchmarks (pytest suite)")
-    group.addoption(
-        "--matrix", metavar="NAME", action="append",
-        help=f"cells to measure: {', '.join(MATRICES)}, or path/to/file.py:name; may be repeated; "
-        "without it, smoke on a CPU and default on a GPU",
-    )  # fmt: skip
-    group.addoption("--size", choices=SIZES, help="of the workloads: small suits slow CPUs (default: the matrix's own)")
-    group.addoption(
-        "--batch", metavar="N|auto", help="of all cells; auto finds the largest that fits (default: the matrix's own)"
-    )
-    group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: the matrix's own)")
-    group.addoption(
-        "--no-control", action="store_true",
-        help=f"leave out the A/A control, a second copy of the {FRAMEWORKS[0]} cells from {LEAST_TESTED} launches on, "
-        "which says what a ratio of 1 looks like on this machine",
-    )  # fmt: skip
-    group.addoption(
-        "--min-window", type=float, metavar="S", help="least seconds of a timed window (default: the matrix's own)"
-    )
-    group.addoption(
-        "--max-time", type=float, metavar="S",
-        help=f"deadline of one launch (default: {LONGEST_S:g}; {LONGEST_COURSE_S:g} for one that trains to its end)",
-    )  # fmt: skip
-    group.addoption(
-        "--epochs", type=int, metavar="N", help="of cells that train to their end (default: their recipe's)"
-    )
-    group.addoption("--target", type=float, metavar="A", help="test accuracy to time them to (default: their recipe's)")
-    group.addoption(
-        "--memory-limit", type=float, metavar="GIB",
-        help="that a worker may allocate on a CPU (default: no limit; for batch auto, what is free)",
-    )  # fmt: skip
-    group.addoption("--seed", type=int, default=0, metavar="N", help="of weights, batches, dropout and launch order")
-    group.addoption(
-        "--data", choices=("auto", "real", "synthetic"), default="auto",
-        help="auto: real data, or its synthetic twin where none is to be had; real: fail instead (default: auto)",
-    )  # fmt: skip
-    group.addoption("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
-    group.addoption(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU where there is one"
-    )
-    group.addoption(
-        "--shard", metavar="I/N", help="part I of N of the matrix, for N machines; compare merges their files"
-    )
-    group.addoption("--resume", action="store_true", help="go on with the last run that had these settings")
-    group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
+    options.add(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give a bare ``--benchmark-save`` a name before pytest-benchmark reads it."""
     try:
-        chosen = chosen_matrix(config)
+        chosen = options.chosen_matrix(config)
     except EXPECTED as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("benchmark_only", False):
@@ -114,8 +67,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One item per launch, in the order in which they run."""
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
         return
-    chosen = chosen_matrix(metafunc.config)
-    control = chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
+    chosen = options.chosen_matrix(metafunc.config)
+    control = chosen.launches >= options.LEAST_TESTED and not metafunc.config.getoption("no_control")
     control = control and not all(cell.recipe for cell in chosen.cells)  # which would train to the same end twice
     order = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
     launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in order}
@@ -123,54 +76,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("launch_id", list(launches))
 
 
-def chosen_matrix(config: pytest.Config) -> Matrix:
-    """The matrix of the command line, with the size, launches and windows of the command line."""
-    names = config.getoption("matrix") or ["default" if has_gpu() else "smoke"]
-    found = union([matrix(name) for name in names])
-    launches, min_window = config.getoption("launches"), config.getoption("min_window")
-    size = config.getoption("size")
-    if launches is not None and launches < 1:
-        raise MatrixError(f"--launches is {launches}; it must be at least 1")
-    epochs, target = config.getoption("epochs"), config.getoption("target")
-    if epochs is not None and epochs < 1:
-        raise MatrixError(f"--epochs is {epochs}; it must be at least 1")
-    if target is not None and not 0 < target <= 1:
-        raise MatrixError(f"--target is {target:g}; it is an accuracy, more than 0 and at most 1")
-    for option, unit in (("--min-window", "seconds"), ("--max-time", "seconds"), ("--memory-limit", "GiB")):
-        value = config.getoption(option.strip("-").replace("-", "_"))
-        if value is not None and not 0 < value < math.inf:
-            raise MatrixError(f"{option} is {value:g}; it must be more than 0 {unit}")
-    plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
-    cells = tuple(cell.but(size=size) for cell in found.cells) if size else found.cells
-    batch = _batch(config.getoption("batch"))
-    cells = cells if batch is None else tuple(cell.but(batch=batch) for cell in cells)
-    cells = tuple(dict.fromkeys(cells))
-    if part := config.getoption("shard"):
-        cells = shard(cells, *_shard(part))
-    return replace(found, cells=cells, launches=launches or found.launches, plan=plan)
-
-
 def _numbered(launch: int) -> str:
     return f"launch{launch}" if launch < CONTROL else f"control{launch - CONTROL}"
-
-
-def _batch(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text != "auto" and not (text.isdecimal() and int(text)):
-        raise MatrixError(f"--batch is {text!r}; write a number of samples, or auto")
-    return AUTO if text == "auto" else int(text)
-
-
-def _bytes(gib: float | None) -> int | None:
-    return None if gib is None else int(gib * 2**30)
-
-
-def _shard(text: str) -> tuple[int, int]:
-    part, _, parts = text.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-        raise MatrixError(f"--shard is {text!r}; write I/N, for example 2/8")
-    return int(part), int(parts)
 
 
 @pytest.fixture(scope="session")
@@ -178,18 +85,11 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The run of this session; its data is there before the first launch."""
     config = request.config
     launches = config.stash[_LAUNCHES]
-    chosen = chosen_matrix(config)
+    chosen = options.chosen_matrix(config)
     items = [item for item in request.session.items if getattr(item, "originalname", "") == TEST]
-    settings = Settings(
-        chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
-        config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
-        config.getoption("resume"), Path(config.getoption("journals")), config.getoption("size"),
-        _batch(config.getoption("batch")), _bytes(config.getoption("memory_limit")), config.getoption("shard"),
-        config.getoption("epochs"), config.getoption("target"),
-    )  # fmt: skip
     terminal = _Terminal(config)
     try:
-        run = Run(settings, len(items), terminal.say, terminal.show)
+        run = Run(options.settings(config, chosen), len(items), terminal.say, terminal.show)
         config.stash[_RUN] = run
         run.prepare([launches[item.callspec.params["launch_id"]][0] for item in items])  # type: ignore[attr-defined]
     except EXPECTED as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from textwrap import dedent
 import pytest
 
 from suite.cell import FRAMEWORKS
+from tests.sessions import WORKER, Suite
 from workloads.data import cache as caches
 from workloads.data import synthetic
 
@@ -53,3 +55,15 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
         return python
 
     return make
+
+
+@pytest.fixture
+def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
+    """Runs `pytest suite` with stand-ins for the worker, tiny data, and no network."""
+    stand_in(WORKER)
+    left = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "SUITE_DATA"))}
+    told = {"SUITE_CACHE_DIR": twins, "LAUNCHED": tmp_path / "launched", "HANGS": tmp_path / "hangs"}
+    # Nobody answers there, so that a download fails at once and none is ever begun.
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:1") | {"no_proxy": ""}
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "NO_PROXY": ""}
+    return Suite(tmp_path, left | {name: str(path) for name, path in told.items()} | nowhere | hidden)

@@ -92,6 +92,15 @@ def phase(step_s: float, draw: Callable[[], float], windows: int = 8) -> Phase:
     return Phase(tuple(Window(20, 20 * t) for t in times), (Window(5, 10 * step_s), Window(5, 6 * step_s)))
 
 
+def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes: Any) -> Record:
+    """A launch whose training step takes exactly so long; other phases by keyword, as ``compute_s``."""
+    taken = {"train": step_s} | {
+        name: changes.pop(f"{name}_s") for name in ("compute", "input") if f"{name}_s" in changes
+    }
+    phases = {name: Phase((Window(10, 10 * seconds),)) for name, seconds in taken.items()}
+    return record(framework, launch, phases=phases, **changes)
+
+
 def failed(record: Record, status: str = "timeout", reason: str = "no answer after 600 s") -> Record:
     """The same launch, ended before it measured anything."""
     changes: dict[str, Any] = {"outcome": Outcome(status, reason), "phases": {}, "identity": None, "memory": {}}

@@ -13,8 +13,9 @@ from suite.compare.__main__ import main
 from suite.compare.accuracy import MARGIN, difference, epochs, learned, trains_to_the_end, verdict
 from suite.compare.accuracy_words import in_markdown, sentences, terminal, words
 from suite.compare.groups import group
-from suite.compare.learning import accuracy_lines, draw, loss_lines
 from suite.compare.load import Launch
+from suite.compare.plots import draw_learned
+from suite.compare.plots.learning import accuracy_lines, loss_lines
 from suite.epochs import Course, Epoch
 from suite.record import Record
 from tests.records import HOSTILE, digest, failed, record, saved
@@ -138,7 +139,7 @@ def test_the_numbers_behind_the_plots(tmp_path):
     loss = loss_lines(table, points=120)[0]
     assert len(loss.x) == 120
     assert loss.x[0] == 1.5
-    drawn = draw([table, table], tmp_path)
+    drawn = draw_learned([table, table], tmp_path)
     assert len(drawn) == 12
     assert all(path.stat().st_size > 1000 for path in drawn)
 

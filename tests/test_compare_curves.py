@@ -1,63 +1,24 @@
-"""The numbers behind the plots, from records whose answers are known; and that plots are drawn where they are due."""
+"""The numbers behind the plots, from records whose answers are known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from suite.cell import AUTO, Loader
 from suite.compare import plots
-from suite.compare.curves import (
-    Point,
-    batches,
-    consumptions,
-    courses,
-    memory_kind,
-    speed_ups,
-    spent,
-    unbeaten,
-    workers,
-)
-from suite.compare.plots.energy import together
-from suite.compare.plots.timeline import rounded_up
-from suite.compare.traces import trace
-from suite.record import Phase, Record, Window
+from suite.compare.curves import Point, batches, courses, memory_kind, speed_ups, spent, workers
+from suite.record import Record
 from tests import records
-from tests.records import HOSTILE, everything, only, tables, watched
-
-USUAL = ("throughput", "phases", "step-times", "first-step")
-
-
-def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes: Any) -> Record:
-    """A launch whose training step takes exactly so long; other phases by keyword, as ``compute_s``."""
-    taken = {"train": step_s} | {
-        name: changes.pop(f"{name}_s") for name in ("compute", "input") if f"{name}_s" in changes
-    }
-    phases = {name: Phase((Window(10, 10 * seconds),)) for name, seconds in taken.items()}
-    return records.record(framework, launch, phases=phases, **changes)
+from tests.drawn import said
+from tests.records import only, timed
 
 
 def searched(record: Record, batch: int, tries: Any) -> Record:
     """A launch of a cell whose batch was found by trying."""
     return replace(record, settings={"effective_batch": batch, "batch_search": tries})
-
-
-def kinds(held: Sequence[Record]) -> list[str]:
-    """The kinds of plot that there are of these, in order."""
-    return [kind for kind, _, make in plots.KINDS if make(only(held)) is not None]
-
-
-def said(plot: Figure | None) -> str:
-    assert plot is not None
-    of_axes = [text.get_text() for axes in plot.axes for text in (*axes.texts, axes.title, *axes.get_yticklabels())]
-    keys = [text.get_text() for axes in plot.axes if axes.get_legend() for text in axes.get_legend().get_texts()]
-    left = [axes.get_title(loc="left") for axes in plot.axes]
-    return "\n".join([*(text.get_text() for text in plot.texts), *of_axes, *keys, *left])
 
 
 # Speed-up
@@ -250,152 +211,3 @@ def test_modes_of_other_settings_or_frameworks_are_not_set_side_by_side() -> Non
     held = [timed(0.1), timed(0.1, batch=64, compile="compile"), *records.launches(["jax", "tensorflow"], n=1)]
     assert courses(only(held)) == []
     assert courses(only([timed(0.1, first_step_s=None), timed(0.1, compile="compile")])) == []
-
-
-# Energy
-
-
-def test_the_front_holds_what_no_other_cell_beats() -> None:
-    points = [(100.0, 2.0), (200.0, 3.0), (150.0, 3.0), (90.0, 2.5), (50.0, 1.0)]
-    assert [unbeaten(point, points) for point in points] == [True, True, False, False, True]
-    assert all(unbeaten(point, [(1.0, 1.0), (1.0, 1.0)]) for point in [(1.0, 1.0)]), "equal cells beat no one"
-
-
-def consuming(joules: object, step_s: float, **changes: Any) -> Record:
-    return timed(step_s, metrics={"gpus": [{"energy_j_per_sample": joules}]}, **changes)
-
-
-def test_energy_is_the_median_over_launches() -> None:
-    held = [consuming(joules, 0.1, launch=block) for block, joules in enumerate((3.0, 1.0, 2.0))]
-    held += [consuming(4.0, 0.2, precision="bf16"), timed(0.1, precision="fp16")]
-    found = consumptions(only(held))
-    assert [(each.samples_per_s, each.joules, each.best) for each in found] == [
-        (pytest.approx(320), 2.0, True),
-        (pytest.approx(160), 4.0, False),
-    ]
-
-
-def test_a_cell_with_another_fingerprint_is_not_on_the_front_and_beats_nobody() -> None:
-    held = [replace(r, metrics={"gpus": [{"energy_j_per_sample": 1.0}]}) for r in records.launches(n=1)]
-    assert [each.best for each in consumptions(only(held))] == [False, True, False]
-    assert held[1].identity
-    held[1] = replace(held[1], identity=replace(held[1].identity, weights="other"))
-    assert [each.best for each in consumptions(only(held))] == [True, False, False]
-
-
-@pytest.mark.parametrize("joules", [None, "1", True, 0, -1.0, 10**400])
-def test_what_is_no_energy_is_not_drawn(joules: object) -> None:
-    assert consumptions(only([consuming(joules, 0.1)])) == []
-    assert plots.energy(only([consuming(joules, 0.1)])) is None
-
-
-def test_marks_that_lie_near_each_other_share_a_label() -> None:
-    places = [(5.0, 0.0), (4.9, 0.1), (4.8, 0.1), (3.0, 0.1), (3.0, 2.0)]
-    assert together(places, 0.2) == [(0, 2), (3, 3), (4, 4)]
-    assert together([(1.0, 1.0)], 0.2) == [(0, 0)]
-
-
-# Timelines
-
-
-def test_the_timeline_is_that_of_the_median_launch() -> None:
-    held = [watched(timed(step, launch=block)) for block, step in enumerate((0.3, 0.1, 0.2, 0.4))]
-    (row,) = only(held).group.rows
-    found = trace(row)
-    assert found
-    assert found.block == 0, "of four the slower of the middle two"
-    assert set(found.lines) == {
-        "cpu_cores", "rss_bytes",
-        "gpu_utilisation_percent", "gpm_sm_utilisation_percent", "power_w", "memory_used_bytes",
-    }  # fmt: skip
-    assert found.lines["cpu_cores"].values[:2] == (None, 1.0)
-    assert found.lines["power_w"].highest == 480
-    assert found.spans == {"train": (5.0, 12.0)}
-    assert found.end_s == 29.5
-
-
-@pytest.mark.parametrize(
-    "timeline",
-    [
-        None, [], {"at_s": [0, 1], "values": []}, {"at_s": [0, 1], "values": {"cpu_cores": [1]}},
-        {"at_s": ["0", 1], "values": {"cpu_cores": [1, 2]}}, {"at_s": [1, 0], "values": {"cpu_cores": [1, 2]}},
-        {"at_s": [0, 1], "values": {"cpu_cores": [None, "2"]}}, {"at_s": [0, 1], "values": {"cpu_cores": [None, 2.0]}},
-    ],
-)  # fmt: skip
-def test_a_timeline_that_is_none_is_passed_over(timeline: object) -> None:
-    held = timed(0.1, metrics={"host": {"timeline": timeline}, "gpus": [None]})
-    assert trace(only([held]).group.rows[0]) is None
-    assert plots.timeline(only([held])) is None
-
-
-def test_a_timeline_of_a_gpu_says_what_utilisation_means_and_one_of_a_cpu_needs_not() -> None:
-    words = said(plots.timeline(only([watched(r) for r in records.launches(n=1)])))
-    for expected in ("share of time with any kernel running", "GPU power", "0 to 500 W", "GPU busy", "train phase"):
-        assert expected in words
-    words = said(plots.timeline(only([watched(r, gpu=False) for r in records.launches(n=1)])))
-    assert "GPU" not in words
-    assert "0 to 2 cores" in words
-
-
-def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:
-    sizes = range(1, 16)
-    held = [watched(each, gpu=False) for size in sizes for each in records.launches(n=1, batch=size)]
-    assert "5 more cells" in said(plots.timeline(only(held)))
-
-
-def test_scales_end_on_round_numbers() -> None:
-    values = [0.0, 0.021, 1.0, 1.4, 2.1, 9.9, 480.0, 1000.0]
-    assert [rounded_up(value) for value in values] == pytest.approx([1.0, 0.025, 1.0, 1.5, 2.5, 10.0, 500.0, 1000.0])
-
-
-# Which plots are due
-
-
-def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:
-    assert kinds(everything()) == [kind for kind, *_ in plots.KINDS]
-
-
-@pytest.mark.parametrize(
-    ("held", "more"),
-    [
-        (records.launches(), set()),
-        (records.mixed(), {"speed-up", "batch", "break-even"}),
-        ([*records.launches(), *records.launches(precision="bf16")], {"speed-up"}),
-        ([*records.launches(), *records.launches(batch=64)], {"speed-up", "batch"}),
-        ([*records.launches(), *records.launches(["pytorch"], compile="compile")], {"speed-up", "break-even"}),
-        ([r for n in (1, 2) for r in records.launches(loader=Loader("workers", n))], {"scaling"}),
-        ([watched(r, gpu=False) for r in records.launches()], {"timeline"}),
-        ([watched(r) for r in records.launches()], {"timeline", "energy"}),
-    ],
-)  # fmt: skip
-def test_a_plot_is_drawn_where_the_records_hold_what_it_needs(held: list[Record], more: set[str]) -> None:
-    assert kinds(held) == [kind for kind, *_ in plots.KINDS if kind in {*USUAL, *more}]
-
-
-def test_no_kind_breaks_on_hostile_names_and_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    machine = {"machine": {"cpu": HOSTILE, "cores": 2, "gpus": [HOSTILE, "\u4e2d\U0001f600"]}}
-    named = {"environment": machine, "started": HOSTILE, "run": {"id": HOSTILE}, "flags": (HOSTILE,)}
-    held = tables([replace(record, **named) for record in everything(n=1)])
-    folders = [tmp_path / name for name in ("a", "b")]
-    for folder in folders:
-        folder.mkdir()
-        drawn = [path.stem for path in plots.draw(held, folder) if path.suffix == ".png"]
-        assert drawn == [f"{kind}-cifar100_cnn-full" for kind, *_ in plots.KINDS]
-    for path in folders[0].iterdir():
-        assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
-        assert path.stat().st_size > 5_000
-        assert path.suffix == ".png" or "<script" not in path.read_text()
-
-
-@pytest.mark.parametrize("kind", [kind for kind, *_ in plots.KINDS])
-def test_every_kind_says_what_it_needs_to_travel_alone(kind: str) -> None:
-    make = next(make for name, _, make in plots.KINDS if name == kind)
-    words = said(make(only([replace(r, data={**r.data, "kind": "synthetic"}) for r in everything()])))
-    for expected in ("cifar100_cnn, size full", "n = 2 launch", "Example CPU 3000", "2026-03-01", "SYNTHETIC DATA"):
-        assert expected in words, expected
-
-
-def test_a_plot_is_described_in_words() -> None:
-    told = plots.described(Path("speed-up-cifar100_cnn-full.png"))
-    assert told == "Bar chart of each cell's throughput over that of its framework's base cell: cifar100_cnn-full"
-    assert plots.described(Path("else.png")) == "else"

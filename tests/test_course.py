@@ -47,7 +47,7 @@ def test_what_a_course_says_of_itself():
     "changes",
     [
         {"epochs": []}, {"planned": 1}, {"planned": "2"}, {"target": float("nan")}, {"curve": [float("inf")]},
-        {"curve": "text"}, {"resumed_at": [2]}, {"unknown": 1}, {"recipe": 3},
+        {"curve": "text"}, {"resumed_at": [3]}, {"unknown": 1}, {"recipe": 3},
         *({"epochs": [vars(COURSE.epochs[0]) | change, vars(COURSE.epochs[1])]} for change in (
             {"test_accuracy": 1.5}, {"train_s": -1.0}, {"steps": 0}, {"train_loss": float("nan")}, {"steps": True},
         )),
@@ -149,3 +149,13 @@ def test_killed_and_resumed_a_training_ends_with_the_same_bits(undisturbed, twin
         assert (one.train_loss, one.test_loss, one.test_accuracy) == (
             other.train_loss, other.test_loss, other.test_accuracy,
         )  # fmt: skip
+
+
+@needs_frameworks
+def test_a_kill_between_the_last_checkpoint_and_the_end_costs_no_epoch(twins, tmp_path):
+    asked = job(twins, "imdb_lstm", "pytorch", str(tmp_path / "a.checkpoint"))
+    whole, again = (launch(asked, tmp_path / "log", 240) for _ in range(2))
+    assert again.outcome.ok, (again.outcome, again.log)
+    assert again.course.epochs == whole.course.epochs
+    assert again.course.resumed_at == (EPOCHS,)
+    assert again.phases["train"].windows == whole.phases["train"].windows

@@ -12,11 +12,11 @@ from typing import Any
 
 import psutil
 import pytest
-from test_plugin import Done, Suite, suite  # noqa: F401 - a fixture
 
 from suite.cell import FRAMEWORKS
 from suite.journal import read
 from tests.frameworks import needs_frameworks
+from tests.sessions import Done, Suite
 
 #: What happens in a worker where measuring would begin, by the cell's batch.
 FAULTS = {
@@ -97,7 +97,7 @@ def matrices(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def faulty(suite: Suite, tmp_path: Path) -> Suite:  # noqa: F811
+def faulty(suite: Suite, tmp_path: Path) -> Suite:
     """Real workers, with the faults in them."""
     site = tmp_path / "site"
     site.mkdir()
@@ -134,7 +134,7 @@ def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrice
 
 
 def test_a_run_killed_at_any_moment_and_resumed_holds_what_an_undisturbed_one_does(
-    suite: Suite,  # noqa: F811
+    suite: Suite,
     matrices: Path,
     tmp_path: Path,
 ) -> None:

@@ -1,31 +1,27 @@
-"""Launches in real processes: those that go wrong with stand-ins for the worker, those that go well with frameworks."""
+"""Launches in real processes that go wrong in every way, with stand-ins for the worker."""
 
 from __future__ import annotations
 
-import contextlib
-import getpass
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from conftest import StandIn
 
 from suite import launch as module
 from suite.cell import Cell
 from suite.job import Job
-from suite.launch import ROOT, LaunchError, interpreter, launch, variables
+from suite.launch import ROOT, launch
 from suite.record import PHASES, Record
+from tests.processes import alive, wait_until
 
 JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
 GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"
@@ -46,31 +42,6 @@ stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, Memo
 sys.modules[stub.__name__] = stub
 worker.main(*sys.argv[3:])
 """
-
-
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def assert_public(text: str) -> None:
-    """Asserts that neither this machine's name nor its user's nor a place on it is in the text."""
-    names = [socket.gethostname()]
-    with contextlib.suppress(KeyError, OSError):  # a user id without a name, as containers have it
-        names.append(getpass.getuser())
-    for name in names:
-        assert not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-    for place in (Path.home(), Path.cwd(), Path(sys.prefix)):
-        assert len(place.parts) < 2 or str(place) not in text
-
-
-def wait_until(condition: Callable[[], object], within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 @dataclass
@@ -255,69 +226,6 @@ def test_a_missing_framework_is_unsupported_and_the_reason_names_the_way_out(run
     assert reason.startswith("jax cannot be imported")
     assert "pip install -e '.[jax-cpu]'" in reason
     assert "SUITE_PYTHON_JAX" in reason
-
-
-def test_without_a_setting_the_running_interpreter_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SUITE_PYTHON_JAX", raising=False)
-    assert interpreter("jax") == sys.executable
-    monkeypatch.setenv("SUITE_PYTHON_JAX", "")
-    assert interpreter("jax") == sys.executable
-
-
-def test_an_interpreter_named_from_here_is_found_from_elsewhere(
-    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in(GOOD)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SUITE_PYTHON_JAX", "./python")
-    assert launch(JOB, tmp_path / "log", 60.0).outcome.ok
-
-
-@pytest.mark.parametrize("kind", ["nothing", "folder", "text"])
-def test_an_interpreter_that_is_none_is_refused_in_one_line(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / kind
-    if kind == "folder":
-        path.mkdir()
-    if kind == "text":
-        path.write_text("no program")
-    monkeypatch.setenv("SUITE_PYTHON_JAX", str(path))
-    with pytest.raises(LaunchError, match=r"^SUITE_PYTHON_JAX is '.*', which is no program; set it to a Python that"):
-        launch(JOB, tmp_path / "log")
-
-
-def test_a_program_that_the_system_cannot_start_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "broken").write_bytes(b"\x7fELF no more")
-    (tmp_path / "broken").chmod(0o755)
-    monkeypatch.setenv("SUITE_PYTHON_JAX", str(tmp_path / "broken"))
-    with pytest.raises(LaunchError, match=r"^cannot start [^\n]*broken: Exec format error$"):
-        launch(JOB, tmp_path / "log")
-
-
-def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PYTHONHOME", "JAX_COMPILATION_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
-        monkeypatch.setenv(name, "/elsewhere")
-    monkeypatch.setenv("PYTHONPATH", "/mine")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    found = variables(Job(JOB.cell, "", device="cpu"), "/scratch")
-    assert "/elsewhere" not in found.values()
-    assert found["TRITON_CACHE_DIR"] == "/scratch/triton"
-    assert found["PYTHONPATH"] == os.pathsep.join([str(ROOT), "/mine"])
-    assert (found["CUDA_VISIBLE_DEVICES"], found["JAX_PLATFORMS"]) == ("", "cpu")
-    assert "OMP_WAIT_POLICY" not in found, "threads that sleep between steps cost PyTorch's LSTM a third of its speed"
-    assert variables(JOB, "/scratch")["CUDA_VISIBLE_DEVICES"] == "0"
-
-
-def test_a_worker_keeps_freed_memory_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "131072")
-    found = variables(JOB, "/scratch")
-    assert int(found["MALLOC_TRIM_THRESHOLD_"]) >= 1 << 30
-    assert found["MALLOC_MMAP_THRESHOLD_"] == "131072"
 
 
 @pytest.fixture

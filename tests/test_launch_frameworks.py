@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_launch import assert_public
 
 from suite.cell import FRAMEWORKS, Cell
 from suite.job import Job
 from suite.launch import ROOT, launch
 from suite.measure import Plan
 from suite.record import PHASES, Record
+from tests.processes import assert_public
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         _say(compared, notes, options.format)
-        print(f"written to {folder}: report.html, table.md, cells.csv, launches, plots", file=sys.stderr)
+        print(f"written to {folder}: report.html, tables, launches, plots", file=sys.stderr)
         if options.publish:
             print(f"published: {options.publish / INDEX}", file=sys.stderr)
     except BrokenPipeError:

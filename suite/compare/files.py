@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from suite.compare import accuracy_words, learning, plots
+from suite.compare import accuracy_words, plots
 from suite.compare.accuracy import Learned, epochs
 from suite.compare.excerpt import excerpt
 from suite.compare.load import REPORT, SUMMARY, Loaded
@@ -58,7 +58,7 @@ def write(folder: Path, compared: Compared) -> list[str]:
             write_parquet(frame, place / "launches.parquet")
         except ImportError:
             notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
-        drawn = [*plots.draw([excerpt(each) for each in tables], place), *learning.draw(learned, place)]
+        drawn = [*plots.draw([excerpt(each) for each in tables], place), *plots.draw_learned(learned, place)]
         images = [path for path in drawn if path.suffix == ".png"]
         page = report(tables, loaded, images, compared.sources, frame=frame, learned=learned)
         (place / REPORT).write_text(page, encoding="utf-8")

@@ -178,16 +178,20 @@ class Training:
 
     def checkpoint(self) -> dict[str, Array]:
         """All that the next step depends on, besides its batch."""
-        plain = self.state._replace(key=jax.random.key_data(self.state.key))
-        leaves = jax.tree_util.tree_leaves_with_path(plain)
-        return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in leaves}
+        leaves, _ = self._plain()
+        return {name: np.array(leaf) for name, leaf in leaves.items()}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Go on from a checkpoint."""
+        leaves, tree = self._plain()
+        found = tree.unflatten([jax.device_put(state[name], self.device) for name in leaves])
+        self.state = found._replace(key=jax.random.wrap_key_data(found.key))
+
+    def _plain(self) -> tuple[dict[str, jax.Array], Any]:
+        """The state's arrays by their place in it, the random key as numbers, and the tree that they make."""
         plain = self.state._replace(key=jax.random.key_data(self.state.key))
         leaves, tree = jax.tree_util.tree_flatten_with_path(plain)
-        found = tree.unflatten([jax.device_put(state[jax.tree_util.keystr(path)], self.device) for path, _ in leaves])
-        self.state = found._replace(key=jax.random.wrap_key_data(found.key))
+        return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}, tree
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""

@@ -15,10 +15,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from suite.compare.accuracy import Learned
+from suite.compare.groups import Group
 from suite.compare.plots.bars import first_step, phases, speed_up, throughput
 from suite.compare.plots.canvas import STYLE
 from suite.compare.plots.compiling import break_even
 from suite.compare.plots.energy import energy
+from suite.compare.plots.learning import by_epoch, by_time, first_epoch
 from suite.compare.plots.lines import batch, scaling
 from suite.compare.plots.scatter import step_times
 from suite.compare.plots.timeline import timeline
@@ -26,18 +29,18 @@ from suite.compare.tables import Table
 
 __all__ = [
     "KINDS",
+    "LEARNING",
     "batch",
     "break_even",
     "described",
     "draw",
+    "draw_learned",
     "energy",
     "first_step",
     "phases",
-    "save",
     "scaling",
     "speed_up",
     "step_times",
-    "styled",
     "throughput",
     "timeline",
 ]
@@ -57,28 +60,44 @@ KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
 )
 
 
+#: The same of what was learnt.
+LEARNING: tuple[tuple[str, str, Callable[[Learned], Figure | None]], ...] = (
+    ("accuracy-epochs", "Lines of test accuracy against epochs of training", by_epoch),
+    ("accuracy-time", "Lines of test accuracy against seconds of training", by_time),
+    ("first-epoch-loss", "Lines of the training loss over the steps of the first epoch", first_epoch),
+)
+
+
 def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
     """The plots of each table that has a launch that ended well; the paths written, SVG after PNG."""
+    return _draw(KINDS, tables, _names([_name(table.group) for table in tables]), folder)
+
+
+def draw_learned(tables: Sequence[Learned], folder: Path) -> list[Path]:
+    """The same of what was learnt."""
+    names = [f"{_name(table.group)}-{table.group.rows[0].cell.recipe}" for table in tables]
+    return _draw(LEARNING, tables, _names(names), folder)
+
+
+def _draw(kinds: Any, tables: Sequence[Any], names: Sequence[str], folder: Path) -> list[Path]:
     paths = []
-    with styled():
-        for table, name in zip(tables, _names(tables), strict=True):
+    with _styled():
+        for table, name in zip(tables, names, strict=True):
             if not any(row.ok for row in table.group.rows):
                 continue
-            for kind, _, make in KINDS:
-                plot = make(table)
-                if plot is None:
-                    continue
-                paths += save(plot, folder / f"{kind}-{name}")
+            for kind, _, make in kinds:
+                if plot := make(table):
+                    paths += _save(plot, folder / f"{kind}-{name}")
     return paths
 
 
-def styled() -> Any:
+def _styled() -> Any:
     """A context in which plots look alike, whatever the user's own settings."""
     defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
     return mpl.rc_context({**defaults, **STYLE})
 
 
-def save(plot: Figure, stem: Path) -> list[Path]:
+def _save(plot: Figure, stem: Path) -> list[Path]:
     """Write PNG and SVG, with nothing in them that changes from time to time; the paths written."""
     image, vectors = (stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg"))
     _save_image(plot, image)
@@ -88,7 +107,7 @@ def save(plot: Figure, stem: Path) -> list[Path]:
 
 def described(path: Path) -> str:
     """What a plot shows, by its file's name: for a reader who cannot see it."""
-    for kind, words, _ in KINDS:
+    for kind, words, _ in (*KINDS, *LEARNING):
         if path.stem.startswith(f"{kind}-"):
             return f"{words}: {path.stem.removeprefix(f'{kind}-')}"
     return path.stem
@@ -113,12 +132,11 @@ def _dpi(height_in: float) -> float:
     return min(150.0, 60_000 / height_in)
 
 
-def _names(tables: Sequence[Table]) -> list[str]:
-    """File names: workload and size, the kind of data if it is not real, and a number where that is not enough."""
-    names: list[str] = []
-    for table in tables:
-        group = table.group
-        name = f"{group.workload}-{group.size}" + ("" if group.data_kind == "real" else f"-{group.data_kind}")
-        taken = sum(each == name or each.startswith(f"{name}-v") for each in names)
-        names.append(f"{name}-v{taken + 1}" if taken else name)
-    return names
+def _name(group: Group) -> str:
+    """Workload and size, and the kind of data if it is not real."""
+    return f"{group.workload}-{group.size}" + ("" if group.data_kind == "real" else f"-{group.data_kind}")
+
+
+def _names(wanted: Sequence[str]) -> list[str]:
+    """File names: those that are wanted, with a number where one was taken before."""
+    return [f"{name}-v{n + 1}" if (n := wanted[:place].count(name)) else name for place, name in enumerate(wanted)]

@@ -77,8 +77,7 @@ class Sheet:
 
 
 def sheet(
-    table: Table,
-    rows: Sequence[Row],
+    group: Group,
     title: str,
     marks: str,
     inside: tuple[float, float],
@@ -88,11 +87,10 @@ def sheet(
     notes: Sequence[str] = (),
     stars: bool = False,
 ) -> Sheet:
-    """An empty sheet, which says of ``rows`` what a plot that travels alone must say.
+    """An empty sheet, which says of the rows of ``group`` what a plot that travels alone must say.
 
     ``marks`` says what is drawn, ``notes`` what else the reader must know, ``stars`` whether one stands at a label.
     """
-    group = among(table, rows)
     caption = _caption(group, marks, notes, stars)
     width = left + inside[0] + right
     height = ABOVE_IN + inside[1] + 0.62 + 0.16 * len(caption)
@@ -131,7 +129,7 @@ def canvas(
     left = 0.5 + wide(f"{name} *" for name in names)
     inside = max(WIDTH_IN - left - right, 5.5), ROW_IN * (max(places) + 1)
     stars = any(name.endswith(" *") for name in names)
-    made = sheet(table, rows, title, marks, inside, left=left, right=right, notes=notes, stars=stars)
+    made = sheet(among(table, rows), title, marks, inside, left=left, right=right, notes=notes, stars=stars)
     axes = made.axes()
     axes.set_yticks(list(places), names)
     axes.set_ylim(max(places) + 0.5, -0.5)

@@ -10,7 +10,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from suite.compare.curves import Course, courses
-from suite.compare.plots.canvas import FACE, INK, KEY, framed, from_zero, names_of_sets, plain_numbers, sheet, wide
+from suite.compare.plots.canvas import (
+    FACE,
+    INK,
+    KEY,
+    among,
+    framed,
+    from_zero,
+    names_of_sets,
+    plain_numbers,
+    sheet,
+    wide,
+)
 from suite.compare.tables import Table
 from suite.compare.text import figure
 
@@ -35,8 +46,7 @@ def break_even(table: Table) -> Figure | None:
     high = len(shown) * UP_IN + (len(shown) - 1) * BETWEEN_IN
     titles = names_of_sets(table, [[course.row for course in each] for each in shown], without=("compile",))
     made = sheet(
-        table,
-        rows,
+        among(table, rows),
         "When compiling pays",
         "medians over launches; circle: where a mode has made up for its longer start",
         (max(ACROSS_IN, 9.0 - 0.8 - right), high),

@@ -18,6 +18,7 @@ from suite.compare.plots.canvas import (
     INK,
     MARKER,
     PALE,
+    among,
     frameworks,
     labels,
     legend,
@@ -44,8 +45,7 @@ def energy(table: Table) -> Figure | None:
     key = [f"{number}  {names[each.row.key]}" for number, each in enumerate(named, 1)]
     right = 0.4 + (1.15 * wide(key, 8) if key else 0.0)  # some are bold
     made = sheet(
-        table,
-        rows,
+        among(table, rows),
         "Energy against throughput",
         "medians over launches; better is to the right and down",
         (max(5.2, 9.0 - 0.8 - right), max(4.2, 0.17 * len(key))),

@@ -20,6 +20,7 @@ from suite.compare.plots.canvas import (
     MARKER,
     PALE,
     Sheet,
+    among,
     framed,
     from_zero,
     names_of_sets,
@@ -146,7 +147,7 @@ def _sheet(
     right = max(0.75 + wide(names, 8), 9.0 - 0.8 - ACROSS)
     inside = ACROSS, max(high, 0.19 * len(names))
     stars = any(name.endswith(" *") for name in names)
-    made = sheet(table, rows, title, marks, inside, right=right, notes=notes, stars=stars)
+    made = sheet(among(table, rows), title, marks, inside, right=right, notes=notes, stars=stars)
     key = made.axes(ACROSS + 0.1, 0, right - 0.1, inside[1])
     key.set_axis_off()
     key.legend(handles=handles, **{**KEY, "bbox_to_anchor": (0, 1)})

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from suite.compare.plots.canvas import INK, PALE, labels, legend, plain_numbers, sheet, wide
+from suite.compare.plots.canvas import INK, PALE, among, labels, legend, plain_numbers, sheet, wide
 from suite.compare.tables import Table
 from suite.compare.traces import GPU, Line, Trace, trace
 from suite.record import PHASES
@@ -74,8 +74,7 @@ def timeline(table: Table) -> Figure | None:
     notes = ["All bands of a column have the scale on top; shaded: the windows that count."]
     notes += [*([ON_GPU] if on_gpu else []), *more]
     made = sheet(
-        table,
-        rows,
+        among(table, rows),
         "Metrics over time",
         "drawn: the launch with the cell's median throughput",
         inside,

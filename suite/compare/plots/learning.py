@@ -6,25 +6,22 @@ highest seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from suite.compare.accuracy import Learned, courses
 from suite.compare.groups import Row
-from suite.compare.plots import save, styled
-from suite.compare.plots.canvas import FACE, GRID, INK, MARKER, PALE
+from suite.compare.plots.canvas import FACE, GRID, INK, MARKER, PALE, sheet
 from suite.compare.text import clean
 from workloads.data.dataset import Array
 
 DASHES = {"pytorch": "-", "tensorflow": "--", "jax": ":"}
 PRECISION_WIDTH = {"fp32": 1.8, "bf16": 1.1, "fp16": 1.1}
-SIZE_IN = (7.5, 4.6)
+INSIDE_IN = (6.6, 3.1)
 
 
 @dataclass(frozen=True)
@@ -39,26 +36,6 @@ class Line:
     low: Array
     high: Array
     seeds: int
-
-
-def draw(tables: Sequence[Learned], folder: Path) -> list[Path]:
-    """Up to three plots per table; the paths written, SVG beside PNG."""
-    kinds: tuple[tuple[str, Callable[[Learned], Figure | None]], ...] = (
-        ("accuracy-epochs", by_epoch),
-        ("accuracy-time", by_time),
-        ("first-epoch-loss", first_epoch),
-    )
-    paths: list[Path] = []
-    with styled():
-        for number, table in enumerate(tables):
-            group = table.group
-            name = f"{group.workload}-{group.size}-{group.rows[0].cell.recipe}"
-            name += "" if group.data_kind == "real" else f"-{group.data_kind}"
-            again = sum(_same_name(table, other) for other in tables[:number])
-            for kind, make in kinds:
-                if plot := make(table):
-                    paths += save(plot, folder / (f"{kind}-{name}" + (f"-v{again + 1}" if again else "")))
-    return paths
 
 
 def accuracy_lines(table: Learned, against: str) -> list[Line]:
@@ -151,41 +128,22 @@ def _target(axes: Any, table: Learned) -> None:
     if len(targets):
         target = float(targets.iloc[0])
         axes.axhline(target, color=PALE, linewidth=0.8, linestyle=(0, (6, 3)))
-        axes.text(0.005, target, f" target {target:g}", transform=axes.get_yaxis_transform(), va="bottom",
-                  color=PALE, size=8)  # fmt: skip
+        place = axes.get_yaxis_transform()
+        axes.text(1.01, target, f"target\n{target:g}", transform=place, va="center", color=PALE, size=8)
 
 
 def _canvas(table: Learned, title: str, across: str, up: str, lines: Sequence[Line]) -> tuple[Figure, Any]:
-    group = table.group
-    plot = Figure(figsize=SIZE_IN)
-    FigureCanvasAgg(plot)
-    axes = plot.add_axes((0.1, 0.21, 0.87, 0.64))
-    loud = "" if group.data_kind == "real" else f" \u2014 {group.data_words}"
-    plot.text(0.03, 0.94, f"{title}: {group.workload}, size {group.size}{loud}", size=12, weight="bold", color=INK)
-    cell = group.rows[0].cell
-    plot.text(0.03, 0.895, f"recipe {cell.recipe}, batch {cell.batch}", size=9, color=PALE)
-    seeds = sorted({line.seeds for line in lines})
-    n = str(seeds[0]) if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
-    band = ", line: median, band: lowest to highest" if seeds[-1] > 1 else ""
-    dates = sorted({clean(str(x.record.started)[:10]) for row in group.rows for x in row.launches if x.record.started})
-    date = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "date not recorded"
-    machines = list(dict.fromkeys(row.machine for row in group.rows if row.machine)) or ["machine not recorded"]
-    caption = [f"n = {n} seed{'' if n == '1' else 's'} per line{band}; {group.data_words}; {date}.", *machines]
-    for index, line in enumerate(reversed(caption)):
-        plot.text(0.03, 0.02 + 0.034 * index, clean(line, 150), size=7.5, color=PALE)
+    several = max(line.seeds for line in lines) > 1
+    marks = "line: median over seeds; band: lowest to highest" if several else "one seed per line"
+    recipe = f"Recipe {table.group.rows[0].cell.recipe}; each launch is a seed, shared by the frameworks."
+    made = sheet(table.group, title, marks, INSIDE_IN, right=0.8, notes=[recipe])
+    axes = made.axes()
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
-    return plot, axes
+    return made.figure, axes
 
 
 def _legend(axes: Any, place: str) -> None:
     axes.legend(loc=place, frameon=False, fontsize=8, handlelength=3.2)
-
-
-def _same_name(table: Learned, other: Learned) -> bool:
-    one, two = table.group, other.group
-    return (one.workload, one.size, one.data_kind, one.rows[0].cell.recipe) == (
-        two.workload, two.size, two.data_kind, two.rows[0].cell.recipe,
-    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""`pytest suite` as it is typed, in a process of its own, with stand-ins for the worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from suite.record import Record
+
+ROOT = Path(__file__).parent.parent
+
+#: Answers with a record of the job's cell, or does what BEHAVIOUR says for its framework.
+WORKER = """
+from tests import records
+cell = job["cell"]
+open(os.environ["LAUNCHED"], "a").write(f"{cell['workload']} {cell['framework']} {cell['size']} {job['launch']}\\n")
+send(progress="train", samples_per_s=1234.5)
+does = json.loads(os.environ.get("BEHAVIOUR", "{}")).get(cell["framework"], "")
+if does == "crash":
+    print("at", __file__, flush=True); os._exit(5)
+elif does == "unsupported":
+    send(part={"outcome": {"status": "unsupported", "reason": "no such mode"}})
+elif does == "hang":
+    Path(os.environ["HANGS"]).write_text(f"{os.getpid()}\\n"); time.sleep(600)
+else:
+    send_all(records.record(cell["framework"], job["launch"], workload=cell["workload"]))
+"""
+
+
+@dataclass
+class Done:
+    """A finished session: its status, what it said, and what it saved."""
+
+    status: int
+    output: str
+    folder: Path
+
+    @property
+    def saved(self) -> dict[str, dict[str, Any]]:
+        """The content of the saved files by name."""
+        return {path.name: json.loads(path.read_text()) for path in (self.folder / "runs").rglob("*.json")}
+
+    @property
+    def journals(self) -> list[Path]:
+        return sorted((self.folder / "journals").glob("*.jsonl"))
+
+    @property
+    def launched(self) -> list[str]:
+        """``workload framework size launch`` of all that was started, in order."""
+        path = self.folder / "launched"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@dataclass
+class Suite:
+    """Runs ``pytest suite`` with everything it writes in a folder of the test's own."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        # As a command in the background may have it, an interrupt could be ignored from the start.
+        code = (
+            "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "sys.exit(pytest.main(sys.argv[1:]))"
+        )
+        apart = ["-p", "no:cacheprovider", f"--benchmark-storage={self.folder / 'runs'}"]
+        apart += [f"--journals={self.folder / 'journals'}", "--data", data, "--device", "cpu"]
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *apart, *arguments],
+            cwd=ROOT, env=self.environment, text=True, stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def __call__(self, *arguments: str, data: str = "synthetic", **behaviour: str) -> Done:
+        self.environment["BEHAVIOUR"] = json.dumps(behaviour)
+        return self.end(self.start(*arguments, data=data))
+
+    def end(self, process: subprocess.Popen[str]) -> Done:
+        output, _ = process.communicate(timeout=120)
+        return Done(process.returncode, output, self.folder)
+
+
+def records_of(saved: dict[str, Any]) -> list[Record]:
+    """All launches of a saved file, those that failed last."""
+    held = [entry["extra_info"]["record"] for entry in saved["benchmarks"]] + saved["suite"]["failed"]
+    return [Record.from_json(record) for record in held]
+
+
+def refused(done: Done, words: str) -> None:
+    """Asserts that the session ended with one line, before any launch and with nothing saved."""
+    assert done.status == 4, done.output
+    assert "Traceback" not in done.output
+    (line,) = [line for line in done.output.splitlines() if words in line]
+    assert line.startswith(("ERROR: ", "! "))
+    assert not done.launched
+    assert not done.saved
+    assert "compare with" not in done.output

@@ -1,0 +1,56 @@
+"""Options of `pytest suite`: what is refused, in one line and before any launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sessions import Suite, refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
+        (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, cpu, default"),
+        (["suite", "--benchmark-only"], "--benchmark-only would skip every launch: `pytest suite` runs nothing else"),
+        (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
+        (
+            ["suite", "--matrix", "accuracy", "--target=86"],
+            "--target is 86; it is an accuracy, more than 0 and at most 1",
+        ),
+        (["suite", "--launches=0"], "--launches is 0; it must be at least 1"),
+        (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds"),
+        (["suite", "--min-window=nan"], "--min-window is nan"),
+        (["suite", "--max-time=-1"], "--max-time is -1; it must be more than 0 seconds"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(suite: Suite, arguments: list[str], words: str) -> None:
+    refused(suite(*arguments), words)
+
+
+def test_a_choice_that_is_none_is_refused_with_the_choices(suite: Suite) -> None:
+    done = suite("suite", "--size=tiny")
+    assert done.status == 4
+    assert "choose from" in done.output
+    assert not done.launched
+
+
+def test_real_data_that_is_not_to_be_had_ends_the_session_before_any_launch(suite: Suite) -> None:
+    (suite.folder / "empty").mkdir()
+    suite.environment |= {"SUITE_CACHE_DIR": str(suite.folder / "cache"), "SUITE_DATA_DIR": str(suite.folder / "empty")}
+    refused(suite("suite", "--benchmark-save", data="real"), "no real cifar100 in the cache or in")
+
+
+def test_an_interpreter_that_is_none_ends_the_session_before_any_launch(suite: Suite) -> None:
+    suite.environment["SUITE_PYTHON_JAX"] = "/nowhere/python"
+    refused(suite("suite", "--benchmark-save"), "SUITE_PYTHON_JAX is '/nowhere/python', which is no program")
+    done = suite("suite", "--launches=1", "-k", "pytorch")
+    assert done.status == 0, "cells that do not need it run"
+
+
+def test_an_interpreter_that_cannot_be_started_ends_the_session_in_one_line(suite: Suite) -> None:
+    broken = suite.folder / "broken"
+    broken.write_bytes(b"\x7fELF no more")
+    broken.chmod(0o755)
+    suite.environment["SUITE_PYTHON_JAX"] = str(broken)
+    refused(suite("suite", "--benchmark-save", "-k", "jax"), "cannot start ")
