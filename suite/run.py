@@ -118,7 +118,9 @@ class Run:
         """Say how long it may take, get the data of these cells, and check their interpreters; one cell a launch."""
         left = self.total - len(self._found)
         if left > 0 and any(cell.recipe for cell in cells):
-            self.say(f"{left} launches, and those with a recipe train to their end: hours on a CPU")
+            long = any(cell.recipe and cell.size == "full" for cell in cells)
+            words = ": hours on a CPU" if long else ", which takes minutes each on a CPU"
+            self.say(f"{left} launches, and those with a recipe train to their end{words}")
         elif left > 0:
             self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
         for name in sorted({specification(cell.workload).data for cell in cells}):

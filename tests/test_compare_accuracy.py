@@ -45,17 +45,21 @@ def seeds(accuracies):
     ]
 
 
+def by_seed(*accuracies):
+    return dict(enumerate(accuracies))
+
+
 SAME = {"pytorch": (0.870, 0.872, 0.871), "tensorflow": (0.871, 0.870, 0.872), "jax": (0.850, 0.851, 0.849)}
 
 
 def test_difference_against_known_figures():
-    # By hand: means .871 and .868, standard errors .001 / sqrt(3) each, Welch with 4 degrees of freedom.
-    found = difference((0.870, 0.871, 0.872), (0.867, 0.868, 0.869))
-    error = (2 * 0.001**2 / 3) ** 0.5
+    # By hand: differences .002, .003 and .004, standard error .001 / sqrt(3), Student with 2 degrees of freedom.
+    found = difference(by_seed(0.870, 0.871, 0.872), by_seed(0.868, 0.868, 0.868))
+    error = 0.001 / 3**0.5
     assert found.value == pytest.approx(0.003)
-    assert found.high - found.value == pytest.approx(2.776445 * error, rel=1e-4)
-    assert found.p_differs == pytest.approx(0.0213, abs=1e-3)
-    assert found.p_same < 0.01
+    assert found.high - found.value == pytest.approx(4.302653 * error, rel=1e-4)
+    assert found.p_differs == pytest.approx(0.0351, abs=1e-3)
+    assert found.p_same == pytest.approx(0.0034, abs=1e-3)
     assert verdict(found) == "same", "significant, and within what would matter"
 
 
@@ -70,17 +74,25 @@ def test_difference_against_known_figures():
     ],
 )
 def test_verdicts(one, other, expected):
-    assert verdict(difference(one, other)) == expected
+    assert verdict(difference(by_seed(*one), by_seed(*other))) == expected
 
 
 def test_one_seed_is_no_evidence():
-    assert difference((0.8,), (0.8, 0.8)) is None
+    assert difference(by_seed(0.8), by_seed(0.8, 0.8)) is None
+
+
+def test_seeds_are_compared_with_themselves_and_one_that_failed_is_left_out():
+    one, other = by_seed(0.1, 0.9, 0.5, 0.7), {3: 0.702, 1: 0.903, 0: 0.101}
+    found = difference(one, other)
+    assert found.value == pytest.approx(-0.002)
+    assert verdict(found) == "same", "what seeds share is no scatter"
 
 
 def test_false_claims_are_rare():
     """At a true difference of the margin itself, `same` is claimed in at most one case in twenty."""
     draw = np.random.default_rng(0)
-    found = [difference(draw.normal(0.8 + MARGIN, 0.003, 3), draw.normal(0.8, 0.003, 3)) for _ in range(1000)]
+    pairs = [(draw.normal(0.8 + MARGIN, 0.003, 3), draw.normal(0.8, 0.003, 3)) for _ in range(1000)]
+    found = [difference(by_seed(*one), by_seed(*other)) for one, other in pairs]
     assert sum(verdict(each) == "same" for each in found) <= 65
 
 

@@ -1,7 +1,9 @@
 """Training to the end: what each cell reached over its seeds, how fast, and whether the frameworks reached the same.
 
-That two accuracies are the same is not the absence of a difference but a claim of its own: two one-sided Welch tests
-show that they lie within `MARGIN` of each other (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics, 1987).
+Frameworks share a seed's weights, order and augmentation, so that seeds are blocks, and tests are on the differences
+within them. That two accuracies are the same is not the absence of a difference but a claim of its own: two one-sided
+tests show that they lie within `MARGIN` of each other (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics,
+1987).
 """
 
 from __future__ import annotations
@@ -87,21 +89,22 @@ def courses(row: Row) -> list[Course]:
     return [record.course for record in row.ok if record.course]
 
 
-def difference(one: Sequence[float], other: Sequence[float]) -> Difference | None:
-    """Of the means of two sets of accuracies; None with fewer than two seeds on a side."""
-    if min(len(one), len(other)) < 2:
+def difference(one: Mapping[int, float], other: Mapping[int, float]) -> Difference | None:
+    """Of accuracies by seed, over the seeds that both have; None with fewer than two."""
+    shared = sorted(one.keys() & other.keys())
+    if len(shared) < 2:
         return None
-    a, b = np.asarray(one, float), np.asarray(other, float)
-    apart = float(a.mean() - b.mean())
-    if np.ptp(a) == 0 and np.ptp(b) == 0:  # no scatter at all, which only generated figures have
-        return Difference(apart, apart, apart, float(apart == 0), float(abs(apart) >= MARGIN))
+    apart = np.array([one[seed] - other[seed] for seed in shared])
+    value = float(apart.mean())
+    if np.ptp(apart) < 1e-12:  # no scatter at all, which only generated figures have
+        return Difference(value, value, value, float(abs(value) < 1e-12), float(abs(value) >= MARGIN))
     from scipy import stats  # takes longer to import than most comparisons take
 
-    found = stats.ttest_ind(a, b, equal_var=False)
+    found = stats.ttest_1samp(apart, 0)
     low, high = found.confidence_interval(1 - LEVEL)
-    above = stats.ttest_ind(a + MARGIN, b, equal_var=False, alternative="greater").pvalue
-    below = stats.ttest_ind(a - MARGIN, b, equal_var=False, alternative="less").pvalue
-    return Difference(apart, float(low), float(high), float(found.pvalue), float(max(above, below)))
+    above = stats.ttest_1samp(apart, -MARGIN, alternative="greater").pvalue
+    below = stats.ttest_1samp(apart, MARGIN, alternative="less").pvalue
+    return Difference(value, float(low), float(high), float(found.pvalue), float(max(above, below)))
 
 
 def verdict(found: Difference) -> str:
@@ -136,7 +139,7 @@ def _verdict(prefix: str, found: Difference | None) -> dict[str, Any]:
 
 def _row(row: Row) -> dict[str, Any]:
     held, records, cell = courses(row), row.ok, row.cell
-    accuracies = _accuracies(row)
+    accuracies = list(_accuracies(row).values())
     low, high = _interval(accuracies)
     reached = [course.epochs_to_target for course in held]
     seconds = [course.seconds_to_target for course in held]
@@ -158,8 +161,9 @@ def _row(row: Row) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _accuracies(row: Row) -> list[float]:
-    return [course.final_accuracy for course in courses(row)]
+def _accuracies(row: Row) -> dict[int, float]:
+    """By seed."""
+    return {record.run.get("seed", record.launch): record.course.final_accuracy for record in row.ok if record.course}
 
 
 def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:

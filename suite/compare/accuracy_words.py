@@ -129,9 +129,9 @@ def _notes(table: Learned) -> list[str]:
     group = table.group
     lines = [
         "Test accuracy after the last epoch, on the whole test split, mean over seeds (95 % interval by Student's t). "
-        f"same: within {100 * MARGIN:g} point of {table.baseline}'s by two one-sided Welch tests; higher, lower: "
-        "significantly apart by Welch's test and not the same; all corrected after Holm. A seed sets weights, order, "
-        "augmentation and dropout; the first three are equal in all frameworks.",
+        "A seed sets weights, order, augmentation and dropout; the first three are equal in all frameworks, so that "
+        f"tests are on the differences within seeds. same: within {100 * MARGIN:g} point of {table.baseline}'s by two "
+        "one-sided t-tests; higher, lower: significantly apart and not the same; all corrected after Holm.",
         "Seconds are of training alone, the first compilation included, evaluations not; median over seeds "
         f"(lowest{DASH}highest). Samples/s likewise.",
     ]

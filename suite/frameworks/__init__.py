@@ -1,9 +1,9 @@
 """One file per framework, with the same names in the same order, so that they can be read side by side.
 
 Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `installation`, `memory`, `out_of_memory`, `product`,
-`convolution` and `multiplication`. `Training` takes the step that is measured (`put`, `get`, `compile`, `step`, `fence`,
-`read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what it computes
-(`weights`, `gradients`, `logits`, `compiled`). Importing this package imports none of them.
+`convolution` and `multiplication`. `Training` takes the step that is measured (`put`, `get`, `compile`, `step`,
+`fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
+it computes (`weights`, `gradients`, `logits`, `compiled`). Importing this package imports none of them.
 """
 
 from __future__ import annotations
