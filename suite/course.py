@@ -74,12 +74,14 @@ class Saved:
 
 def follow(
     name: str, recipe: Recipe, training: Any, loader: Any, *,
-    per_epoch: int, data: DataSet, length: int | None, batch: int, saved: Saved, say: Say, check: Check, told: Told,
+    per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
+    check: Check, told: Told,
 ) -> None:  # fmt: skip
     """Train the epochs that are left; ``told`` gets the course and its train phase after each.
 
-    ``loader`` delivers batches from the first epoch that is not in ``saved`` on. ``check`` reads losses and raises
-    where one is not finite. ``say`` is told of progress.
+    ``loader`` delivers batches from the first epoch that is not in ``saved`` on. ``compiled_s`` is what compiling took
+    before this, and counts with the first epoch of this process: some frameworks compile in its first step anyway.
+    ``check`` reads losses and raises where one is not finite. ``say`` is told of progress.
     """
     if saved.arrays:
         training.restore(saved.arrays)
@@ -90,7 +92,8 @@ def follow(
     for number in range(len(saved.epochs), recipe.epochs):
         words = f"epoch {number + 1}/{recipe.epochs}"
         say(progress=words)
-        start = time.perf_counter()
+        start = time.perf_counter() - compiled_s
+        compiled_s = 0.0
         losses = [training.step(next(loader)) for _ in range(per_epoch)]
         training.fence(losses[-1])
         end = time.perf_counter()

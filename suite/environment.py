@@ -20,6 +20,7 @@ from typing import Any
 #: The environment variables that a record may hold. None of them names a person, a host or a place.
 VARIABLES = (
     "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
     "CUDA_MODULE_LOADING",
     "JAX_PLATFORMS",
     "KERAS_BACKEND",
@@ -50,15 +51,20 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
     ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
     """
     installed = sorted({f"{d.metadata['Name']}=={d.version}".lower() for d in metadata.distributions()})
-    versions = dict(line.split("==", 1) for line in installed)
+    versions = {_normal(name): version for name, _, version in (line.partition("==") for line in installed)}
     return {
         "machine": machine(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
-        "packages": {name: versions[name] for name in (*distributions, "numpy") if name in versions},
+        "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
         "variables": {name: redact(os.environ[name]) for name in VARIABLES if name in os.environ},
         "digest": hashlib.sha256("\n".join(installed).encode()).hexdigest(),
     }
+
+
+def _normal(distribution: str) -> str:
+    """The name that all spellings share: a wheel of ``tensorflow-cpu`` calls itself ``tensorflow_cpu``."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def machine() -> dict[str, Any]:

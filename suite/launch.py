@@ -97,7 +97,8 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     found |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
     if job.device == "cpu":
         found |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
-    return found
+    # CUDA then counts devices as NVML does, so that what is watched is what is used.
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | found
 
 
 def ask(framework: str, module: str, arguments: list[str], timeout_s: float | None = None) -> Any:

@@ -76,6 +76,8 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     size, batch = config.getoption("size"), _batch(config.getoption("batch"))
     changes = {name: value for name, value in (("size", size), ("batch", batch)) if value is not None}
     cells = tuple(dict.fromkeys(cell.but(**changes) for cell in found.cells))
+    if any(cell.recipe and cell.batch == AUTO for cell in cells):
+        raise MatrixError("--batch auto would train to the end for every try; find the batch with another matrix first")
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")

@@ -81,6 +81,7 @@ class Run:
     _data: dict[str, Path] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
     _driver: dict[str, str] = field(default_factory=dict)
+    _no_gpu: str = ""
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -167,16 +168,19 @@ class Run:
 
     def _opened_gpus(self) -> list[Gpu]:
         if self.settings.device == "cpu":
+            self._no_gpu = "the run is of the CPU"
             return []
         try:
             driver, gpus = self._open.enter_context(opened())
         except NvmlError as error:
+            self._no_gpu = str(error)
             self.say(f"no GPU metrics: {error}")
             return []
         self._driver = dict(vars(driver))
         self.info.setdefault("driver", self._driver)
         if not gpus:
-            self.say("no GPU metrics: CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)")
+            self._no_gpu = "CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)"
+            self.say(f"no GPU metrics: {self._no_gpu}")
         return gpus
 
     def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
@@ -195,7 +199,7 @@ class Run:
         return found.noted(Record(cell, found.outcome, job.launch), cell)
 
     def _watch(self, pid: int, spawned_s: float) -> Monitor:
-        return Monitor(pid, spawned_s, self._gpus, self._idle)
+        return Monitor(pid, spawned_s, self._gpus, self._idle, self._no_gpu)
 
     def _prepared(self, name: str) -> Path:
         if name not in self._data:

@@ -83,6 +83,7 @@ class _Launch:
         self.startup = {"interpreter_s": interpreter_s}
         self._mark("import_s")
         self.settings = settings
+        self.compile_s: float | None = None
 
     def run(self) -> None:
         self.send(progress="loading")
@@ -116,6 +117,19 @@ class _Launch:
         if found:
             self._course(found, training, data, length)
         self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
+        del training, loader, source
+        gc.collect()
+        self._measure_peak()
+
+    def _measure_peak(self) -> None:
+        """Last, because its matrices are large enough to hide what training took at most; left out where none fit."""
+        self.send(progress="peak")
+        try:
+            self.settings["peak_flops_per_s"] = peak_flops_per_s(self.cell, self.framework, self.device)
+        except Exception as error:
+            if not self.framework.out_of_memory(error):
+                raise
+        self.send(part={"settings": self.settings})
 
     def _trained(self, spec: WorkloadSpec, found: Recipe | None, per_epoch: int) -> Any:
         """What is measured: at the spec's own rate, or by the recipe."""
@@ -144,7 +158,8 @@ class _Launch:
         workload |= {"recipe": asdict(found) | {"name": self.cell.recipe}} if found else {}
         # A training is gone on from only where all that its bits depend on is the same.
         self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
-        self.key |= {"data": data.digest, "environment": environment["digest"]}
+        self.key |= {"data": data.digest, "environment": environment["digest"], "machine": environment["machine"]}
+        self.key |= {"device": self.device, "variables": environment["variables"]}
         self.settings |= {
             "loader": loader.settings,
             "kernels": self.module.kernels(spec, numbers, self.device, self.cell.kernel),
@@ -166,19 +181,18 @@ class _Launch:
         self.send(progress="first step")
         start = time.perf_counter_ns()
         compiled = training.compile(batch)
-        compile_s = _since(start) if compiled else None
+        self.compile_s = _since(start) if compiled else None
+        self.send(part={"compile_s": self.compile_s})
         if not train:
-            self.send(part={"compile_s": compile_s})
             return
         loss = training.step(batch)
         training.fence(loss)
-        self.send(part={"compile_s": compile_s, "first_step_s": _since(start)})
+        self.send(part={"first_step_s": _since(start)})
         check([loss], training, "the first step")
 
     def _check_precision(self) -> None:
         self.send(progress="precision")
         self.errors = precision_errors(self.cell, self.framework, self.device)
-        self.settings["peak_flops_per_s"] = peak_flops_per_s(self.cell, self.framework, self.device)
         self.settings["denormals"] = denormals(self.cell, self.framework, self.device)
 
     def _fingerprint(self, data: DataSet, spec: WorkloadSpec, length: int | None, delivered: list[Any]) -> Identity:
@@ -190,7 +204,8 @@ class _Launch:
         before = training.weights()
         if self.cell.workload == "imdb_lstm":
             self.errors["lstm"] = lstm_error(cell, before, host[0][0], training.logits(batches[0]))
-        self.send(part={"settings": self.settings | {"precision_errors": self.errors}})
+        self.settings["precision_errors"] = self.errors
+        self.send(part={"settings": self.settings})
         training.compile(batches[0])
         losses = check([training.step(batch) for batch in batches], training, "the fingerprint")
         evidence = identity(before, training.weights(), losses, delivered)
@@ -227,7 +242,7 @@ class _Launch:
         try:
             follow(
                 self.cell.recipe, found, training, loader, per_epoch=left.per_epoch, data=data, length=length,
-                batch=left.batch, saved=saved, say=self.send, check=check, told=told,
+                batch=left.batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check, told=told,
             )  # fmt: skip
         finally:
             loader.close()

@@ -22,6 +22,7 @@ class Nvml:
         self.energy_mj, self.events, self.clock = 0, 0, 1980
         self.broken: set[str] = set()
         self.pids: list[int] = []
+        self.held: int | None = None
         self.gpm, self.mig, self.persistent = True, False, True
 
     def __getattr__(self, name: str) -> Any:
@@ -43,7 +44,7 @@ class Nvml:
             "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: self.events,
             "nvmlDeviceGetPcieThroughput": lambda handle, way: 7,
             "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
-                SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self.pids
+                SimpleNamespace(pid=pid, usedGpuMemory=self.held) for pid in self.pids
             ],
             "nvmlDeviceGetCudaComputeCapability": lambda handle: (9, 0),
             "nvmlDeviceGetPersistenceMode": lambda handle: int(self.persistent),

@@ -69,16 +69,32 @@ def test_difference_against_known_figures():
         ((0.870, 0.871, 0.872), (0.840, 0.841, 0.842), "higher"),
         ((0.840, 0.841, 0.842), (0.870, 0.871, 0.872), "lower"),
         ((0.87, 0.88, 0.86), (0.86, 0.88, 0.87), "undecided"),
-        ((0.87, 0.87), (0.87, 0.87), "same"),
-        ((0.87, 0.87), (0.80, 0.80), "higher"),
+        ((0.87, 0.87, 0.87), (0.87, 0.87, 0.87), "same"),
+        ((0.87, 0.87, 0.87), (0.80, 0.80, 0.80), "higher"),
     ],
 )
 def test_verdicts(one, other, expected):
     assert verdict(difference(by_seed(*one), by_seed(*other))) == expected
 
 
-def test_one_seed_is_no_evidence():
-    assert difference(by_seed(0.8), by_seed(0.8, 0.8)) is None
+def test_two_seeds_are_no_evidence():
+    assert difference(by_seed(0.8, 0.8), by_seed(0.8, 0.8)) is None
+
+
+def test_what_is_left_of_a_training_that_diverges_is_not_the_same():
+    records = seeds({"pytorch": (0.870, 0.871, 0.872, 0.8705), "jax": (0.870, 0.871, 0.872, 0.1)})
+    records[-1] = failed(replace(records[-1], course=None), "diverged", "the loss is nan")
+    table = learned(grouped(records), "pytorch")
+    assert table.frame["verdict"].tolist() == ["", "undecided"]
+    assert table.frame["difference_seeds"].tolist()[1] == 3
+    assert words(table).rows[1][-4].startswith("3/4 reached it")
+
+
+def test_rows_are_timed_to_one_target():
+    other = [replace(each, course=replace(each.course, target=0.75)) for each in seeds({"jax": (0.87, 0.87, 0.87)})]
+    table = learned(grouped([*seeds({"pytorch": (0.87, 0.87, 0.87)}), *other]), "pytorch")
+    assert table.frame["target"].tolist() == [0.8, 0.8]
+    assert table.frame["epochs_to_target"].tolist() == [3, 3]
 
 
 def test_seeds_are_compared_with_themselves_and_one_that_failed_is_left_out():

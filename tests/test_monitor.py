@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,10 @@ def test_readings_have_their_units_and_what_is_not_given_is_absent_with_its_reas
     assert (driver.version, driver.cuda) == ("580.1", "13.1")
     assert (read["power_w"], read["sm_clock_mhz"], read["gpu_utilisation_percent"]) == (350.0, 1980.0, 90.0)
     assert "memory_temperature_c" not in read
-    assert gpu.absent.keys() == {"memory_temperature_c", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"}
+    assert gpu.absent.keys() == {
+        "memory_temperature_c", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s", "gpm_tensor_percent",
+    }  # fmt: skip
+    assert gpu.absent["gpm_tensor_percent"] == "GPM answered 3"
     assert gpu.absent["pcie_rx_bytes_per_s"] == "Not Supported"
     assert read["gpm_sm_utilisation_percent"] == 2.0
     assert "gpm_tensor_percent" not in read, "GPM's own return code says that it was not measured"
@@ -58,7 +62,7 @@ def test_a_device_that_disappears_in_mid_run_loses_its_readings_and_nothing_else
         assert "power_w" in gpu.read()
         nvml.broken = set(dir_of_device_calls())
         assert gpu.read() == {}
-        assert set(gpu.absent.values()) <= {"Not Supported"} | {"3"}
+        assert set(gpu.absent.values()) <= {"Not Supported", "3", "GPM answered 3"}
 
 
 def dir_of_device_calls() -> Iterator[str]:
@@ -118,8 +122,11 @@ def test_missing_fields_leave_holes_and_never_zeros() -> None:
 def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not() -> None:
     samples = [Sample(t / 10, {"energy_j": 30.0 * t, "power_w": 100.0}) for t in range(200)]
     assert energy_j(samples, Span(2.0, 12.0)) == (pytest.approx(3000.0), "counter")
-    assert energy_j(samples, Span(2.0, 4.0)) == (pytest.approx(200.0), "polled power")
+    assert energy_j(samples, Span(2.0, 4.0)) is None, "too short for the counter, and polling is no stand-in for it"
+    assert energy_j(samples[:40], Span(2.0, 12.0)) is None, "two seconds are not ten"
     assert energy_j([], Span(0.0, 10.0)) is None
+    polled = [Sample(t / 10, {"power_w": 100.0}) for t in range(200)]
+    assert energy_j(polled, Span(2.0, 4.0)) == (pytest.approx(200.0), "polled power")
 
 
 def test_a_line_is_thinned_to_its_most_points() -> None:
@@ -137,12 +144,43 @@ def test_a_sampler_that_fell_behind_gives_fewer_samples_and_the_same_energy() ->
 def watched(nvml: Nvml, host: list[Sample], gpu: list[Sample], before: Idle | None = None) -> Any:
     """A record whose training took from second 10 to 20, and what a monitor notes in it."""
     record = records.record("jax", 0)
-    phase = Phase((Window(100, 10.0),), (), steady=True, span=(10.0, 20.0))
-    record = records.replace(record, phases={**record.phases, "train": phase}, flags=())
+    phase = Phase((Window(50, 5.0), Window(50, 5.0)), (), steady=True, span=(10.0, 20.0))
+    record = replace(record, phases={**record.phases, "train": phase}, flags=(), settings={"device": "cuda"})
     with opened(nvml) as (_, (device, *_)):
         monitor = Monitor(1, 0.0, [device], before)
         monitor.host, monitor.samples[device.uuid] = host, gpu
         return monitor.noted(record)
+
+
+def test_a_reading_that_fails_once_comes_back(nvml: Nvml) -> None:
+    with opened(nvml) as (_, (gpu, _)):
+        nvml.broken = {"nvmlDeviceGetTotalEnergyConsumption"}
+        assert "energy_j" not in gpu.read()
+        assert gpu.absent["energy_j"] == "Not Supported"
+        nvml.broken = set()
+        assert "energy_j" in gpu.read()
+        assert "energy_j" not in gpu.absent
+
+
+def test_what_our_processes_hold_is_told_beside_what_the_device_holds(
+    nvml: Nvml, spinning: subprocess.Popen[bytes]
+) -> None:
+    nvml.pids, nvml.held = [spinning.pid], 1 << 28
+    with opened(nvml) as (_, gpus), Monitor(spinning.pid, 0.0, gpus) as monitor:
+        time.sleep(0.3)
+    assert monitor.samples["GPU-aaaa"][0].values["memory_of_ours_bytes"] == 1 << 28
+
+
+def test_a_sampler_that_breaks_says_so_and_keeps_what_it_saw(
+    monkeypatch: pytest.MonkeyPatch, spinning: subprocess.Popen[bytes]
+) -> None:
+    reads = iter([{"cpu_s": 1.0}])
+    monkeypatch.setattr(Host, "read", lambda _: next(reads))
+    with Monitor(spinning.pid, 0.0, no_gpu="no driver") as monitor:
+        time.sleep(0.8)
+    metrics = monitor.noted(records.record("jax", 0)).metrics
+    assert metrics["absent"] == {"gpus": "no driver", "later samples": "StopIteration"}
+    assert len(monitor.host) == 1
 
 
 def host_stream(others: float) -> list[Sample]:
@@ -171,8 +209,10 @@ def test_a_launch_is_flagged_for_what_its_gpu_did(nvml: Nvml, changes: Any, flag
 def test_a_clock_that_moves_during_the_windows_drifts_and_one_that_moves_before_does_not(nvml: Nvml) -> None:
     early = [Sample(float(t), {"sm_clock_mhz": 1980.0 if t > 5 else 1200.0}) for t in range(30)]
     late = [Sample(float(t), {"sm_clock_mhz": 1980.0 if t < 15 else 1800.0}) for t in range(30)]
+    once = [Sample(t / 10, {"sm_clock_mhz": 1980.0 if t != 155 else 1200.0}) for t in range(300)]
     assert watched(nvml, host_stream(0.0), early).flags == ()
     assert watched(nvml, host_stream(0.0), late).flags == ("clock-drift",)
+    assert watched(nvml, host_stream(0.0), once).flags == (), "one sample is no window"
 
 
 def test_a_busy_machine_contaminates(nvml: Nvml) -> None:
@@ -216,7 +256,12 @@ def test_other_processes_on_the_gpu_are_told_from_ours(
         with Monitor(spinning.pid, 0.0, gpus, seen) as monitor:
             time.sleep(0.3)
     assert seen.power_w == {"GPU-aaaa": 350.0, "GPU-bbbb": 350.0}
-    assert bool(monitor.foreign) == foreign
+    assert bool(monitor.foreign_s) == foreign
+    phase = Phase((Window(1, 1e9),), span=(0.0, 1e9))
+    record = replace(records.record("jax", 0), phases={"train": phase}, flags=(), settings={"device": "cuda"})
+    monitor.host.clear()
+    assert ("contaminated" in monitor.noted(record).flags) == foreign
+    assert monitor.noted(replace(record, settings={"device": "cpu"})).metrics["gpus"] == []
 
 
 def test_a_process_that_ends_ends_the_sampling(nvml: Nvml) -> None:

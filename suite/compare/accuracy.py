@@ -21,6 +21,7 @@ from scipy import special
 from suite.compare.groups import Group, Row, RowKey
 from suite.compare.identity import verdicts
 from suite.compare.load import Launch
+from suite.compare.metrics import first_gpu, number
 from suite.compare.statistics import LEVEL, holm
 from suite.epochs import Course
 from suite.record import Record
@@ -31,13 +32,14 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two mean accuracies: with its 95 % interval, the p-value of any difference, and of one beyond the margin."""
+    """Of mean accuracies over shared seeds: 95 % interval, p-values of any difference and of one beyond the margin."""
 
     value: float
     low: float
     high: float
     p_differs: float
     p_same: float
+    seeds: int
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ def learned(group: Group, baseline: str) -> Learned:
     judged = verdicts({row.key: row.ok for row in group.rows})
     to_baseline = _judged(group, lambda row: row.cell.but(framework=baseline, compile=""))
     to_fp32 = _judged(group, lambda row: row.cell.but(precision="fp32"))
-    rows = []
+    rows, target = [], target_of(group)
     for row in group.rows:
-        told = _row(row) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
+        told = _row(row, target) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
         rows.append(told | {"identity": str(judged[row.key]) if row.ok else "", "outcome": row.outcome})
     return Learned(group, baseline, pd.DataFrame(rows))
 
@@ -71,7 +73,7 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
     rows = []
     for launch in launches:
         record = launch.record
-        for number, epoch in enumerate(record.course.epochs if record.course else (), 1):
+        for count, epoch in enumerate(record.course.epochs if record.course else (), 1):
             cell = record.cell
             place: dict[str, Any] = {
                 "run": launch.run,
@@ -80,31 +82,38 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
                 "framework": cell.framework,
             }
             place |= {"precision": cell.precision, "recipe": cell.recipe, "launch": record.launch}
-            rows.append(place | {"seed": record.run.get("seed"), "epoch": number, **vars(epoch)})
+            place |= {"outcome": record.outcome.status}
+            rows.append(place | {"seed": record.run.get("seed"), "epoch": count, **vars(epoch)})
     return pd.DataFrame(rows)
 
 
-def courses(row: Row) -> list[Course]:
-    """Of the launches that ended well, by seed."""
-    return [record.course for record in row.ok if record.course]
+def courses(row: Row, target: float | None = None) -> list[Course]:
+    """Of the launches that ended well, by seed; timed to another target than their own where one is given."""
+    held = [record.course for record in row.ok if record.course]
+    return held if target is None else [replace(course, target=target) for course in held]
+
+
+def target_of(group: Group) -> float | None:
+    """One for all rows, the highest that any was timed to."""
+    return max((course.target for row in group.rows for course in courses(row)), default=None)
 
 
 def difference(one: Mapping[int, float], other: Mapping[int, float]) -> Difference | None:
-    """Of accuracies by seed, over the seeds that both have; None with fewer than two."""
+    """Of accuracies by seed, over the seeds that both have; None with fewer than three."""
     shared = sorted(one.keys() & other.keys())
-    if len(shared) < 2:
+    if len(shared) < 3:
         return None
     apart = np.array([one[seed] - other[seed] for seed in shared])
-    value = float(apart.mean())
-    if np.ptp(apart) < 1e-12:  # no scatter at all, which only generated figures have
-        return Difference(value, value, value, float(abs(value) < 1e-12), float(abs(value) >= MARGIN))
+    value, n = float(apart.mean()), len(shared)
+    if np.ptp(apart) < 1e-12:  # no scatter at all, which few but generated figures have
+        return Difference(value, value, value, float(abs(value) < 1e-12), float(abs(value) >= MARGIN), n)
     from scipy import stats  # takes longer to import than most comparisons take
 
     found = stats.ttest_1samp(apart, 0)
     low, high = found.confidence_interval(1 - LEVEL)
     above = stats.ttest_1samp(apart, -MARGIN, alternative="greater").pvalue
     below = stats.ttest_1samp(apart, MARGIN, alternative="less").pvalue
-    return Difference(value, float(low), float(high), float(found.pvalue), float(max(above, below)))
+    return Difference(value, float(low), float(high), float(found.pvalue), float(max(above, below)), n)
 
 
 def verdict(found: Difference) -> str:
@@ -126,19 +135,24 @@ def _judged(group: Group, other: Callable[[Row], Any]) -> dict[RowKey, Differenc
     for row in group.rows:
         base = rows.get((row.run, other(row)))
         if base and base is not row and (one := difference(_accuracies(row), _accuracies(base))):
-            found[row.key] = one
+            # Those that are left of a training that diverges say nothing on whether it is the same.
+            found[row.key] = replace(one, p_same=1.0) if _diverged(row) or _diverged(base) else one
     differs, same = (holm([getattr(d, name) for d in found.values()]) for name in ("p_differs", "p_same"))
     return {key: replace(d, p_differs=p, p_same=q) for (key, d), p, q in zip(found.items(), differs, same, strict=True)}
 
 
+def _diverged(row: Row) -> bool:
+    return any(launch.record.outcome.status == "diverged" for launch in row.launches)
+
+
 def _verdict(prefix: str, found: Difference | None) -> dict[str, Any]:
-    names = ("value", "low", "high", "p_differs", "p_same")
+    names = ("value", "low", "high", "p_differs", "p_same", "seeds")
     told: dict[str, Any] = {f"{prefix}difference_{name}": getattr(found, name) if found else None for name in names}
     return told | {f"{prefix}verdict": verdict(found) if found else ""}
 
 
-def _row(row: Row) -> dict[str, Any]:
-    held, records, cell = courses(row), row.ok, row.cell
+def _row(row: Row, target: float | None) -> dict[str, Any]:
+    held, records, cell = courses(row, target), row.ok, row.cell
     accuracies = list(_accuracies(row).values())
     low, high = _interval(accuracies)
     reached = [course.epochs_to_target for course in held]
@@ -148,7 +162,7 @@ def _row(row: Row) -> dict[str, Any]:
         "precision": cell.precision, "batch": cell.batch, "recipe": cell.recipe,
         "seeds": len(row.launches), "seeds_ok": len(records),
         "epochs": max((course.planned for course in held), default=None),
-        "target": max((course.target for course in held), default=None),
+        "target": target if held else None,
         "reached": sum(each is not None for each in reached),
         **_spread("epochs_to_target", reached), **_spread("seconds_to_target", seconds),
         **_spread("train_s", [course.train_s[-1] for course in held]),
@@ -183,6 +197,4 @@ def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | N
 
 
 def _energy(record: Record) -> float | None:
-    gpus = record.metrics.get("gpus")
-    found = [gpu.get("energy_j_to_target") for gpu in gpus] if isinstance(gpus, list) else []
-    return sum(found) if found and all(isinstance(joules, (int, float)) for joules in found) else None
+    return number(first_gpu(record).get("energy_j_to_target"))

@@ -9,6 +9,7 @@ from typing import Any
 from tabulate import tabulate
 
 from suite.compare.accuracy import MARGIN, Learned, courses
+from suite.compare.groups import SETTINGS, Row
 from suite.compare.render import WIDTH, wrap
 from suite.compare.text import DASH, NONE, clean, listing, markdown, spread
 
@@ -43,7 +44,8 @@ class Words:
 def words(table: Learned) -> Words:
     """The table and its notes."""
     columns = _columns(table)
-    rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
+    told = [row | _settings(table, key) for key, row in zip(table.group.rows, _records(table), strict=True)]
+    rows = [[read(row) for read in columns.values()] for row in told]
     return Words(_title(table), list(columns), rows, _notes(table))
 
 
@@ -73,12 +75,12 @@ def in_markdown(table: Learned) -> str:
 def sentences(table: Learned) -> list[str]:
     """What the table says, row by row against its baseline."""
     told = []
-    for row in table.frame.to_dict("records"):
+    for row in _records(table):
         if not row["verdict"]:
             continue
         name = f"On {row['workload']} ({row['recipe']} recipe, {row['precision']})"
         bounds = f"{_points(row['difference_value'])} points, 95 % interval {_points(row['difference_low'])} to "
-        bounds += f"{_points(row['difference_high'])}, {row['seeds_ok']} seeds"
+        bounds += f"{_points(row['difference_high'])}, {row['difference_seeds']:g} seeds"
         word = {
             "same": f"reaches the same test accuracy as {table.baseline} within {100 * MARGIN:g} point",
             "higher": f"ends higher than {table.baseline}",
@@ -90,14 +92,12 @@ def sentences(table: Learned) -> list[str]:
 
 
 def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
-    varying = [name for name in ("run", *table.group.varying) if name in table.frame and name != "batch"]
-    several = [name for name in dict.fromkeys(varying) if table.frame[name].nunique() > 1]
     energy = table.frame["energy_j_to_target"].notna().any()
     to_fp32 = (table.frame["fp32_verdict"] != "").any()
     target = _target(table)
     return {
         "framework": lambda row: row["framework"],
-        **{name: _setting(name) for name in several},
+        **{name: _setting(name) for name in _varying(table)},
         "seeds": lambda row: _n(row["seeds_ok"], row["seeds"]),
         "epochs": lambda row: _whole(row["epochs"]),
         "test accuracy": _accuracy,
@@ -106,23 +106,37 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
         f"epochs\nto {target}": _epochs,
         f"seconds\nto {target}": lambda row: _reached(row, "seconds_to_target"),
         "samples/s": lambda row: _spread(row, "samples_per_s"),
-        **({"J to\ntarget": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
+        **({"J to\ntarget*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
         "identity": lambda row: row["identity"] or NONE,
         "outcome": lambda row: "; ".join(filter(None, [row["outcome"], row["flags"]])),
     }
 
 
+def _records(table: Learned) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
+
+
+def _varying(table: Learned) -> list[str]:
+    """The settings in which rows differ; frameworks' modes of compiling do not count where each has one."""
+    modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
+    own = len(modes) == len({framework for framework, _ in modes})
+    return [name for name in table.group.varying if not (own and name == "compile")]
+
+
+def _settings(table: Learned, row: Row) -> dict[str, str]:
+    """Those settings, beside the figures, which have some of the same names."""
+    return {f"setting {name}": SETTINGS[name](row) for name in _varying(table)}
+
+
 def _setting(name: str) -> Callable[[Any], str]:
-    return lambda row: clean(row[name], 40)
+    return lambda row: clean(row[f"setting {name}"], 40)
 
 
 def _title(table: Learned) -> str:
     group = table.group
     row = group.rows[0].cell
-    return (
-        f"{group.workload}, size {group.size}, {group.data_words}: trained to the end, recipe {row.recipe}, "
-        f"batch {row.batch}"
-    )
+    words = f"{group.workload}, size {group.size}, {group.data_words}: trained to the end, recipe {row.recipe}"
+    return words if "batch" in group.varying else f"{words}, batch {row.batch}"
 
 
 def _notes(table: Learned) -> list[str]:
@@ -132,9 +146,12 @@ def _notes(table: Learned) -> list[str]:
         "A seed sets weights, order, augmentation and dropout; the first three are equal in all frameworks, so that "
         f"tests are on the differences within seeds. same: within {100 * MARGIN:g} point of {table.baseline}'s by two "
         "one-sided t-tests; higher, lower: significantly apart and not the same; all corrected after Holm.",
-        "Seconds are of training alone, the first compilation included, evaluations not; median over seeds "
-        f"(lowest{DASH}highest). Samples/s likewise.",
+        "Seconds are of training alone, compiling included, evaluations not; median over seeds "
+        f"(lowest{DASH}highest). Samples/s likewise. Identity is of the model and its plain training; that a schedule "
+        "moves all frameworks alike is tested in float64.",
     ]
+    if table.frame["energy_j_to_target"].notna().any():
+        lines.append("* From the first step to the end of the epoch that reached it, evaluations included; first GPU.")
     failed = [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
     lines += failed
     resumed = [group.label(row) for row in group.rows if any(course.resumed_at for course in courses(row))]
@@ -172,7 +189,7 @@ def _points(value: float) -> str:
 
 
 def _epochs(row: Any) -> str:
-    if row["reached"] < row["seeds_ok"] or not row["seeds_ok"]:
+    if row["reached"] < row["seeds"]:
         return _reached(row, "epochs_to_target")
     low, middle, high = (row[f"epochs_to_target{end}"] for end in ("_min", "", "_max"))
     return f"{middle:g}" + (f" ({low:g}{DASH}{high:g})" if low != high else "")
@@ -183,9 +200,9 @@ def _whole(value: Any) -> str:
 
 
 def _reached(row: Any, name: str) -> str:
-    if row["reached"] == row["seeds_ok"]:
+    if row["reached"] == row["seeds"]:
         return _spread(row, name)
-    return f"{row['reached']}/{row['seeds_ok']} reached it"
+    return f"{row['reached']}/{row['seeds']} reached it"
 
 
 def _spread(row: Any, name: str) -> str:

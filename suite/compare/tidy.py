@@ -196,8 +196,8 @@ def _row(launch: Launch) -> dict[str, Any]:
     seed, course = record.run.get("seed"), record.course
     row["seed"] = seed if isinstance(seed, int) else None
     if course:
-        row |= {"epochs": len(course.epochs), "test_accuracy": course.final_accuracy}
-        row["seconds_to_target"] = course.seconds_to_target
+        row |= {"epochs": len(course.epochs), "seconds_to_target": course.seconds_to_target}
+        row["test_accuracy"] = course.final_accuracy if course.finished else None
     row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
     return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -36,6 +38,11 @@ GPM = {
     21: "gpm_pcie_rx_mib_per_s",
 }
 
+#: Between two of GPM's samples, at least; NVML wants 100 ms.
+GPM_APART_S = 0.1
+#: So often on end a reading may fail before it is given up: a driver that is busy once is no driver that cannot.
+TIMES = 3
+
 #: Readings that only ever grow, and what their growth per second is called.
 COUNTERS = {"energy_j": "power_from_energy_w"}
 
@@ -49,6 +56,7 @@ class Gpu:
     uuid: str
     name: str
     absent: dict[str, str] = field(default_factory=dict)
+    _refused: Counter[str] = field(default_factory=Counter)
     _gpm: tuple[Any, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -59,18 +67,23 @@ class Gpu:
                 first, second = self.nvml.nvmlGpmSampleAlloc(), self.nvml.nvmlGpmSampleAlloc()
                 self.nvml.nvmlGpmSampleGet(self.handle, first)
                 self._gpm = first, second
+                time.sleep(GPM_APART_S)
+                self._read_gpm()  # what the device claims to have is believed when it has given it
         except Exception as error:  # whatever binding and driver say to each other, GPM is then absent
             self.absent["gpm"] = _words(error)
 
     def read(self) -> dict[str, float]:
-        """All readings that the device gives now; those that it has refused before are not asked for again."""
+        """All readings that the device gives now; one that it refuses `TIMES` on end is not asked for again."""
         found: dict[str, float] = {}
         for name, reading in READINGS.items():
-            if name not in self.absent:
+            if self._refused[name] < TIMES:
                 try:
                     found[name] = _finite(reading(self.nvml, self.handle))
+                    self._refused[name] = 0
+                    self.absent.pop(name, None)
                 except Exception as error:
                     self.absent[name] = _words(error)
+                    self._refused[name] += 1
         return found | self._read_gpm()
 
     def processes(self) -> list[tuple[int, int | None]]:
@@ -112,9 +125,14 @@ class Gpu:
             self._gpm, self.absent["gpm"] = None, _words(error)
             return {}
         self._gpm = now, before
-        told = zip(asked.metrics, GPM.values(), strict=False)
-        given = {name: float(metric.value) for metric, name in told if metric.nvmlReturn == 0}
-        return {name: value for name, value in given.items() if math.isfinite(value)}
+        given: dict[str, float] = {}
+        for metric, name in zip(asked.metrics, GPM.values(), strict=False):
+            if metric.nvmlReturn == 0 and math.isfinite(metric.value):
+                given[name] = float(metric.value)
+                self.absent.pop(name, None)
+            else:
+                self.absent[name] = f"GPM answered {metric.nvmlReturn}"
+        return given
 
 
 @dataclass(frozen=True)

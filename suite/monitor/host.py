@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from typing import Any
 
 import psutil
 
@@ -17,11 +19,21 @@ COUNTERS = {
 }
 
 
+def own_cores() -> list[int]:
+    """The numbers of the cores that this process, and so its workers, may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 class Host:
-    """A process and all its descendants. CPU time is in seconds over all cores, memory in bytes."""
+    """A process and all its descendants. CPU time is in seconds over all cores, memory in bytes.
+
+    ``absent`` names what the machine does not give, with the reason. Everything else is looked for on the cores that
+    the worker may use: what happens on others does not take its time.
+    """
 
     def __init__(self, pid: int) -> None:
-        self._root = psutil.Process(pid)
+        self._root, self._cores = psutil.Process(pid), own_cores()
+        self.absent: dict[str, str] = {}
         self._ended: dict[int, tuple[float, int]] = {}  # the last that was seen of each process
 
     def read(self) -> dict[str, float]:
@@ -33,17 +45,35 @@ class Host:
                 self._ended[process.pid] = times.user + times.system, switches.voluntary + switches.involuntary
                 rss += process.memory_info().rss
         tree = sum(seconds for seconds, _ in self._ended.values())
-        system = psutil.cpu_times()
-        busy = sum(system) - system.idle - getattr(system, "iowait", 0.0) - getattr(system, "guest", 0.0)
+        each = psutil.cpu_times(percpu=True)
+        busy = sum(_busy(each[core]) for core in self._cores if core < len(each))
         found = {
             "cpu_s": tree,
             "other_cpu_s": busy - tree,
             "context_switches": float(sum(count for _, count in self._ended.values())),
             "rss_bytes": float(rss),
         }
-        with contextlib.suppress(OSError, AttributeError):  # a container may hide them
-            disk, network = psutil.disk_io_counters(), psutil.net_io_counters()
-            if disk:
-                found |= {"disk_read_bytes": float(disk.read_bytes), "disk_write_bytes": float(disk.write_bytes)}
-            found["network_bytes"] = float(network.bytes_recv + network.bytes_sent)
+        for name, read in (("disk", _disk), ("network", _network)):
+            if name not in self.absent:
+                try:
+                    found |= read()
+                except Exception as error:  # a container may hide them, each system in its own way
+                    self.absent[name] = str(error) or type(error).__name__
         return found
+
+
+def _busy(times: Any) -> float:
+    idle = times.idle + getattr(times, "iowait", 0.0) + getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    return float(sum(times) - idle)
+
+
+def _disk() -> dict[str, float]:
+    disk = psutil.disk_io_counters()
+    if disk is None:
+        raise OSError("the system shows no disk")
+    return {"disk_read_bytes": float(disk.read_bytes), "disk_write_bytes": float(disk.write_bytes)}
+
+
+def _network() -> dict[str, float]:
+    network = psutil.net_io_counters()
+    return {"network_bytes": float(network.bytes_recv + network.bytes_sent)}

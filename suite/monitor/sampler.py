@@ -5,12 +5,11 @@ What it costs is measured, not assumed: ``python -m suite.monitor`` runs the sam
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -18,7 +17,7 @@ import psutil
 
 from suite.monitor import host
 from suite.monitor.gpu import COUNTERS, POWER_CAP, THROTTLES, Gpu
-from suite.monitor.timeline import Sample, Span, cut, energy_j, grown, line, rates, summary
+from suite.monitor.timeline import ENERGY_LEAST_S, Sample, Span, cut, energy_j, grown, line, rates, summary
 from suite.record import Phase, Record
 
 GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
@@ -27,6 +26,7 @@ GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
 OTHERS_MOST = 0.10
 #: A clock that moved by more than this share between the windows' samples has drifted.
 DRIFT_MOST = 0.05
+TOO_SHORT = f"the windows last less than {ENERGY_LEAST_S:g} s, or samples do not cover them: see --min-window"
 
 Reader = Callable[[], dict[str, float]]
 
@@ -54,11 +54,15 @@ def idle(gpus: Sequence[Gpu], readings: int = 10, sleep: Callable[[float], None]
 class Monitor:
     """A context in which a worker and the GPUs are sampled; `noted` puts what was seen into its record."""
 
-    def __init__(self, pid: int, spawned_s: float, gpus: Sequence[Gpu] = (), before: Idle | None = None) -> None:
+    def __init__(
+        self, pid: int, spawned_s: float, gpus: Sequence[Gpu] = (), before: Idle | None = None, no_gpu: str = ""
+    ) -> None:
+        """``gpus`` are those that the worker sees, which trains on the first; ``no_gpu`` says why there is none."""
         self.pid, self.spawned_s, self.gpus, self.before = pid, spawned_s, gpus, before or Idle({}, {})
         self.host: list[Sample] = []
         self.samples: dict[str, list[Sample]] = {gpu.uuid: [] for gpu in gpus}
-        self.foreign: set[str] = set()
+        self.foreign_s: list[float] = []  # when a process that is not ours was seen on the first GPU
+        self.absent: dict[str, str] = {"gpus": no_gpu} if no_gpu else {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
 
@@ -73,51 +77,73 @@ class Monitor:
         self._thread.join()
 
     def _run(self) -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            watched = host.Host(self.pid)
-            due_s = 0.0
-            # Each round is due a fixed time after the last began, so that a slow one makes the next late, not more.
-            while not self._stop.wait(max(0.0, due_s - time.perf_counter())):
-                now_s = time.perf_counter()
-                due_s = now_s + (GPU_EVERY_S if self.gpus else HOST_EVERY_S)
-                for gpu in self.gpus:
-                    self.samples[gpu.uuid].append(Sample(time.perf_counter(), gpu.read()))
-                if not self.host or now_s - self.host[-1].at_s >= HOST_EVERY_S:
-                    self.host.append(Sample(time.perf_counter(), watched.read()))
-                    self._look_for_others()
+        try:
+            self._sample()
+        except psutil.NoSuchProcess:
+            pass  # it ended
+        except Exception as error:  # what was seen until then is kept, and that no more was
+            self.absent["later samples"] = str(error) or type(error).__name__
 
-    def _look_for_others(self) -> None:
-        """GPU processes that are not the worker's; in a container their ids may be of another namespace."""
-        tree = {self.pid, *(process.pid for process in psutil.Process(self.pid).children(recursive=True))}
-        for gpu in self.gpus:
-            found = {pid for pid, _ in _processes(gpu)}
-            there = self.before.processes.get(gpu.uuid, frozenset())
-            # Without an id of ours among them, all that can be told is which were there before.
-            if found & there or (found & tree and found - tree):
-                self.foreign.add(gpu.uuid)
+    def _sample(self) -> None:
+        watched = host.Host(self.pid)
+        self.absent = self.absent | watched.absent
+        due_s = 0.0
+        # Each round is due a fixed time after the last began, so that a slow one makes the next late, not more.
+        while not self._stop.wait(max(0.0, due_s - time.perf_counter())):
+            now_s = time.perf_counter()
+            due_s = now_s + (GPU_EVERY_S if self.gpus else HOST_EVERY_S)
+            slow = not self.host or now_s - self.host[-1].at_s >= HOST_EVERY_S
+            tree = self._tree() if slow and self.gpus else set()
+            for number, gpu in enumerate(self.gpus):
+                values = gpu.read()
+                values |= self._memory_and_others(gpu, tree, first=number == 0) if slow else {}
+                self.samples[gpu.uuid].append(Sample(time.perf_counter(), values))
+            if slow:
+                self.host.append(Sample(time.perf_counter(), watched.read()))
+                self.absent |= watched.absent
+
+    def _tree(self) -> set[int]:
+        return {self.pid, *(process.pid for process in psutil.Process(self.pid).children(recursive=True))}
+
+    def _memory_and_others(self, gpu: Gpu, tree: set[int], first: bool) -> dict[str, float]:
+        """What our processes hold on a GPU; and whether others are there, whose ids may be of another namespace."""
+        held = dict(_processes(gpu))
+        there = self.before.processes.get(gpu.uuid, frozenset())
+        # Without an id of ours among them, all that can be told is which were there before.
+        if first and (held.keys() & there or (held.keys() & tree and held.keys() - tree)):
+            self.foreign_s.append(time.perf_counter())
+        ours = [held[pid] for pid in held.keys() & tree]
+        told = [size for size in ours if size is not None]
+        if not told or len(told) < len(ours):
+            gpu.absent.setdefault("memory_of_ours_bytes", "the driver does not tell it of a process of ours")
+            return {}
+        gpu.absent.pop("memory_of_ours_bytes", None)
+        return {"memory_of_ours_bytes": float(sum(told))}
 
     def noted(self, record: Record) -> Record:
         """The record with metrics per phase, energy, timelines, and the flags that they earn."""
         spans = {name: self._span(phase) for name, phase in record.phases.items() if phase.span}
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = len(host.own_cores())
         metrics: dict[str, Any] = {"host": _told(self.host, host.COUNTERS, spans, self.spawned_s), "gpus": []}
+        metrics["host"]["cores"] = cores
         flags = list(record.flags)
-        train = spans.get("train")
-        others = metrics["host"]["phases"].get("train", {}).get("other_cpu_cores", {}).get("median", 0.0) / cores
-        if others > OTHERS_MOST or self.foreign:
+        used_gpus = [] if record.settings.get("device") == "cpu" else self.gpus
+        seen_s = self.foreign_s if used_gpus else []
+        others = max((_others(self.host, span) for span in spans.values()), default=0.0) / cores
+        if others > OTHERS_MOST or any(span.begin_s <= at <= span.end_s for at in seen_s for span in spans.values()):
             flags.append("contaminated")
-        for gpu in self.gpus:
+        for number, gpu in enumerate(used_gpus):
             samples = self.samples[gpu.uuid]
             told = gpu.describe() | _told(samples, COUNTERS, spans, self.spawned_s) | {"absent": dict(gpu.absent)}
             told["idle_power_w"] = self.before.power_w.get(gpu.uuid)
-            if train and (used := energy_j(samples, train)):
-                joules, told["energy_source"] = used
-                told["energy_j_per_sample"] = joules / (_steps(record) * record.effective_batch)
-            until_s = _seconds_until_target(record)
-            if train and until_s and (used := energy_j(samples, Span(train.begin_s, train.begin_s + until_s))):
-                told["energy_j_to_target"] = used[0]
+            if "train" in spans:
+                told |= _energy(record, samples, spans["train"])
+                if "energy_source" not in told:
+                    told["absent"]["energy"] = TOO_SHORT
+                flags += _clock_flags(record, samples, spans["train"]) if number == 0 else []
             metrics["gpus"].append(told)
-            flags += _clock_flags(cut(samples, train)) if train else []
+        if self.absent:
+            metrics["absent"] = dict(self.absent)
         return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
 
     def _span(self, phase: Phase) -> Span:
@@ -134,21 +160,59 @@ def _told(
     return {"phases": phases, "totals": totals, "timeline": line(flowing, begin_s)}
 
 
-def _clock_flags(samples: Sequence[Sample]) -> list[str]:
-    events = [int(sample.values["clock_events"]) for sample in samples if "clock_events" in sample.values]
-    clocks = [sample.values["sm_clock_mhz"] for sample in samples if sample.values.get("sm_clock_mhz")]
+def _others(samples: Sequence[Sample], span: Span) -> float:
+    """Cores that the rest of the machine kept busy, on average over the span."""
+    within = [sample for sample in cut(samples, span) if "other_cpu_s" in sample.values]
+    if len(within) < 2:
+        return 0.0
+    # The two counters are read one after the other, so that their difference may go back a little.
+    return (within[-1].values["other_cpu_s"] - within[0].values["other_cpu_s"]) / (within[-1].at_s - within[0].at_s)
+
+
+def _energy(record: Record, samples: Sequence[Sample], train: Span) -> dict[str, Any]:
+    """Joules per sample, or to the target of one that trains to its end, which has evaluations in its span."""
+    found: dict[str, Any] = {}
+    if record.course:
+        until_s = _seconds_until_target(record, train.seconds)
+        if until_s and (used := energy_j(samples, Span(train.begin_s, train.begin_s + until_s))):
+            found["energy_j_to_target"], found["energy_source"] = used
+    elif used := energy_j(samples, train):
+        joules, found["energy_source"] = used
+        found["energy_j_per_sample"] = joules / (_steps(record) * record.effective_batch)
+    return found
+
+
+def _clock_flags(record: Record, samples: Sequence[Sample], train: Span) -> list[str]:
+    within = cut(samples, train)
+    events = [int(sample.values["clock_events"]) for sample in within if "clock_events" in sample.values]
+    clocks = _clocks(within, train, len(record.phases["train"].windows))
     flags = ["throttled"] if any(event & bit for event in events for bit in THROTTLES) else []
     flags += ["power-capped"] if any(event & POWER_CAP for event in events) else []
     drifted = clocks and max(clocks) - min(clocks) > DRIFT_MOST * max(clocks)
     return [*flags, *(["clock-drift"] if drifted else [])]
 
 
-def _seconds_until_target(record: Record) -> float | None:
-    """From the first epoch's begin to the end of the one that reached the target, its evaluations included."""
+def _clocks(samples: Sequence[Sample], span: Span, windows: int) -> list[float]:
+    """The median SM clock of each window, as parts of the span that are as long as each other."""
+    parts: dict[int, list[float]] = {}
+    for sample in samples:
+        if clock := sample.values.get("sm_clock_mhz"):
+            parts.setdefault(int(windows * (sample.at_s - span.begin_s) / span.seconds), []).append(clock)
+    return [median(clocks) for clocks in parts.values()]
+
+
+def _seconds_until_target(record: Record, whole_s: float) -> float | None:
+    """From the first epoch's begin to the end of the one that reached the target, its evaluations included.
+
+    What is left of the ``whole_s`` of all epochs went into checkpoints, one after each.
+    """
     course = record.course
     if not course or course.resumed_at or not (reached := course.epochs_to_target):
         return None  # what another process did was not seen here
-    return sum(epoch.train_s + epoch.evaluation_s for epoch in course.epochs[:reached])
+    taken = [epoch.train_s + epoch.evaluation_s for epoch in course.epochs]
+    taken[0] -= record.compile_s or 0.0  # which came before the span
+    saving_s = max(0.0, whole_s - sum(taken)) / len(taken)
+    return sum(taken[:reached]) + (reached - 1) * saving_s
 
 
 def _steps(record: Record) -> int:

@@ -18,6 +18,8 @@ POINTS = 600
 
 #: An energy counter is refreshed every 100 ms or so: over less time than this, its steps are a part of what it says.
 ENERGY_LEAST_S = 5.0
+#: The share of a span that samples must cover, so that the rest may be taken to be like it.
+COVERED_LEAST = 0.8
 
 
 @dataclass(frozen=True)
@@ -70,17 +72,21 @@ def grown(samples: Sequence[Sample], name: str) -> float | None:
 
 
 def energy_j(samples: Sequence[Sample], span: Span) -> tuple[float, str] | None:
-    """Joules over the span, scaled from the samples within it, and how they were found.
+    """Joules over the span, scaled from the samples that cover it, and how they were found.
 
-    From the counter where there is one and the span lasts `ENERGY_LEAST_S`; else from polled power, and so labelled:
-    on some GPUs the sensor sees a quarter of the time (Yang et al., arXiv 2312.02741).
+    From the counter where there is one, and then only over `ENERGY_LEAST_S` or more; polled power takes its place where
+    there is none, and is so labelled: on some GPUs the sensor sees a quarter of the time (Yang et al., arXiv
+    2312.02741). None where neither says enough.
     """
-    within = [sample for sample in cut(samples, span) if "energy_j" in sample.values]
-    used = grown(within, "energy_j")
-    if used and span.seconds >= ENERGY_LEAST_S and (covered := within[-1].at_s - within[0].at_s) > 0:
-        return used * span.seconds / covered, "counter"
-    polled = [sample.values["power_w"] for sample in cut(samples, span) if "power_w" in sample.values]
-    return (float(np.mean(polled)) * span.seconds, "polled power") if polled else None
+    within = cut(samples, span)
+    if counted := [sample for sample in within if "energy_j" in sample.values]:
+        used, covered = grown(counted, "energy_j"), counted[-1].at_s - counted[0].at_s
+        enough = span.seconds >= ENERGY_LEAST_S and covered >= COVERED_LEAST * span.seconds
+        return (used * span.seconds / covered, "counter") if used and enough else None
+    polled = [sample for sample in within if "power_w" in sample.values]
+    if not polled or polled[-1].at_s - polled[0].at_s < COVERED_LEAST * span.seconds:
+        return None
+    return float(np.mean([sample.values["power_w"] for sample in polled])) * span.seconds, "polled power"
 
 
 def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:

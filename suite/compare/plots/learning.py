@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from suite.compare.accuracy import Learned, courses
+from suite.compare.accuracy import Learned, courses, target_of
 from suite.compare.groups import Row
 from suite.compare.plots.canvas import FACE, GRID, INK, MARKER, PALE, sheet
 from suite.compare.text import clean
@@ -124,9 +124,7 @@ def _lines(axes: Any, lines: Sequence[Line], marked: bool) -> None:
 
 
 def _target(axes: Any, table: Learned) -> None:
-    targets = table.frame["target"].dropna()
-    if len(targets):
-        target = float(targets.iloc[0])
+    if target := target_of(table.group):
         axes.axhline(target, color=PALE, linewidth=0.8, linestyle=(0, (6, 3)))
         place = axes.get_yaxis_transform()
         axes.text(1.01, target, f"target\n{target:g}", transform=place, va="center", color=PALE, size=8)
