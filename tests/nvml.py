@@ -13,7 +13,7 @@ class NVMLError(Exception):
 
 
 class Nvml:
-    """Two devices with the same readings."""
+    """Two devices, of which the second is busy a ninth as long."""
 
     NVMLError = NVMLError
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU, NVML_GPM_METRICS_GET_VERSION = 1, 2, 0, 1
@@ -35,7 +35,7 @@ class Nvml:
             "nvmlDeviceGetHandleByIndex": lambda index: index,
             "nvmlDeviceGetUUID": lambda handle: UUIDS[handle].encode(),
             "nvmlDeviceGetName": lambda handle: "A GPU",
-            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=90, memory=40),
+            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=90 - 80 * handle, memory=40),
             "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=1 << 30, total=1 << 36),
             "nvmlDeviceGetFieldValues": self._field,
             "nvmlDeviceGetTotalEnergyConsumption": lambda handle: self.energy_mj,

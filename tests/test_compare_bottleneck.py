@@ -64,13 +64,20 @@ def test_a_doubled_batch_that_takes_as_long_shows_a_device_that_waits() -> None:
     assert advised[0] == "batch 16 gave 1.82x (n = 1)"
     held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 19, 19, 1))
     assert held.kind == "compute-bound"
+    held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=32), 13, 13, 1))
+    assert str(held) == "launch-bound (4 times the batch takes 1.30 times as long)", "under 1.2 times per doubling"
+    assert verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=32), 15, 15, 1))[0].kind == "compute-bound"
 
 
 def test_the_largest_batch_that_fits_is_limited_by_memory() -> None:
-    assert verdict(ran(CELL.but(batch=AUTO), 10, 10, 1))[0].kind == "memory-limited"
+    searched = ran(CELL.but(batch=AUTO), 10, 10, 1)
+    assert verdict(searched)[0].kind == "compute-bound", "a search that memory did not end"
+    tries = [{"batch": 96, "status": "ok"}, {"batch": 104, "status": "out-of-memory"}]
+    found = replace(searched, settings=searched.settings | {"batch_search": tries})
+    assert str(verdict(found)[0]) == "memory-limited (the largest batch that fits)"
     full = replace(ran(CELL.but(batch=64), 10, 10, 1), outcome=Outcome("out-of-memory", "too large"), phases={})
     held, advised = verdict(ran(CELL, 10, 10, 1), full)
-    assert held.kind == "memory-limited"
+    assert str(held) == "memory-limited (the largest batch that fits of those tried: 64 does not)"
     assert advised == ["untried: bf16, compile"]
 
 
@@ -81,7 +88,7 @@ def test_advice_names_what_the_run_measured_and_what_it_did_not_try() -> None:
     assert held.kind == "input-bound"
     assert advised == ["loader resident gave 2.00x (n = 1)", "loader tuned gave 1.82x (n = 1)"]
     _, advised = verdict(slow)
-    assert advised == ["untried: loader, resident loader"]
+    assert advised == ["untried: more workers, resident loader"]
 
 
 def test_what_failed_is_neither_a_gain_nor_untried() -> None:

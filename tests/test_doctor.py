@@ -41,6 +41,7 @@ def status(findings: list[Finding], area: str) -> str:
         ({"cuda": None}, BAD, "built without CUDA"),
         ({"cuda": "14.0"}, BAD, "driver 580.1 runs up to CUDA 13.0"),
         ({"devices": []}, BAD, "sees no GPU"),
+        ({"cudnn": None}, BAD, "finds no cuDNN"),
     ],
 )
 def test_a_framework_must_fit_the_driver(changes: dict[str, Any], worst: str, words: str) -> None:
@@ -64,11 +65,27 @@ def test_what_stands_in_the_way_on_a_gpu_is_named(monkeypatch: pytest.MonkeyPatc
     nvml = Nvml()
     with opened(nvml) as (_, (gpu, _)):
         assert status(list(card(gpu)), "GPU") == NOTE, "the stand-in has no memory temperature"
+        assert "persistence mode on, MIG off, GPM answers" in "\n".join(map(str, card(gpu)))
+        nvml.broken = {"nvmlDeviceGetComputeRunningProcesses"}
+        assert "no processes: Not Supported" in "\n".join(map(str, card(gpu))), "and the driver is still there"
+        nvml.broken = set()
         nvml.mig, nvml.persistent, nvml.gpm, nvml.pids = True, False, False, [4321]
     with opened(nvml) as (_, (gpu, _)):
         text = "\n".join(map(str, card(gpu)))
     for words in ("MIG is on", "nvidia-smi -pm 1", "1 other process", "no gpm: the device has no GPM"):
         assert words in text
+
+
+def test_devices_that_are_all_hidden_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "opened", lambda: opened(Nvml()))
+    for chosen in ("", "MIG-12345678"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+        driver, findings, described = checks.gpus()
+        assert (driver, described, status(findings, "GPU")) == (None, [], WARNING)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    driver, _, (described,) = checks.gpus()
+    assert driver
+    assert described["uuid"] == "GPU-bbbb"
 
 
 def test_what_slows_a_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +109,8 @@ def test_a_full_disk_and_a_closed_cache_keep_a_machine_from_measuring(
     assert status(list(data(None)), "data") == BAD
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert "SUITE_CACHE_DIR" in "\n".join(str(finding) for finding in data(None))
+    monkeypatch.setattr(checks, "folder_of", lambda *_: tmp_path)
+    assert status(list(data(None)), "data") == OK, "what is cached needs no room"
 
 
 @needs_frameworks

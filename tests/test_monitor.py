@@ -102,6 +102,14 @@ def test_devices_are_those_that_cuda_shows_in_its_order(chosen: str | None, foun
     assert visible(UUIDS, chosen) == found
 
 
+def test_what_is_read_is_of_the_device_that_cuda_puts_first(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
+    with opened(nvml) as (_, gpus):
+        assert [(gpu.uuid, gpu.read()["gpu_utilisation_percent"]) for gpu in gpus] == [
+            ("GPU-bbbb", 10.0), ("GPU-aaaa", 90.0),
+        ]  # fmt: skip
+
+
 def stream(name: str, values: list[float], every_s: float = 1.0) -> list[Sample]:
     return [Sample(index * every_s, {name: value}) for index, value in enumerate(values)]
 
@@ -270,6 +278,23 @@ def test_a_process_that_ends_ends_the_sampling(nvml: Nvml) -> None:
     with Monitor(process.pid, 0.0) as monitor:
         pass
     assert monitor.host == []
+
+
+def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> Any:
+        raise NvmlError("no NVIDIA driver answers")
+
+    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(runs, "launch", lambda job, *_: records.record(job.cell.framework, workload="imdb_lstm"))
+    monkeypatch.setattr(runs, "opened", none)
+    said: list[str] = []
+    run = runs.Run(runs.Settings("smoke", 1, Plan(), journals=tmp_path), 2, said.append, lambda _: None)
+    found = [run.launch(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
+    run.close()
+    assert all(record.outcome.ok for record in found)
+    assert sum("no NVIDIA driver answers" in line for line in said) == 1
 
 
 def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(

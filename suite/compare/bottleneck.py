@@ -7,13 +7,15 @@ loader is slower than the steps, or both would be fast enough and do not overlap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
 from suite.cell import AUTO, Cell, Loader
 from suite.compare.groups import Group, Row
 from suite.compare.statistics import MARGIN
+from suite.compare.symptoms import allocated
 
 #: Training that takes no more than this over its steps alone is limited by them.
 COVERED = 1.05
@@ -42,35 +44,38 @@ class Bottleneck:
 
 def bottleneck(row: Row, group: Group) -> Bottleneck:
     """The verdict on a row, from its own phases and from the group's rows with other batches."""
-    train, compute, given = (step_s(row, phase) for phase in ("train", "compute", "input"))
-    if train is None or compute is None or given is None:
+    compute, given = share(row, "compute"), share(row, "input")
+    if compute is None or given is None:
         return Bottleneck()
-    loading = max(0.0, 1 - compute / train)
+    loading = max(0.0, 1 - compute)
     costs = f"loading costs {loading:.0%}"
-    if train > COVERED * compute and given >= compute:
+    covered = COVERED * compute >= 1
+    if not covered and given >= compute:
         return Bottleneck("input-bound", loading, costs)
-    doubled = _other(row, group, lambda cell: cell.but(batch=2 * cell.batch))
-    if doubled and (longer := step_s(doubled, "compute")) and longer < LAUNCH_BOUND * compute:
-        return Bottleneck("launch-bound", loading, f"twice the batch takes {longer / compute:.2f} times as long")
-    if train > COVERED * compute:
+    if waits := _waits(row, group):
+        return Bottleneck("launch-bound", loading, waits)
+    if not covered:
         return Bottleneck("poor overlap", loading, costs)
-    if _largest_that_fits(row, group):
-        return Bottleneck("memory-limited", loading, "the largest batch that fits")
+    if limit := _largest_that_fits(row, group):
+        return Bottleneck("memory-limited", loading, limit)
     return Bottleneck("compute-bound", loading)
 
 
-def advice(row: Row, group: Group, found: Bottleneck) -> list[str]:
-    """What would help against it, best first: with the gain where this run measured it, else as untried."""
+def advice(row: Row, group: Group, found: Bottleneck, apart: float = MARGIN) -> list[str]:
+    """What would help against it, best first: with the gain where this run measured it, else as untried.
+
+    A gain has all of its blocks beyond ``apart``, the margin of the table's ratios.
+    """
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
     for name, changed in _remedies(row.cell, found.kind):
         tried = [(other, gained) for other in changed if (gained := _gains(row, group, other))]
         best = max(tried, key=lambda each: median(each[1]), default=None)
-        if best and median(best[1]) >= GAIN and min(best[1]) > 1 + MARGIN:
+        if best and median(best[1]) >= GAIN and min(best[1]) > 1 + apart:
             middle = median(best[1])
             gains.append((middle, f"{_named(row.cell, best[0])} gave {middle:.2f}x (n = {len(best[1])})"))
         elif not best and not _failed(row, group, changed):
-            untried.append(name)
+            untried.append(name + (_room(row) if name == "larger batch" else ""))
     measured = [words for _, words in sorted(gains, reverse=True)]
     return measured + ([f"untried: {', '.join(untried)}"] if untried else [])
 
@@ -81,10 +86,16 @@ def step_s(row: Row, phase: str) -> float | None:
     return median(times) if times else None
 
 
+def share(row: Row, phase: str) -> float | None:
+    """The median over launches of a phase's time per step as a share of that launch's training step."""
+    held = [record.phases for record in row.ok if {"train", phase} <= record.phases.keys()]
+    return median(phases[phase].step_s / phases["train"].step_s for phases in held) if held else None
+
+
 def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
     loaders = [cell.but(loader=loader) for loader in (Loader(), *(Loader("workers", n) for n in (1, 2, 4, 8)))]
     if kind in ("input-bound", "poor overlap"):
-        yield "loader", [other for other in loaders if other != cell]
+        yield "more workers", [other for other in loaders if other != cell]
         if cell.loader.kind != "resident":
             yield "resident loader", [cell.but(loader=Loader("resident"))]
     if kind in ("launch-bound", "compute-bound") and cell.batch != AUTO:
@@ -121,13 +132,41 @@ def _failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
     return any((other := group.row(row.run, cell)) and not other.ok for cell in cells)
 
 
-def _largest_that_fits(row: Row, group: Group) -> bool:
+def _room(row: Row) -> str:
+    """How much of the device's memory is in use, where both are known."""
+    used = allocated(row)
+    return "" if used is None else f" (the allocator's peak is {used:.0%} of the device)"
+
+
+def _waits(row: Row, group: Group) -> str:
+    """The next larger batch of the run, where each doubling on the way to it costs little; else nothing."""
+    compute, larger = step_s(row, "compute"), [other for other in _larger(row, group) if other.ok]
+    if not larger or compute is None:
+        return ""
+    other = min(larger, key=lambda each: each.cell.batch)
+    longer, times = step_s(other, "compute"), other.cell.batch / row.cell.batch
+    if times < 2 or longer is None or (longer / compute) ** (1 / math.log2(times)) >= LAUNCH_BOUND:
+        return ""
+    words = "twice" if times == 2 else f"{times:g} times"
+    return f"{words} the batch takes {longer / compute:.2f} times as long"
+
+
+def _largest_that_fits(row: Row, group: Group) -> str:
+    """How the run showed that no larger batch fits; nothing where it did not."""
     if row.cell.batch == AUTO:
-        return True
-    same = [other for other in group.alike(row, "batch") if other.run == row.run]
-    larger = [other for other in same if other.cell.batch > row.cell.batch]
-    return bool(larger) and all(other.outcome == "out-of-memory" for other in larger)
+        searches = [record.settings.get("batch_search") for record in row.ok]
+        tries = [one for found in searches if isinstance(found, list) for one in found if isinstance(one, dict)]
+        return "the largest batch that fits" if any(one.get("status") == "out-of-memory" for one in tries) else ""
+    larger = _larger(row, group)
+    if not larger or any(other.outcome != "out-of-memory" for other in larger):
+        return ""
+    least = min(other.cell.batch for other in larger)
+    return f"the largest batch that fits of those tried: {least} does not"
 
 
-def _other(row: Row, group: Group, change: Callable[[Cell], Cell]) -> Row | None:
-    return group.row(row.run, change(row.cell)) if row.cell.batch != AUTO else None
+def _larger(row: Row, group: Group) -> list[Row]:
+    """The run's rows that differ in nothing but a larger batch."""
+    if row.cell.batch == AUTO:
+        return []
+    same = [other for other in group.alike(row, "batch") if other.run == row.run and other.cell.batch != AUTO]
+    return [other for other in same if other.cell.batch > row.cell.batch]

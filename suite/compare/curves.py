@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.cell import AUTO, USUAL_COMPILE, Cell, Loader
 from suite.compare import statistics
-from suite.compare.bottleneck import step_s
+from suite.compare.bottleneck import share, step_s
 from suite.compare.groups import Row
 from suite.compare.metrics import first_gpu, number
 from suite.compare.ratios import break_even_steps, by_block, first_and_step_s
@@ -141,12 +141,12 @@ def _summarised(row: Row, values: Sequence[float]) -> SpeedUp:
 
 
 def spent(table: Table) -> list[Spent]:
-    """Where the time of a step goes, of every row that has both phases; medians over launches."""
+    """Where the time of a step goes, of every row that has both phases; medians over launches, of shares too."""
     found = []
     for row in table.group.rows:
-        train, compute = step_s(row, "train"), step_s(row, "compute")
+        train, compute, given = step_s(row, "train"), share(row, "compute"), share(row, "input")
         if train is not None and compute is not None:
-            found.append(Spent(row, train, compute, step_s(row, "input")))
+            found.append(Spent(row, train, train * compute, None if given is None else train * given))
     return found
 
 

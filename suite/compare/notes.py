@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
+from suite.compare.metrics import first_gpu, number
 from suite.compare.statistics import LEAST
 from suite.compare.tables import Table
 from suite.compare.text import DASH, listing
@@ -75,7 +77,7 @@ def foot_lines(table: Table) -> list[str]:
     else:
         few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
         lines.append(f"Significance was not tested ({launched}{few}).")
-    lines += _held_back(table)
+    lines += [*_held_back(table), *_on_energy(table)]
     searches = zip(group.rows, frame["batch_search"], strict=True)
     lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
     machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
@@ -99,6 +101,17 @@ def _tests(table: Table, launched: str) -> list[str]:
         needed = each["ratio_blocks_to_decide"]
         if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
             told.append(f"Undecided: {table.group.label(row)}: {needed:.0f} launches would do if the scatter stays.")
+    return told
+
+
+def _on_energy(table: Table) -> list[str]:
+    """Where the joules come from, and what the GPU takes when it does nothing."""
+    gpus = [gpu for row in table.group.rows for record in row.ok if (gpu := first_gpu(record))]
+    told = []
+    if any(gpu.get("energy_source") == "polled power" for gpu in gpus):
+        told.append("mJ per sample: of some rows from polled power, since the GPU has no energy counter; less exact.")
+    if watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]:
+        told.append(f"The GPU took {median(watts):.0f} W before anything ran, which is in the energy.")
     return told
 
 

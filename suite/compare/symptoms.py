@@ -17,7 +17,7 @@ CPU_FULL, CPU_IDLE = 0.8, 0.3
 
 def symptoms(row: Row, seen: Mapping[str, float | None]) -> list[str]:
     """What is striking about a row; nothing where no GPU was watched."""
-    busy, used = seen["gpu_utilisation_percent"], _allocated(row)
+    busy, used = seen["gpu_utilisation_percent"], allocated(row)
     told = []
     if busy is not None and busy < BUSY_LEAST_PERCENT:
         told.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, seen['cpu_cores'])}")
@@ -39,7 +39,7 @@ def _cpu(row: Row, cores: float | None) -> str:
     return ""
 
 
-def _allocated(row: Row) -> float | None:
+def allocated(row: Row) -> float | None:
     """The allocator's peak as a share of the device's memory."""
     shares = []
     for record in row.ok:

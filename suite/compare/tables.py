@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from suite.compare.axes import AXES, Base, base
-from suite.compare.bottleneck import advice, bottleneck
+from suite.compare.bottleneck import advice, bottleneck, share
 from suite.compare.groups import ON_DEMAND, SETTINGS, Group, Row, RowKey
 from suite.compare.identity import Verdict, verdicts
 from suite.compare.metrics import Prices, metrics, peaks, utilisation
@@ -58,13 +58,14 @@ def table(group: Group, baseline: str | None = None, prices: Prices = Prices()) 
     judged = verdicts({row.key: row.ok for row in group.rows})
     formed = ratios(group, baseline, judged)
     kinds = _memory_kinds(group.rows)
-    rows = [_cell(group, row, judged, formed, kinds) for row in group.rows]
+    apart = margin(group)
+    rows = [_cell(group, row, judged, formed, kinds, apart=apart) for row in group.rows]
     top = peaks(group)
     for row, of in zip(rows, group.rows, strict=True):
         row["model_flops_utilisation"] = utilisation(of, top)
         row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
     at = base(AXES[group.by], group.rows, baseline)
-    return Table(group, at, _frame(rows), margin(group), len(control(group)))
+    return Table(group, at, _frame(rows), apart, len(control(group)))
 
 
 #: Columns in which the best value of a table is marked, and whether more is better.
@@ -98,8 +99,9 @@ def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
 
 
 def _cell(
-    group: Group, row: Row, judged: Mapping[RowKey, Verdict], formed: Mapping[RowKey, Ratio], kinds: Sequence[str]
-) -> dict[str, Any]:
+    group: Group, row: Row, judged: Mapping[RowKey, Verdict], formed: Mapping[RowKey, Ratio], kinds: Sequence[str],
+    *, apart: float,
+) -> dict[str, Any]:  # fmt: skip
     ok = row.ok
     verdict, ratio = judged[row.key], formed[row.key]
     held, seen = bottleneck(row, group), metrics(row)
@@ -134,11 +136,11 @@ def _cell(
         "step_ms_median": middle,
         "step_ms_q1": q1,
         "step_ms_q3": q3,
-        "train_of_compute": _median(_train_of_compute(record) for record in ok),
+        "train_of_compute": share(row, "compute"),
         "bottleneck": held.kind,
         "bottleneck_detail": held.detail,
         "loading_share": held.loading,
-        "advice": "; ".join(advice(row, group, held)),
+        "advice": "; ".join(advice(row, group, held, apart)),
         "symptoms": "; ".join(symptoms(row, seen)),
         **seen,
         "first_step_s": _median(record.first_step_s for record in ok),
@@ -178,12 +180,6 @@ def _tries(row: Row) -> str:
 def step_times_ms(records: Iterable[Record]) -> list[float]:
     """The mean step time of every training window of all launches, in milliseconds."""
     return [1e3 * t for record in records if "train" in record.phases for t in record.phases["train"].step_times_s]
-
-
-def _train_of_compute(record: Record) -> float | None:
-    """Training throughput as a share of that of the same steps on batches that are already on the device."""
-    train, compute = record.phases.get("train"), record.phases.get("compute")
-    return compute.step_s / train.step_s if train and compute else None
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -43,12 +43,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     with ThreadPoolExecutor() as pool:
         asked = {name: pool.submit(_asked, name) for name in FRAMEWORKS}
-        driver, findings = gpus()
+        driver, findings, described = gpus()
         findings = [*host(), *data(options.data_dir), *findings]
         installed = {name: each.result() for name, each in asked.items()}
     findings += frameworks(installed, driver)
     if options.json:
-        print(json.dumps({"machine": machine(), "frameworks": installed, "findings": [asdict(x) for x in findings]}))
+        told = {"machine": machine(), "gpus": described, "frameworks": installed}
+        print(json.dumps({**told, "findings": [asdict(each) for each in findings]}))
     else:
         print("\n".join(map(str, findings)))
     return int(any(finding.status == BAD for finding in findings))

@@ -67,16 +67,26 @@ def _driver_runs(name: str, found: dict[str, Any], driver: Driver | None) -> Ite
         text = "sees no GPU, though the driver shows one"
         mend = "look at CUDA_VISIBLE_DEVICES, and whether another framework overwrote its cuDNN: one environment each"
         yield Finding(name, BAD, text, mend)
+    elif not found["cudnn"]:
+        text = f"finds no cuDNN for CUDA {found['cuda']}: there are no convolutions and no LSTM without it"
+        yield Finding(
+            name, BAD, text, f"pip install --force-reinstall -e '.[{name}-cuda]', in an environment of its own"
+        )
 
 
-def gpus() -> tuple[Driver | None, list[Finding]]:
-    """The driver, where there is a GPU to drive, and what is found of each device."""
+def gpus() -> tuple[Driver | None, list[Finding], list[dict[str, Any]]]:
+    """The driver, where there is a GPU to drive; what is found of each device, and how it describes itself."""
     try:
         with opened() as (driver, cards):
             findings = [Finding("GPU", OK, f"driver {driver.version}, CUDA up to {driver.cuda}")]
-            return (driver if cards else None), findings + [finding for gpu in cards for finding in card(gpu)]
+            if not cards:
+                chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+                text = f"CUDA_VISIBLE_DEVICES={chosen!r} shows no whole device (a MIG slice has no readings here)"
+                findings.append(Finding("GPU", WARNING, text, "unset it, or name a GPU by its number or UUID"))
+            findings += [finding for gpu in cards for finding in card(gpu)]
+            return (driver if cards else None), findings, [gpu.describe() for gpu in cards]
     except NvmlError as error:
-        return None, [Finding("GPU", NOTE, f"none: {error}", "CPU figures only; they say nothing about a GPU")]
+        return None, [Finding("GPU", NOTE, f"none: {error}", "CPU figures only; they say nothing about a GPU")], []
 
 
 def card(gpu: Gpu) -> Iterator[Finding]:
@@ -85,12 +95,19 @@ def card(gpu: Gpu) -> Iterator[Finding]:
     size = f"{told['memory_bytes'] / 2**30:.0f} GiB" if told["memory_bytes"] else "memory unknown"
     absent = gpu.absent | ({} if gpu.read() else {"all": "no reading came back"})
     yield Finding("GPU", OK, f"{gpu.name}, {size}, compute capability {told['compute_capability'] or 'unknown'}")
+    settled = [f"persistence mode {_switch(told['persistence_mode'])}", f"MIG {_switch(told['mig'])}"]
+    yield Finding("GPU", OK, ", ".join([*settled, f"GPM {'answers' if told['gpm'] else 'absent'}"]))
     if told["mig"]:
         mend = "measure on a whole GPU, or read its figures as those of a slice"
         yield Finding("GPU", WARNING, "MIG is on: a slice shares clocks and power with its neighbours", mend)
     if told["persistence_mode"] is False:
         yield Finding("GPU", NOTE, "persistence mode is off: the first launch waits for the driver", "nvidia-smi -pm 1")
-    if others := gpu.processes():
+    try:
+        others = gpu.processes()
+    except Exception as error:  # in whatever words, the driver does not tell
+        others = []
+        absent["processes"] = str(error)
+    if others:
         text = f"{len(others)} other process(es) compute on it"
         yield Finding("GPU", WARNING, text, "end them, or choose another GPU in CUDA_VISIBLE_DEVICES")
     for name, reason in absent.items():
@@ -106,7 +123,9 @@ def host() -> Iterator[Finding]:
         text = f"load {load:.1f} on {here['cores']} cores before anything is measured"
         yield Finding("machine", WARNING, text, "wait, or end what runs; launches under load are flagged contaminated")
     governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    if governor and governor != "performance":
+    if governor == "performance":
+        yield Finding("machine", OK, "the CPU governor is performance")
+    elif governor:
         mend = "cpupower frequency-set -g performance"
         yield Finding("machine", WARNING, f"the CPU governor is {governor}: clocks follow the load", mend)
     quota = _read("/sys/fs/cgroup/cpu.max").split()
@@ -132,14 +151,19 @@ def data(directory: str | None) -> Iterator[Finding]:
             yield Finding(
                 "data", NOTE, f"{name} is not cached: it will be downloaded", "python -m workloads.data fetch"
             )
+    missing = [name for name in NAMES if not folder_of(place, name, "real").exists()]
     there = next(folder for folder in (place, *place.parents) if folder.exists())
     free = shutil.disk_usage(there).free
-    if not os.access(there, os.W_OK):
+    if missing and not os.access(there, os.W_OK):
         yield Finding("data", BAD, "the cache directory cannot be written", "name another one in SUITE_CACHE_DIR")
-    elif free < ROOM_BYTES:
+    elif missing and free < ROOM_BYTES:
         yield Finding("data", BAD, f"{free / 1e9:.1f} GB are free for the cache", "make room: both data sets take 1 GB")
     else:
         yield Finding("data", OK, f"{free / 1e9:.0f} GB are free for the cache")
+
+
+def _switch(value: bool | None) -> str:
+    return "unknown" if value is None else "on" if value else "off"
 
 
 def _read(path: str) -> str:
