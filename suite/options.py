@@ -71,7 +71,7 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     Raises `MatrixError` or `CellError` where an option makes no sense.
     """
     _check_numbers(config)
-    names = config.getoption("matrix") or ["default" if has_gpu() else "smoke"]
+    names = config.getoption("matrix") or ["default" if _on_gpu(config) else "smoke"]
     found = union([matrix(name) for name in names])
     size, batch = config.getoption("size"), _batch(config.getoption("batch"))
     changes = {name: value for name, value in (("size", size), ("batch", batch)) if value is not None}
@@ -94,6 +94,10 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         _batch(config.getoption("batch")), _bytes(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"),
     )  # fmt: skip
+
+
+def _on_gpu(config: pytest.Config) -> bool:
+    return has_gpu() and config.getoption("device") != "cpu"
 
 
 def _check_numbers(config: pytest.Config) -> None:

@@ -98,7 +98,7 @@ class Run:
     def launch(self, cell: Cell, number: int) -> Record:
         """Run one launch, or take it from the journal; write it there before anything else happens."""
         record = self._found.get(f"{cell.id}#{number}")
-        if record:
+        if record and not self._goes_on(record, number):
             self.done += 1
         else:
             counter, began = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]", time.monotonic()
@@ -109,6 +109,11 @@ class Run:
         if not record.outcome.ok:
             self.failed.append(record)
         return record
+
+    def _goes_on(self, record: Record, number: int) -> bool:
+        """Whether a training was cut short and has a checkpoint to go on from; its second record then counts."""
+        cut_short = bool(record.cell.recipe) and record.outcome.status in ("crashed", "timeout")
+        return cut_short and self._checkpoint(record.cell, number).exists()
 
     def close(self) -> None:
         """Close the journal and let go of the driver."""
@@ -136,8 +141,8 @@ class Run:
         seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
         job = Job(cell, str(data), number, seed, settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        log = settings.journals / self.info["id"] / f"{cell.id}-launch{number}.log"
-        kept = log.with_suffix(".checkpoint").absolute()
+        kept = self._checkpoint(cell, number)
+        log = kept.with_suffix(".log")
         job = replace(job, checkpoint=str(kept)) if cell.recipe else job
         deadline_s = settings.deadline_s or (LONGEST_COURSE_S if cell.recipe else LONGEST_S)
 
@@ -153,7 +158,8 @@ class Run:
 
         record = self._fitted(job, start) if cell.batch == AUTO else start(job)
         if record.outcome.ok:
-            kept.unlink(missing_ok=True)
+            for path in kept.parent.glob(f"{kept.name}*"):  # also what a kill left half written
+                path.unlink(missing_ok=True)
         described = record.environment or {"machine": machine()}
         if self._driver:  # per launch, since a run may go on after an update
             described = {**described, "driver": self._driver}
@@ -182,6 +188,10 @@ class Run:
             self._no_gpu = "CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)"
             self.say(f"no GPU metrics: {self._no_gpu}")
         return gpus
+
+    def _checkpoint(self, cell: Cell, number: int) -> Path:
+        folder: Path = self.settings.journals / str(self.info["id"])
+        return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
 
     def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
         """A launch with the largest batch that fits, which is searched for once per cell and run."""

@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 
 from suite import checkpoint
+from suite import run as runs
 from suite.cell import FRAMEWORKS, Cell
 from suite.epochs import Course, Epoch
 from suite.job import Job
 from suite.launch import launch
+from suite.measure import Plan
 from suite.record import Record, RecordError
 from tests.frameworks import needs_frameworks
-from tests.records import record
+from tests.records import failed, record
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 
@@ -29,9 +31,13 @@ COURSE = Course(
 )
 
 
+#: The study's has dropout, whose draws a checkpoint must go on with; a ResNet has running statistics.
+RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern"}
+
+
 def job(twins: Path, workload: str, framework: str, path: str = "") -> Job:
     data = folder_of(twins, specification(workload).data, "synthetic")
-    cell = Cell(workload, framework, batch=16, size="small", recipe="modern")
+    cell = Cell(workload, framework, batch=16, size="small", recipe=RECIPE[workload])
     return Job(cell, str(data), seed=3, device="cpu", epochs=EPOCHS, target=0.999, checkpoint=path)
 
 
@@ -108,19 +114,19 @@ def test_a_course_is_recorded(undisturbed, workload, framework):
     found = undisturbed(workload, framework)
     assert found.outcome.ok, (found.outcome, found.log)
     course = found.course
-    assert (course.recipe, course.planned, len(course.epochs)) == ("modern", EPOCHS, EPOCHS)
+    assert (course.recipe, course.planned, len(course.epochs)) == (RECIPE[workload], EPOCHS, EPOCHS)
     assert len(course.curve) == course.epochs[0].steps == 256 // 16
     assert course.epochs[0].train_loss == pytest.approx(np.mean(course.curve))
     assert found.phases.keys() == {"train"}
     assert [w.steps for w in found.phases["train"].windows] == [16] * EPOCHS
     assert found.identity.losses
-    assert found.workload["recipe"]["name"] == "modern"
+    assert found.workload["recipe"]["name"] == RECIPE[workload]
     assert course.resumed_at == ()
 
 
 @needs_frameworks
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize("workload", RECIPE)
 def test_killed_and_resumed_a_training_ends_with_the_same_bits(undisturbed, twins, tmp_path, workload, framework):
     path = tmp_path / "a.checkpoint"
     asked = job(twins, workload, framework, str(path))
@@ -159,3 +165,27 @@ def test_a_kill_between_the_last_checkpoint_and_the_end_costs_no_epoch(twins, tm
     assert again.course.epochs == whole.course.epochs
     assert again.course.resumed_at == (EPOCHS,)
     assert again.phases["train"].windows == whole.phases["train"].windows
+
+
+def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged_does_not(tmp_path, monkeypatch):
+    statuses = iter(["crashed", "diverged", "ok"])
+    launched = []
+
+    def stand_in(asked, *_):
+        launched.append(asked.cell.framework)
+        Path(asked.checkpoint).parent.mkdir(parents=True, exist_ok=True)
+        Path(asked.checkpoint).touch()
+        made = record(asked.cell.framework, workload="imdb_lstm", recipe="modern", course=COURSE)
+        return made if (status := next(statuses)) == "ok" else failed(replace(made, course=None), status, "why")
+
+    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(runs, "launch", stand_in)
+    cells = [Cell("imdb_lstm", framework, recipe="modern") for framework in ("jax", "pytorch")]
+    for resume in (False, True):
+        settings = runs.Settings("accuracy", 1, Plan(), device="cpu", journals=tmp_path / "j", resume=resume)
+        run = runs.Run(settings, 2, lambda _: None, lambda _: None)
+        found = [run.launch(cell, 0).outcome.status for cell in cells]
+        run.close()
+    assert launched == ["jax", "pytorch", "jax"]
+    assert found == ["ok", "diverged"]
+    assert len(list(tmp_path.rglob("*.checkpoint"))) == 1

@@ -157,7 +157,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--fail-if",
         type=threshold,
         metavar="slower=5%",
-        help="exit status 1 if a cell of the second run is, by a test",
+        help="exit status 1 if a cell of the second run is slower than the first's by more than this, significantly",
     )
     parser.add_argument("--price-hour", type=_price, metavar="P", help="of the machine, for a cost per million samples")
     parser.add_argument("--price-kwh", type=_price, metavar="P", help="of the GPU's energy, likewise")

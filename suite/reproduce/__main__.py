@@ -27,10 +27,10 @@ EPILOG = """\
 The stored run's spec, seed, windows and device are used again; what is not as it was (machine, versions) is said.
 --install DIR builds an environment per framework from the versions in the records first, and runs in those.
 
-verdicts: reproduced (the interval of new over stored throughput reaches the margin, which is that of the stored run's
-A/A control and at least 2 %), faster, slower; on another
-machine: shape reproduced (the ratios between frameworks hold within 25 %), shape differs; not comparable (other data or
-spec, or a cell that ended differently).
+verdicts: reproduced (no difference beyond the margin was shown: the interval of new over stored throughput reaches
+the margin, which is that of the stored run's A/A control and at least 2 %), faster, slower; on another machine: shape
+reproduced (the ratios between frameworks hold within 25 %), shape differs; not comparable (other data or spec, or a
+cell that ended differently).
 
 exit status: 0 all reproduced, 1 not all, 2 unusable input
 """

@@ -39,7 +39,7 @@ PARTS = (
     ("build_s", "build model", "#009E73", "////"),
     ("first_batch_s", "first batch", "#CC79A7", "xxxx"),
     ("compile_s", "compile", "#D55E00", "\\\\\\\\"),
-    ("first_step_s", "first step without compiling", "#555555", ""),
+    ("first_step_s", "first step, and compiling where it is not told apart", "#555555", ""),
 )
 
 #: What loading adds to a step, the loader alone, and how far an axis in percent goes at most.
@@ -125,6 +125,8 @@ def _on_bases(found: Iterable[SpeedUp], table: Table) -> list[str]:
     )
     sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
     base = f"Base: fp32, batch {sizes}, the tuned loader and the usual compile mode ({modes}), in the same run."
+    if not table.controls:
+        return [base, f"Grey: {table.margin:.1%}, the least margin; without an A/A control the noise is not known."]
     return [base, f"Grey: the margin of {table.margin:.1%}, within which a ratio means nothing."]
 
 

@@ -169,7 +169,7 @@ def _looks(table: Table, held: Sequence[Series], without: Sequence[str]) -> list
 def _throughputs(axes: Any, series: Series, look: Look) -> None:
     x, values = [point.x for point in series.points], [point.value for point in series.points]
     ends = [[p.value - p.low for p in series.points], [p.high - p.value for p in series.points]]
-    axes.errorbar(x, values, yerr=ends, fmt="none", ecolor=INK, capsize=2.5, linewidth=0.9, zorder=3)
+    axes.errorbar(x, values, yerr=ends, fmt="none", ecolor=FACE[look.framework], capsize=3, linewidth=1.1, zorder=3)
     axes.plot(x, values, **look.style())
 
 
