@@ -172,6 +172,12 @@ def test_the_numbers_behind_the_plots(tmp_path):
     assert all(path.stat().st_size > 1000 for path in drawn)
 
 
+def test_along_sizes_what_was_timed_and_what_was_trained_stay_apart():
+    timed = [record(framework, 0, workload="imdb_lstm") for framework in ("pytorch", "jax")]
+    held = [Launch(each, "run-a", "file") for each in [*seeds(SAME), *timed]]
+    assert sorted(len(found.rows) for found in group(held, by="size")) == [2, 3]
+
+
 def test_one_row_per_epoch():
     frame = epochs(Launch(each, "run-a", "file") for each in seeds({"pytorch": (0.8, 0.9)}))
     assert len(frame) == 6

@@ -90,3 +90,8 @@ def test_hidden_gpus_are_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert has_gpu()
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert has_gpu()
+
+
+def test_a_wheel_is_known_by_any_spelling_of_its_name() -> None:
+    packages = describe(["Pytest_Benchmark", "ml.dtypes-of-nobody"])["packages"]
+    assert packages.keys() == {"Pytest_Benchmark", "numpy"}

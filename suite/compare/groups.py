@@ -205,7 +205,7 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
         return (*ranked(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *ranked(row))
 
     groups = []
-    for (workload, _, kind, data, own), held in found.items():
+    for (workload, _, _, kind, data, own), held in found.items():
         rows = sorted((_row(run, cell, each) for (run, cell), each in held.items()), key=place_of)
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
         specs = sorted({_spec(launch) for each in held.values() for launch in each} - {""})
@@ -249,12 +249,12 @@ def _flags(record: Record) -> list[str]:
     return [*(clean(flag, 40) for flag in record.flags), *unsteady]
 
 
-def _group_key(launch: Launch, by: str) -> tuple[str, str, str, str, str]:
+def _group_key(launch: Launch, by: str) -> tuple[str, str, str, str, str, str]:
     record = launch.record
     kind, data = (clean(record.data.get(name, "")) for name in ("kind", "digest"))
     kind = kind if kind in ("real", "synthetic") else "unknown"
     size, spec = ("", "") if by == "size" else (record.cell.size, _spec(launch))
-    return record.cell.workload, size, kind, data, spec
+    return record.cell.workload, record.cell.recipe, size, kind, data, spec
 
 
 def _spec(launch: Launch) -> str:
@@ -265,7 +265,7 @@ def _home(launch: Launch, found: dict[tuple[str, ...], dict[RowKey, list[Launch]
     """Where a launch belongs that failed before it knew its data: with its cell, else its run, else its workload."""
     cell = launch.record.cell
     own = _group_key(launch, by)
-    near = {key: rows for key, rows in found.items() if key[:2] == own[:2]}
+    near = {key: rows for key, rows in found.items() if key[:3] == own[:3]}
     same_cell = [key for key, rows in near.items() if (launch.run, cell) in rows]
     same_run = [key for key, rows in near.items() if any(run == launch.run for run, _ in rows)]
     return next(iter([*same_cell, *same_run, *near]), own)

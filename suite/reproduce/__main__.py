@@ -14,6 +14,7 @@ from suite.compare.groups import group
 from suite.compare.load import STORAGE, LoadError, find, load
 from suite.compare.ratios import margin
 from suite.compare.text import clean
+from suite.frameworks import MODULES
 from suite.journal import JournalError
 from suite.launch import LaunchError
 from suite.matrix import blocks
@@ -111,9 +112,9 @@ def install(stored: Mapping[Cell, Sequence[Record]], folder: Path) -> None:
     """An environment per framework with the versions of its records; workers then start there."""
     for framework in dict.fromkeys(cell.framework for cell in stored):
         held = [record for cell, found in stored.items() if cell.framework == framework for record in found]
-        packages = next((r.environment["packages"] for r in held if r.environment.get("packages")), None)
-        if not packages:
-            raise LoadError(f"no record of {framework} says which versions it ran")
+        packages: dict[str, str] = next((r.environment["packages"] for r in held if r.environment.get("packages")), {})
+        if not any(name.startswith(MODULES[framework]) for name in packages):
+            raise LoadError(f"no record of {framework} says which version of it ran")
         python = folder / framework / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", str(folder / framework)], check=True)
         # A local part (+cpu, +cu130) names a build that only its own index has.
