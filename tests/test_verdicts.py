@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.cell import Cell
+from suite.cell import Cell, Loader
 from suite.compare.bottleneck import bottleneck
 from suite.compare.groups import group
 from suite.compare.load import Launch
@@ -26,13 +26,13 @@ pytestmark = needs_frameworks
 
 CELL = Cell("imdb_lstm", "pytorch", batch=512, size="small")
 
-#: Python imports a module of this name at its start: the reference batches then take so many seconds longer.
+#: Python imports a module of this name at its start: reference batches then take so many seconds longer, and ever more.
 SITE = """
 import os, sys, time
 if "suite.worker" in sys.orig_argv:
     from workloads.data.augment import Batches
     def slowed(self, number, original=Batches.__getitem__):
-        time.sleep(float(os.environ["SLOWED_S"]))
+        time.sleep(float(os.environ["SLOWED_S"]) + number * float(os.environ["GROWS_S"]))
         return original(self, number)
     Batches.__getitem__ = slowed
 """
@@ -51,8 +51,9 @@ def run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "sitecustomize.py").write_text(SITE)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
 
-    def ran(cell: Cell = CELL, slowed_s: float = 0.0) -> Record:
+    def ran(cell: Cell = CELL, slowed_s: float = 0.0, grows_s: float = 0.0) -> Record:
         monkeypatch.setenv("SLOWED_S", str(slowed_s))
+        monkeypatch.setenv("GROWS_S", str(grows_s))
         job = Job(cell, str(data), device="cpu", plan=Plan(min_window_s=0.3, windows=6, max_warmup_s=3.0))
         record = launch(job, tmp_path / "log", watch=Monitor)
         assert record.outcome.ok, record
@@ -75,6 +76,15 @@ def test_a_loader_that_does_not_overlap_is_named(run: Run) -> None:
     record = run()
     slowed_s = 0.5 * record.phases["compute"].step_s
     assert verdict(run(slowed_s=slowed_s)) == "poor overlap"
+
+
+def test_data_on_the_device_leaves_the_steps_as_the_limit(run: Run) -> None:
+    tries = (verdict(run(CELL.but(loader=Loader("resident")))) for _ in range(3))  # others may have the machine
+    assert "compute-bound" in tries
+
+
+def test_steps_that_take_ever_longer_are_unsteady(run: Run) -> None:
+    assert "unsteady" in run(grows_s=0.005).flags
 
 
 def test_a_tiny_batch_is_named(run: Run) -> None:
