@@ -142,8 +142,9 @@ class Monitor:
                     told["absent"]["energy"] = TOO_SHORT
                 flags += _clock_flags(record, samples, spans["train"]) if number == 0 else []
             metrics["gpus"].append(told)
-        if self.absent:
-            metrics["absent"] = dict(self.absent)
+        unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
+        if self.absent or unused:
+            metrics["absent"] = self.absent | unused
         return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
 
     def _span(self, phase: Phase) -> Span:

@@ -74,6 +74,7 @@ def by_epoch(table: Learned) -> Figure | None:
     plot, axes = _canvas(table, "Test accuracy by epoch", "epoch", "test accuracy", lines)
     _lines(axes, lines, marked=True)
     _target(axes, table)
+    axes.set_xlim(0.6, max(line.x[-1] for line in lines) + 0.4)
     axes.xaxis.get_major_locator().set_params(integer=True)
     _legend(axes, "lower right")
     return plot
@@ -120,6 +121,7 @@ def _lines(axes: Any, lines: Sequence[Line], marked: bool) -> None:
         axes.plot(
             line.x, line.middle, color=colour, linestyle=DASHES[line.framework], linewidth=wide, label=line.label,
             marker=MARKER[line.framework] if marked else "", markersize=5, markeredgecolor=INK, markeredgewidth=0.6,
+            markerfacecolor=colour if line.precision == "fp32" else "white",
         )  # fmt: skip
 
 
