@@ -86,7 +86,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.journal = self._open_journal()
-        self.info = self.journal.run
+        self.info = self.journal.run | {"launches": self.settings.launches}
         self._found = {record.key: record for record in self.journal.records}
         self._fits = fit.known(self.journal.records)
         self._free = fit.free_memory()
@@ -112,7 +112,7 @@ class Run:
 
     def _goes_on(self, record: Record, number: int) -> bool:
         """Whether a training was cut short and has a checkpoint to go on from; its second record then counts."""
-        cut_short = bool(record.cell.recipe) and record.outcome.status in ("crashed", "timeout")
+        cut_short = bool(record.cell.recipe) and record.outcome.status in ("crashed", "timeout", "error")
         return cut_short and self._checkpoint(record.cell, number).exists()
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Run:
 
     def prepare(self, cells: list[Cell]) -> None:
         """Say how long it may take, get the data of these cells, and check their interpreters; one cell a launch."""
-        left = self.total - len(self._found)
+        left = self.total - sum(not self._goes_on(record, record.launch) for record in self._found.values())
         if left > 0 and any(cell.recipe for cell in cells):
             long = any(cell.recipe and cell.size == "full" for cell in cells)
             words = ": hours on a CPU" if long else ", which takes minutes each on a CPU"
@@ -240,7 +240,10 @@ class Run:
 
 
 def _latest(settings: Settings) -> Path:
-    """The newest journal that was started with the same settings; those that cannot be read are passed over."""
+    """The newest journal that was started with the same settings; those that cannot be read are passed over.
+
+    It may have been started with fewer launches: blocks are appended, so that more of them may be asked for later.
+    """
     newest = ""
     for path in sorted(settings.journals.glob("*.jsonl"), reverse=True):
         try:
@@ -248,11 +251,19 @@ def _latest(settings: Settings) -> Path:
         except JournalError:
             continue
         wanted = settings.signature().items()
-        others = [f"{name} {run.get(name)}, not {value}" for name, value in wanted if run.get(name) != value]
+        others = [
+            f"{name} {run.get(name)}, not {value}"
+            for name, value in wanted
+            if run.get(name) != value and not (name == "launches" and _fewer(run.get(name), value))
+        ]
         if not others:
             return path
         newest = newest or f" (the newest, {path.name}, has {'; '.join(others)})"
     raise JournalError(f"no journal in {settings.journals} has these settings{newest}: run without --resume")
+
+
+def _fewer(started: Any, wanted: int) -> bool:
+    return type(started) is int and started < wanted
 
 
 def _line(record: Record) -> str:

@@ -100,6 +100,18 @@ def test_a_finished_run_is_resumed_without_a_launch(suite: Suite) -> None:
     assert {r.key for r in records_of(again.saved["0001_smoke.json"])} == {r.key for r in read(*first.journals)[1]}
 
 
+def test_a_run_can_be_asked_for_more_launches_later(suite: Suite) -> None:
+    first = suite("suite", "--launches=1", "-k", "jax and imdb")
+    more = suite("suite", "--launches=3", "-k", "jax and imdb", "--resume", "--benchmark-save")
+    assert more.status == 0, more.output
+    assert more.journals == first.journals
+    saved = more.saved["0001_smoke.json"]
+    assert [record.launch for record in records_of(saved)] == [0, 1, 2]
+    assert saved["suite"]["run"]["launches"] == 3
+    fewer = suite("suite", "--launches=2", "-k", "jax and imdb", "--resume")
+    assert fewer.status == 0, "the journal was started with one"
+
+
 def test_a_run_with_other_settings_is_not_resumed_and_the_difference_is_named(suite: Suite) -> None:
     first = suite("suite", "--launches=1", "-k", "jax and imdb")
     (suite.folder / "launched").unlink()
