@@ -17,7 +17,7 @@ import pytest
 from suite import run as runs
 from suite.cell import Cell
 from suite.measure import Plan
-from suite.monitor.gpu import GPM, Driver, Gpu, NvmlError, opened, visible
+from suite.monitor.gpu import GPM, GPM_APART_S, Driver, Gpu, NvmlError, opened, visible
 from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
@@ -35,7 +35,9 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
 def test_readings_have_their_units_and_what_is_not_given_is_absent_with_its_reason(nvml: Nvml) -> None:
     nvml.broken = {"nvmlDeviceGetPcieThroughput"}
     with opened(nvml) as (driver, (gpu, _)):
+        time.sleep(GPM_APART_S)
         read = gpu.read()
+        assert not any(name.startswith("gpm") for name in gpu.read()), "it wants a tenth of a second between samples"
     assert (driver.version, driver.cuda) == ("580.1", "13.1")
     assert (read["power_w"], read["sm_clock_mhz"], read["gpu_utilisation_percent"]) == (350.0, 1980.0, 90.0)
     assert "memory_temperature_c" not in read

@@ -168,7 +168,7 @@ def _row(row: Row, target: float | None) -> dict[str, Any]:
         **_spread("train_s", [course.train_s[-1] for course in held]),
         **_spread("evaluation_s", [sum(epoch.evaluation_s for epoch in course.epochs) for course in held]),
         **_spread("samples_per_s", [record.samples_per_s for record in records]),
-        **_spread("energy_j_to_target", [_energy(record) for record in records]),
+        **_spread("energy_j_to_target", [_energy(record, target) for record in records]),
         "accuracy": mean(accuracies) if accuracies else None, "accuracy_low": low, "accuracy_high": high,
         "accuracy_min": min(accuracies, default=None), "accuracy_max": max(accuracies, default=None),
         "flags": " ".join(row.flags), "machine": row.machine,
@@ -176,8 +176,10 @@ def _row(row: Row, target: float | None) -> dict[str, Any]:
 
 
 def _accuracies(row: Row) -> dict[int, float]:
-    """By seed."""
-    return {record.run.get("seed", record.launch): record.course.final_accuracy for record in row.ok if record.course}
+    """By seed; by launch where a record does not tell it."""
+    told = [(record.run.get("seed"), record) for record in row.ok]
+    seeds = [seed if type(seed) is int else record.launch for seed, record in told]
+    return {seed: record.course.final_accuracy for seed, record in zip(seeds, row.ok, strict=True) if record.course}
 
 
 def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
@@ -196,5 +198,8 @@ def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | N
     return {name: median(known), f"{name}_min": min(known), f"{name}_max": max(known)}
 
 
-def _energy(record: Record) -> float | None:
+def _energy(record: Record, target: float | None) -> float | None:
+    """None where it was read to another target."""
+    if not record.course or record.course.target != target:
+        return None
     return number(first_gpu(record).get("energy_j_to_target"))

@@ -16,6 +16,7 @@ from suite.cell import AUTO, Cell, Loader
 from suite.compare.groups import Group, Row
 from suite.compare.statistics import MARGIN
 from suite.compare.symptoms import allocated
+from suite.fit import TOO_LARGE
 
 #: Training that takes no more than this over its steps alone is limited by them.
 COVERED = 1.05
@@ -140,12 +141,13 @@ def _room(row: Row) -> str:
 
 def _waits(row: Row, group: Group) -> str:
     """The next larger batch of the run, where each doubling on the way to it costs little; else nothing."""
-    compute, larger = step_s(row, "compute"), [other for other in _larger(row, group) if other.ok]
+    compute = step_s(row, "compute")
+    larger = [other for other in _larger(row, group) if other.ok and other.cell.batch >= 2 * row.cell.batch]
     if not larger or compute is None:
         return ""
     other = min(larger, key=lambda each: each.cell.batch)
     longer, times = step_s(other, "compute"), other.cell.batch / row.cell.batch
-    if times < 2 or longer is None or (longer / compute) ** (1 / math.log2(times)) >= LAUNCH_BOUND:
+    if longer is None or (longer / compute) ** (1 / math.log2(times)) >= LAUNCH_BOUND:
         return ""
     words = "twice" if times == 2 else f"{times:g} times"
     return f"{words} the batch takes {longer / compute:.2f} times as long"
@@ -156,7 +158,7 @@ def _largest_that_fits(row: Row, group: Group) -> str:
     if row.cell.batch == AUTO:
         searches = [record.settings.get("batch_search") for record in row.ok]
         tries = [one for found in searches if isinstance(found, list) for one in found if isinstance(one, dict)]
-        return "the largest batch that fits" if any(one.get("status") == "out-of-memory" for one in tries) else ""
+        return "the largest batch that fits" if any(one.get("status") in TOO_LARGE for one in tries) else ""
     larger = _larger(row, group)
     if not larger or any(other.outcome != "out-of-memory" for other in larger):
         return ""

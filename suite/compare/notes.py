@@ -110,7 +110,8 @@ def _on_energy(table: Table) -> list[str]:
     told = []
     if any(gpu.get("energy_source") == "polled power" for gpu in gpus):
         told.append("mJ per sample: of some rows from polled power, since the GPU has no energy counter; less exact.")
-    if watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]:
+    energy = table.frame["energy_j_per_sample"].notna().any()
+    if energy and (watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]):
         told.append(f"The GPU took {median(watts):.0f} W before anything ran, which is in the energy.")
     return told
 

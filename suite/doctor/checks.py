@@ -68,9 +68,9 @@ def _driver_runs(name: str, found: dict[str, Any], driver: Driver | None) -> Ite
         mend = "look at CUDA_VISIBLE_DEVICES, and whether another framework overwrote its cuDNN: one environment each"
         yield Finding(name, BAD, text, mend)
     elif not found["cudnn"]:
-        text = f"finds no cuDNN for CUDA {found['cuda']}: there are no convolutions and no LSTM without it"
+        text = f"no cuDNN for CUDA {found['cuda']} is found: without one there are no convolutions and no LSTM"
         yield Finding(
-            name, BAD, text, f"pip install --force-reinstall -e '.[{name}-cuda]', in an environment of its own"
+            name, WARNING, text, f"pip install --force-reinstall -e '.[{name}-cuda]', in an environment of its own"
         )
 
 

@@ -58,6 +58,7 @@ class Gpu:
     absent: dict[str, str] = field(default_factory=dict)
     _refused: Counter[str] = field(default_factory=Counter)
     _gpm: tuple[Any, Any] | None = None
+    _gpm_s: float = 0.0  # when the last of its samples was taken
 
     def __post_init__(self) -> None:
         try:
@@ -66,7 +67,7 @@ class Gpu:
             else:
                 first, second = self.nvml.nvmlGpmSampleAlloc(), self.nvml.nvmlGpmSampleAlloc()
                 self.nvml.nvmlGpmSampleGet(self.handle, first)
-                self._gpm = first, second
+                self._gpm, self._gpm_s = (first, second), time.monotonic()
                 time.sleep(GPM_APART_S)
                 self._read_gpm()  # what the device claims to have is believed when it has given it
         except Exception as error:  # whatever binding and driver say to each other, GPM is then absent
@@ -102,7 +103,7 @@ class Gpu:
             "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0]),
             "max_sm_clock_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
         }
-        found: dict[str, Any] = {"name": self.name, "uuid": self.uuid, "gpm": self._gpm is not None}
+        found: dict[str, Any] = {"name": self.name, "uuid": self.uuid, "gpm": "gpm" not in self.absent}
         for name, ask in asked.items():
             found[name] = None
             with contextlib.suppress(Exception):
@@ -110,7 +111,7 @@ class Gpu:
         return found
 
     def _read_gpm(self) -> dict[str, float]:
-        if not self._gpm:
+        if not self._gpm or time.monotonic() - self._gpm_s < 0.9 * GPM_APART_S:
             return {}
         before, now = self._gpm
         try:
@@ -122,9 +123,12 @@ class Gpu:
                 metric.metricId = number
             self.nvml.nvmlGpmMetricsGet(asked)
         except Exception as error:
-            self._gpm, self.absent["gpm"] = None, _words(error)
+            self.absent["gpm"] = _words(error)
+            self._refused["gpm"] += 1
+            self._gpm = self._gpm if self._refused["gpm"] < TIMES else None
             return {}
-        self._gpm = now, before
+        self._gpm, self._gpm_s, self._refused["gpm"] = (now, before), time.monotonic(), 0
+        self.absent.pop("gpm", None)
         given: dict[str, float] = {}
         for metric, name in zip(asked.metrics, GPM.values(), strict=False):
             if metric.nvmlReturn == 0 and math.isfinite(metric.value):

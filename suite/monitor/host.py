@@ -46,7 +46,9 @@ class Host:
                 rss += process.memory_info().rss
         tree = sum(seconds for seconds, _ in self._ended.values())
         each = psutil.cpu_times(percpu=True)
-        busy = sum(_busy(each[core]) for core in self._cores if core < len(each))
+        # A container may show its own cores alone, counted from zero.
+        shown = [each[core] for core in self._cores] if self._cores[-1] < len(each) else each
+        busy = sum(map(_busy, shown))
         found = {
             "cpu_s": tree,
             "other_cpu_s": busy - tree,

@@ -26,9 +26,6 @@ GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
 OTHERS_MOST = 0.10
 #: A clock that moved by more than this share between the windows' samples has drifted.
 DRIFT_MOST = 0.05
-TOO_SHORT = f"the windows last less than {ENERGY_LEAST_S:g} s, or samples do not cover them: see --min-window"
-
-Reader = Callable[[], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -114,11 +111,7 @@ class Monitor:
             self.foreign_s.append(time.perf_counter())
         ours = [held[pid] for pid in held.keys() & tree]
         told = [size for size in ours if size is not None]
-        if not told or len(told) < len(ours):
-            gpu.absent.setdefault("memory_of_ours_bytes", "the driver does not tell it of a process of ours")
-            return {}
-        gpu.absent.pop("memory_of_ours_bytes", None)
-        return {"memory_of_ours_bytes": float(sum(told))}
+        return {"memory_of_ours_bytes": float(sum(told))} if told and len(told) == len(ours) else {}
 
     def noted(self, record: Record) -> Record:
         """The record with metrics per phase, energy, timelines, and the flags that they earn."""
@@ -136,10 +129,12 @@ class Monitor:
             samples = self.samples[gpu.uuid]
             told = gpu.describe() | _told(samples, COUNTERS, spans, self.spawned_s) | {"absent": dict(gpu.absent)}
             told["idle_power_w"] = self.before.power_w.get(gpu.uuid)
+            if not any("memory_of_ours_bytes" in sample.values for sample in samples):
+                told["absent"]["memory_of_ours_bytes"] = "the driver lists no process of ours with its memory"
             if "train" in spans:
                 told |= _energy(record, samples, spans["train"])
                 if "energy_source" not in told:
-                    told["absent"]["energy"] = TOO_SHORT
+                    told["absent"]["energy"] = _why_no_energy(record, samples)
                 flags += _clock_flags(record, samples, spans["train"]) if number == 0 else []
             metrics["gpus"].append(told)
         unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
@@ -183,6 +178,16 @@ def _energy(record: Record, samples: Sequence[Sample], train: Span) -> dict[str,
     return found
 
 
+def _why_no_energy(record: Record, samples: Sequence[Sample]) -> str:
+    if not any(sample.values.keys() & {"energy_j", "power_w"} for sample in samples):
+        return "the GPU tells neither energy nor power"
+    if record.course and record.course.resumed_at:
+        return "the training was resumed: what went before was not seen"
+    if record.course and not record.course.epochs_to_target:
+        return "the target was not reached"
+    return f"what is timed lasts less than {ENERGY_LEAST_S:g} s, or samples do not cover it: see --min-window"
+
+
 def _clock_flags(record: Record, samples: Sequence[Sample], train: Span) -> list[str]:
     within = cut(samples, train)
     events = [int(sample.values["clock_events"]) for sample in within if "clock_events" in sample.values]
@@ -222,7 +227,9 @@ def _steps(record: Record) -> int:
 
 def _processes(gpu: Gpu) -> list[tuple[int, int | None]]:
     try:
-        return gpu.processes()
+        held = gpu.processes()
     except Exception as error:  # as with a reading: absent, with its reason
-        gpu.absent.setdefault("processes", str(error))
+        gpu.absent["processes"] = str(error)
         return []
+    gpu.absent.pop("processes", None)
+    return held
