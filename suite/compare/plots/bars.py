@@ -39,7 +39,7 @@ PARTS = (
     ("build_s", "build model", "#009E73", "////"),
     ("first_batch_s", "first batch", "#CC79A7", "xxxx"),
     ("compile_s", "compile", "#D55E00", "\\\\\\\\"),
-    ("first_step_s", "first step, and compiling where it is not told apart", "#555555", ""),
+    ("first_step_s", "first step", "#555555", ""),
 )
 
 #: What loading adds to a step, the loader alone, and how far an axis in percent goes at most.
@@ -188,7 +188,11 @@ def _left_out(table: Table, shown: int, why: str) -> list[str]:
 def first_step(table: Table) -> Figure:
     """Stacked bars: the parts from the start of the process to the end of the first step, each its median."""
     plot, axes, places = canvas(
-        table, "From spawn to the first step", "seconds", "each part: median over launches; figure: their sum"
+        table,
+        "From spawn to the first step",
+        "seconds",
+        "each part: median over launches; figure: their sum",
+        notes=["Modes that compile within their first step, as torch.compile does, have it in the first step's part."],
     )
     parts = {y: _parts(row) for y, row in places.items() if row.ok}
     longest = max(sum(each.values()) for each in parts.values()) or 1.0
