@@ -189,7 +189,7 @@ def _seen(table: Table) -> tuple[list[str], list[list[str]]] | None:
 
 
 def _known(value: float | None, unit: float) -> str:
-    return figure(None if value is None or math.isnan(value) else value / unit)
+    return figure(None if value is None or math.isnan(value) else round(value / unit, 6))  # counters' last digits
 
 
 def _align_seen(table: Table, headers: Sequence[str]) -> list[str]:
