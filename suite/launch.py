@@ -37,11 +37,15 @@ LOG_LINES = 40
 LOG_BYTES = 1 << 14
 
 Progress = Callable[[dict[str, Any]], None]
-Watch = Callable[[int, float], Monitor]
+Watch = Callable[[int, float], Monitor | None]
 
 
 class LaunchError(RuntimeError):
     """Nothing could be launched; one line that names the way out."""
+
+
+class LateError(LaunchError):
+    """What was launched gave no answer in the time that it had."""
 
 
 def interpreter(framework: str) -> str:
@@ -61,9 +65,9 @@ def launch(
 ) -> Record:
     """Run one job in a fresh process and return what it found, however it ended.
 
-    ``progress`` is called with each of the worker's progress messages; ``watch`` makes the `Monitor` of a worker from
-    its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError` where the
-    process cannot be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
+    ``progress`` is called with each of the worker's progress messages; ``watch`` may make the `Monitor` of a
+    worker from its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError`
+    where the process cannot be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
@@ -105,7 +109,7 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
     """Run a module of the suite with the framework's interpreter and return what it answered.
 
     The module gets ``--answer FILE`` besides its arguments and writes JSON there. Raises `LaunchError`, with the last
-    line of what the module said, where it failed.
+    line of what the module said, where it failed, and `LateError` after ``timeout_s``.
     """
     job = Job(Cell(WORKLOADS[0], framework), "")
     with tempfile.TemporaryDirectory(prefix="suite-") as scratch:
@@ -117,7 +121,7 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
                 command, env=variables(job, scratch), cwd=ROOT, check=False, timeout=timeout_s, **streams
             )
         except subprocess.TimeoutExpired:
-            raise LaunchError(f"{module} gave no answer for {framework} in {timeout_s:g} s") from None
+            raise LateError(f"{module} gave no answer for {framework} in {timeout_s:g} s") from None
         if done.returncode or not answer.exists():
             last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
             raise LaunchError(f"{module} failed for {framework}: {redact(last)}")

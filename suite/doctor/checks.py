@@ -37,11 +37,14 @@ class Finding:
 
 
 def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -> Iterator[Finding]:
-    """Is each there, does it see the GPUs that the driver shows, and does the driver run its CUDA; ``error`` if not."""
+    """Is each there, does it see the GPUs that the driver shows, and does the driver run its CUDA.
+
+    One that did not answer holds ``error`` and, if it is not to be installed, ``mend``.
+    """
     for name, found in installed.items():
         if "error" in found:
             mend = f"pip install -e '.[{name}-cpu]' (or -cuda), or name its interpreter in SUITE_PYTHON_{name.upper()}"
-            yield Finding(name, WARNING, found["error"], mend)
+            yield Finding(name, WARNING, found["error"], found.get("mend", mend))
             continue
         cards = ", ".join(f"{card['name']} ({card['compute_capability']})" for card in found["devices"]) or "CPU"
         here = " ".join(precision for precision, lack in found["precisions"].items() if not lack)

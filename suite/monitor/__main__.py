@@ -1,37 +1,90 @@
-"""What does being watched cost? ``python -m suite.monitor`` runs a cell with and without the monitor."""
+"""What does being watched cost? ``python -m suite.monitor`` switches the monitor on and off while a cell trains."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median, quantiles
+from typing import Any
 
 from suite.cell import FRAMEWORKS, SIZES, Cell
+from suite.compare.statistics import LEAST, Paired, paired
 from suite.job import Job
-from suite.launch import LaunchError, Watch, launch
+from suite.launch import LaunchError, launch
 from suite.matrix import STUDIED
 from suite.measure import Plan
 from suite.monitor.gpu import Gpu, NvmlError, opened
-from suite.monitor.sampler import Monitor, idle
+from suite.monitor.sampler import Idle, Monitor, idle
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 
 #: What throughput under the monitor must be, as a share of that without.
-LEAST = 0.99
+SHARE_LEAST = 0.99
 
 EXPLANATION = """\
-Launches come in pairs (with, without, without, with, ...). The ratio is throughput with the monitor over throughput
-without, formed in each pair; 1.00 means that watching costs nothing.
+One process trains, and its parent starts and ends the monitor between its windows: on, off, off, on, so that neither
+launches nor drift come in between. The ratio is throughput with the monitor over throughput without, one of each such
+round; 1.000 means that watching costs nothing. With it stand its 95 % interval (Student's t on logarithms), the number
+of rounds, the processor time that the watching process took, as a share of one core, and what follows: `within 1 %`
+where the whole interval says so, `costs more` where it says the contrary, else `undecided`, which more --rounds end.
 
-exit status: 1 where a launch failed, or where even the upper quartile is below 0.99
+exit status: 0, or 1 where a launch failed or watching costs more than one percent
 """
 
 
-def main() -> int:
-    """Run the pairs and print a line per workload and framework; the exit status says whether watching is cheap."""
+class _OverError(Exception):
+    """The training phase is over: what the worker would do next is not looked at."""
+
+
+class Turns:
+    """Watches a worker in two windows of four, as `launch` tells of it and of the windows that it has trained."""
+
+    def __init__(self, rounds: int, gpus: Sequence[Gpu] = (), before: Idle | None = None) -> None:
+        # Where the warm-up ends is not known before, so that up to three windows precede the first whole round.
+        self.windows = 4 * rounds + 3
+        self.rounds, self.gpus, self.before = rounds, gpus, before
+        self.cpu_s = self.watched_s = 0.0
+        self._rates: list[float] = []  # samples/s of each window, the warm-up's first
+        self._monitor: Monitor | None = None
+        self._since_s = (0.0, 0.0)
+
+    def spawned(self, pid: int, at_s: float) -> None:
+        """A worker is there. It is not watched yet."""
+        self._worker = pid, at_s
+
+    def told(self, message: dict[str, Any]) -> None:
+        """Switch where a window has ended. Raises `_OverError` when the last has."""
+        if message["progress"] == "train":
+            self._rates.append(message["samples_per_s"])
+            self.watch(len(self._rates) % 4 in (0, 3))
+        elif self._rates:
+            raise _OverError
+
+    def watch(self, on: bool) -> None:
+        """Begin, go on or end, and note the time that this process spent on watching."""
+        if on and not self._monitor:
+            self._since_s = time.process_time(), time.perf_counter()
+            self._monitor = Monitor(*self._worker, self.gpus, self.before).__enter__()
+        elif self._monitor and not on:
+            self._monitor.__exit__(None, None, None)
+            self._monitor = None
+            self.cpu_s += time.process_time() - self._since_s[0]
+            self.watched_s += time.perf_counter() - self._since_s[1]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Of the rounds after the warm-up, throughput with the monitor over that without (both as harmonic means)."""
+        warm = len(self._rates) - self.windows
+        whole = self._rates[warm + -warm % 4 :][: 4 * self.rounds]
+        return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(whole)] * 4, strict=True)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure every pair asked for, each in a process of its own, and print a line for each."""
     parser = argparse.ArgumentParser(
         prog="python -m suite.monitor", description=__doc__, epilog=EXPLANATION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -41,10 +94,12 @@ def main() -> int:
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--pairs", type=int, default=6, help="of launches (default: 6)")
-    parser.add_argument("--min-window", type=float, default=0.5, metavar="S", help="seconds (default: 0.5)")
-    options = parser.parse_args()
-    print(f"{'workload':18}{'framework':12}{'with/without':>13}  {'quartiles':13}{'n':>3}")
+    parser.add_argument("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})")
+    parser.add_argument("--min-window", type=float, default=2.5, metavar="S", help="seconds (default: 2.5)")
+    options = parser.parse_args(arguments)
+    if options.rounds < LEAST:
+        parser.error(f"--rounds {options.rounds} is too few for an interval; at least {LEAST}")
+    print(f"{'workload':18}{'framework':12}{'with/without':>12}  {'95 % interval':15}{'n':>3}{'own CPU':>9}")
     failed = False
     with ExitStack() as stack:
         gpus: list[Gpu] = []
@@ -56,33 +111,42 @@ def main() -> int:
         for workload in options.workload or STUDIED:
             for framework in options.framework or FRAMEWORKS:
                 cell = Cell(workload, framework, batch=options.batch, size=options.size)
+                turns = Turns(options.rounds, gpus, before)
                 try:
-                    ratios = compared(cell, options, lambda pid, at_s: Monitor(pid, at_s, gpus, before))
-                    low, middle, high = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
-                    failed = failed or high < LEAST
-                    figures = f"{middle:>13.3f}  {low:.3f}-{high:.3f}  {len(ratios):>3}"
+                    found = compared(cell, turns, options.device, options.min_window)
+                    failed = failed or found.high < SHARE_LEAST
+                    figures = (
+                        f"{found.value:>12.3f}  {f'{found.low:.3f}-{found.high:.3f}':15}{found.blocks:>3}"
+                        f"{turns.cpu_s / turns.watched_s:>9.2%}  {verdict(found)}"
+                    )
                 except LaunchError as error:
                     failed, figures = True, f" {error}"
                 print(f"{workload:18}{framework:12}{figures}", flush=True)
     return int(failed)
 
 
-def compared(cell: Cell, options: argparse.Namespace, watch: Watch) -> list[float]:
-    """Throughput with the monitor over that without, per pair. Raises `LaunchError` where a launch fails."""
+def compared(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Paired:
+    """Train a cell in turns with the monitor and without. Raises `LaunchError` where the launch fails."""
     data = prepare(specification(cell.workload).data, "synthetic", say=lambda _: None)
-    plan = Plan(min_window_s=options.min_window, windows=8, max_warmup_s=10.0)
-    ratios = []
+    plan = Plan(min_window_s, turns.windows, max_warmup_s=20.0)
     with tempfile.TemporaryDirectory(prefix="suite-") as folder:
-        for number in range(options.pairs):
-            found = {}
-            for watched in (True, False) if number % 2 == 0 else (False, True):
-                job = Job(cell, str(data), number, device=options.device, plan=plan)
-                record = launch(job, Path(folder, "log"), watch=watch if watched else None)
-                if not record.outcome.ok or record.samples_per_s is None:
-                    raise LaunchError(f"{record.outcome.status}: {record.outcome.reason}")
-                found[watched] = median(record.cell.batch / t for t in record.phases["train"].step_times_s)
-            ratios.append(found[True] / found[False])
-    return ratios
+        try:
+            log = Path(folder, "log")
+            record = launch(Job(cell, str(data), device=device, plan=plan), log, 3600, turns.told, turns.spawned)
+        except _OverError:
+            found = paired(turns.ratios)
+            assert found, "the command takes no fewer rounds"
+            return found
+        finally:
+            turns.watch(False)
+    raise LaunchError(f"{record.outcome.status}: {record.outcome.reason}")
+
+
+def verdict(found: Paired) -> str:
+    """What the interval says of `SHARE_LEAST`."""
+    if found.low >= SHARE_LEAST:
+        return "within 1 %"
+    return "costs more" if found.high < SHARE_LEAST else "undecided"
 
 
 if __name__ == "__main__":
