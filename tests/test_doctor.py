@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from suite.cell import FRAMEWORKS, PRECISIONS
+from suite.doctor import __main__ as command
 from suite.doctor import checks
 from suite.doctor.checks import BAD, NOTE, OK, WARNING, Finding, card, data, frameworks, host
 from suite.monitor.gpu import Driver, opened
@@ -111,6 +112,20 @@ def test_a_full_disk_and_a_closed_cache_keep_a_machine_from_measuring(
     assert "SUITE_CACHE_DIR" in "\n".join(str(finding) for finding in data(None))
     monkeypatch.setattr(checks, "folder_of", lambda *_: tmp_path)
     assert status(list(data(None)), "data") == OK, "what is cached needs no room"
+
+
+def test_a_framework_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    for framework in FRAMEWORKS:
+        monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
+    assert command.main(["--wait", "0.5"]) == 1
+    said = capsys.readouterr().out
+    assert "gave no answer for jax in 0.5 s" in said
+    assert "--wait 2.5" in said
 
 
 @needs_frameworks

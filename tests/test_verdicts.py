@@ -51,12 +51,13 @@ def run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "sitecustomize.py").write_text(SITE)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
 
-    def ran(cell: Cell = CELL, slowed_s: float = 0.0, grows_s: float = 0.0) -> Record:
+    def ran(cell: Cell = CELL, slowed_s: float = 0.0, grows_s: float = 0.0, limit: int | None = None) -> Record:
         monkeypatch.setenv("SLOWED_S", str(slowed_s))
         monkeypatch.setenv("GROWS_S", str(grows_s))
-        job = Job(cell, str(data), device="cpu", plan=Plan(min_window_s=0.3, windows=6, max_warmup_s=3.0))
+        plan = Plan(min_window_s=0.3, windows=6, max_warmup_s=3.0)
+        job = Job(cell, str(data), device="cpu", plan=plan, memory_limit=limit)
         record = launch(job, tmp_path / "log", watch=Monitor)
-        assert record.outcome.ok, record
+        assert record.outcome.ok or limit, record
         return record
 
     return ran
@@ -90,6 +91,14 @@ def test_steps_that_take_ever_longer_are_unsteady(run: Run) -> None:
 def test_a_tiny_batch_is_named(run: Run) -> None:
     tiny = CELL.but(framework="tensorflow", batch=2)
     assert verdict(run(tiny), run(tiny.but(batch=4))) == "launch-bound"
+
+
+def test_a_batch_that_no_larger_one_fits_beside_is_named(run: Run) -> None:
+    fits = CELL.but(loader=Loader("resident"))
+    more = run(fits.but(batch=20480), limit=2 << 30)
+    assert more.outcome.status == "out-of-memory"
+    tries = (verdict(run(fits, limit=2 << 30), more) for _ in range(3))  # others may have the machine
+    assert "memory-limited" in tries
 
 
 def test_a_busy_neighbour_is_named_and_what_the_worker_took_is_told_from_it(run: Run) -> None:

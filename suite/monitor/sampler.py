@@ -84,23 +84,21 @@ class Monitor:
     def _sample(self) -> None:
         watched = host.Host(self.pid)
         self.absent = self.absent | watched.absent
-        due_s = 0.0
+        due_s = host_due_s = 0.0
         # Each round is due a fixed time after the last began, so that a slow one makes the next late, not more.
         while not self._stop.wait(max(0.0, due_s - time.perf_counter())):
             now_s = time.perf_counter()
             due_s = now_s + (GPU_EVERY_S if self.gpus else HOST_EVERY_S)
-            slow = not self.host or now_s - self.host[-1].at_s >= HOST_EVERY_S
-            tree = self._tree() if slow and self.gpus else set()
+            slow = now_s >= host_due_s
+            tree = {process.pid for process in watched.tree()} if slow else set()
             for number, gpu in enumerate(self.gpus):
                 values = gpu.read()
                 values |= self._memory_and_others(gpu, tree, first=number == 0) if slow else {}
                 self.samples[gpu.uuid].append(Sample(time.perf_counter(), values))
             if slow:
+                host_due_s = now_s + HOST_EVERY_S
                 self.host.append(Sample(time.perf_counter(), watched.read()))
                 self.absent |= watched.absent
-
-    def _tree(self) -> set[int]:
-        return {self.pid, *(process.pid for process in psutil.Process(self.pid).children(recursive=True))}
 
     def _memory_and_others(self, gpu: Gpu, tree: set[int], first: bool) -> dict[str, float]:
         """What our processes hold on a GPU; and whether others are there, whose ids may be of another namespace."""
