@@ -225,7 +225,7 @@ class _Launch:
                 self.send(progress=name, samples_per_s=self.cell.effective_batch * window.steps / window.seconds)
 
             phases[name] = self._since_spawned(measure(steps, self.job.plan, say))
-            self.send(part={"phases": {name: _phase_json(phase) for name, phase in phases.items()}})
+            self.send(part={"phases": {name: asdict(phase) for name, phase in phases.items()}})
         if training.compiled() != compiled:
             raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
 
@@ -235,7 +235,7 @@ class _Launch:
         loader = self.loaders.batches(self.cell, left, self.device, training.put)
 
         def told(course: Course, phase: Phase) -> None:
-            phases = {"train": _phase_json(self._since_spawned(phase))}
+            phases = {"train": asdict(self._since_spawned(phase))}
             self.send(part={"course": course.to_json(), "phases": phases})
 
         try:
@@ -273,15 +273,6 @@ def _input_steps(batches: Any, training: Any) -> Steps:
         training.fence(batch)
 
     return steps
-
-
-def _phase_json(phase: Phase) -> dict[str, Any]:
-    return {
-        "windows": [vars(window) for window in phase.windows],
-        "warmup": [vars(window) for window in phase.warmup],
-        "steady": phase.steady,
-        "span": phase.span,
-    }
 
 
 def _since(start_ns: int) -> float:

@@ -1,4 +1,4 @@
-"""What the tests of launching share: tiny data, and interpreters that stand in for a framework's."""
+"""What tests share: tiny data, and what stands in for a framework's interpreter and for NVML."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textwrap import dedent
 import pytest
 
 from suite.cell import FRAMEWORKS
+from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
 from workloads.data import cache as caches
 from workloads.data import synthetic
@@ -67,3 +68,9 @@ def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:1") | {"no_proxy": ""}
     hidden = {"CUDA_VISIBLE_DEVICES": "", "NO_PROXY": ""}
     return Suite(tmp_path, left | {name: str(path) for name, path in told.items()} | nowhere | hidden)
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return Nvml()

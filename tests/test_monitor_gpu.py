@@ -1,0 +1,91 @@
+"""The layer over NVML and GPM, against a stand-in: units, what is absent, devices that go, and which are watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from suite.monitor.gpu import GPM, GPM_APART_S, NvmlError, opened, visible
+from tests.nvml import UUIDS, Nvml
+
+
+def test_readings_have_their_units_and_what_is_not_given_is_absent_with_its_reason(nvml: Nvml) -> None:
+    nvml.broken = {"nvmlDeviceGetPcieThroughput"}
+    with opened(nvml) as (driver, (gpu, _)):
+        time.sleep(GPM_APART_S)
+        read = gpu.read()
+        assert not any(name.startswith("gpm") for name in gpu.read()), "it wants a tenth of a second between samples"
+    assert (driver.version, driver.cuda) == ("580.1", "13.1")
+    assert (read["power_w"], read["sm_clock_mhz"], read["gpu_utilisation_percent"]) == (350.0, 1980.0, 90.0)
+    assert "memory_temperature_c" not in read
+    assert gpu.absent.keys() == {
+        "memory_temperature_c", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s", "gpm_tensor_percent",
+    }  # fmt: skip
+    assert gpu.absent["gpm_tensor_percent"] == "GPM answered 3"
+    assert gpu.absent["pcie_rx_bytes_per_s"] == "Not Supported"
+    assert read["gpm_sm_utilisation_percent"] == 2.0
+    assert "gpm_tensor_percent" not in read, "GPM's own return code says that it was not measured"
+    assert len([name for name in read if name.startswith("gpm")]) == len(GPM) - 1
+
+
+def test_a_device_without_gpm_says_so(nvml: Nvml) -> None:
+    nvml.gpm = False
+    with opened(nvml) as (_, (gpu, _)):
+        assert not any(name.startswith("gpm") for name in gpu.read())
+        assert "Hopper" in gpu.absent["gpm"]
+        assert gpu.describe()["gpm"] is False
+
+
+def test_a_device_that_disappears_in_mid_run_loses_its_readings_and_nothing_else(nvml: Nvml) -> None:
+    with opened(nvml) as (_, (gpu, _)):
+        assert "power_w" in gpu.read()
+        nvml.broken = set(dir_of_device_calls())
+        assert gpu.read() == {}
+        assert set(gpu.absent.values()) <= {"Not Supported", "3", "GPM answered 3"}
+
+
+def dir_of_device_calls() -> Iterator[str]:
+    yield from (
+        f"nvmlDeviceGet{name}"
+        for name in (
+            "UtilizationRates", "MemoryInfo", "FieldValues", "TotalEnergyConsumption", "TemperatureV", "ClockInfo",
+            "CurrentClocksEventReasons", "PcieThroughput",
+        )
+    )  # fmt: skip
+    yield "nvmlGpmSampleGet"
+
+
+def test_without_nvml_there_is_one_line() -> None:
+    broken = Nvml()
+    broken.broken = {"nvmlInit"}
+    with pytest.raises(NvmlError, match="no NVIDIA driver answers"), opened(broken):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        (None, ["GPU-aaaa", "GPU-bbbb"]),
+        ("1,0", ["GPU-bbbb", "GPU-aaaa"]),
+        ("1", ["GPU-bbbb"]),
+        ("GPU-b", ["GPU-bbbb"]),
+        ("GPU-", []),  # ambiguous
+        ("0,7,1", ["GPU-aaaa"]),
+        ("0,0", ["GPU-aaaa"]),
+        ("", []),
+        ("-1", []),
+        ("MIG-aaaa", []),
+    ],
+)
+def test_devices_are_those_that_cuda_shows_in_its_order(chosen: str | None, found: list[str]) -> None:
+    assert visible(UUIDS, chosen) == found
+
+
+def test_what_is_read_is_of_the_device_that_cuda_puts_first(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
+    with opened(nvml) as (_, gpus):
+        assert [(gpu.uuid, gpu.read()["gpu_utilisation_percent"]) for gpu in gpus] == [
+            ("GPU-bbbb", 10.0), ("GPU-aaaa", 90.0),
+        ]  # fmt: skip
