@@ -24,7 +24,7 @@ from workloads.data.prepare import prepare
 
 pytestmark = needs_frameworks
 
-CELL = Cell("imdb_lstm", "pytorch", batch=512, size="small")
+CELL = Cell("imdb_lstm", "pytorch", batch=256, size="small")
 
 #: Python imports a module of this name at its start: reference batches then take so many seconds longer, and ever more.
 SITE = """
@@ -54,7 +54,7 @@ def run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def ran(cell: Cell = CELL, slowed_s: float = 0.0, grows_s: float = 0.0, limit: int | None = None) -> Record:
         monkeypatch.setenv("SLOWED_S", str(slowed_s))
         monkeypatch.setenv("GROWS_S", str(grows_s))
-        plan = Plan(min_window_s=0.3, windows=6, max_warmup_s=3.0)
+        plan = Plan(min_window_s=0.15, windows=6, max_warmup_s=1.5)
         job = Job(cell, str(data), device="cpu", plan=plan, memory_limit=limit)
         record = launch(job, tmp_path / "log", watch=Monitor)
         assert record.outcome.ok or limit, record
@@ -102,9 +102,10 @@ def test_a_batch_that_no_larger_one_fits_beside_is_named(run: Run) -> None:
 
 
 def test_a_busy_neighbour_is_named_and_what_the_worker_took_is_told_from_it(run: Run) -> None:
-    neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    cores = len(os.sched_getaffinity(0))
+    neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((cores + 1) // 2)]
     try:
-        record = run()
+        record = run(CELL.but(framework="tensorflow"))  # OpenMP's threads wait for each other, those of Eigen do not
     finally:
         for process in neighbours:
             process.kill()
