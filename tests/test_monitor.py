@@ -16,7 +16,9 @@ import pytest
 
 from suite import run as runs
 from suite.cell import Cell
+from suite.launch import end_tree
 from suite.measure import Plan
+from suite.monitor import host as hosts
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
@@ -24,6 +26,7 @@ from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, l
 from suite.record import Phase, Window
 from tests import records
 from tests.nvml import Nvml
+from tests.processes import wait_until
 
 
 def stream(name: str, values: list[float], every_s: float = 1.0) -> list[Sample]:
@@ -162,6 +165,26 @@ def test_a_real_process_is_seen_and_its_neighbour_too(nvml: Nvml, spinning: subp
     first, second = host.read(), host.read()
     assert first["rss_bytes"] >= first["uss_bytes"] > 1 << 20
     assert "uss_bytes" not in second, "it is read rarely"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_descendants_are_looked_for_when_there_are_new_processes(monkeypatch: pytest.MonkeyPatch, told: bool) -> None:
+    newest = [1000 if told else 0]
+    monkeypatch.setattr(hosts, "_newest", lambda: newest[0])
+    shell = ["sh", "-c", "read line; sleep 60 & wait"]
+    process = subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        host = Host(process.pid)
+        assert len(host.tree()) == 1
+        assert process.stdin
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+        wait_until(psutil.Process(process.pid).children)
+        assert len(host.tree()) == (1 if told else 2), "where nothing is told, all are looked at each time"
+        newest[0] += told
+        assert len(host.tree()) == 2
+    finally:
+        end_tree(process)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ class Turns:
         self.windows = 4 * rounds + 3
         self.rounds, self.gpus, self.before = rounds, gpus, before
         self.cpu_s = self.watched_s = 0.0
-        self._rates: list[float] = []  # samples/s of each window, the warm-up's first
+        self.rates: list[float] = []  # samples/s of each window, the warm-up's first
+        self._worker = 0, 0.0
         self._monitor: Monitor | None = None
         self._since_s = (0.0, 0.0)
 
@@ -59,9 +60,9 @@ class Turns:
     def told(self, message: dict[str, Any]) -> None:
         """Switch where a window has ended. Raises `_OverError` when the last has."""
         if message["progress"] == "train":
-            self._rates.append(message["samples_per_s"])
-            self.watch(len(self._rates) % 4 in (0, 3))
-        elif self._rates:
+            self.rates.append(message["samples_per_s"])
+            self.watch(len(self.rates) % 4 in (0, 3))
+        elif self.rates:
             raise _OverError
 
     def watch(self, on: bool) -> None:
@@ -78,8 +79,8 @@ class Turns:
     @property
     def ratios(self) -> list[float]:
         """Of the rounds after the warm-up, throughput with the monitor over that without (both as harmonic means)."""
-        warm = len(self._rates) - self.windows
-        whole = self._rates[warm + -warm % 4 :][: 4 * self.rounds]
+        warm = len(self.rates) - self.windows
+        whole = self.rates[warm + -warm % 4 :][: 4 * self.rounds]
         return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(whole)] * 4, strict=True)]
 
 
@@ -95,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})")
-    parser.add_argument("--min-window", type=float, default=2.5, metavar="S", help="seconds (default: 2.5)")
+    parser.add_argument("--min-window", type=float, default=5.0, metavar="S", help="seconds (default: 5)")
     options = parser.parse_args(arguments)
     if options.rounds < LEAST:
         parser.error(f"--rounds {options.rounds} is too few for an interval; at least {LEAST}")
@@ -132,14 +133,27 @@ def compared(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Pair
     with tempfile.TemporaryDirectory(prefix="suite-") as folder:
         try:
             log = Path(folder, "log")
-            record = launch(Job(cell, str(data), device=device, plan=plan), log, 3600, turns.told, turns.spawned)
+            job, most_s = Job(cell, str(data), device=device, plan=plan), 3600 + 2 * turns.windows * min_window_s
+            record = launch(job, log, most_s, lambda message: _told(turns, message), turns.spawned)
         except _OverError:
             found = paired(turns.ratios)
             assert found, "the command takes no fewer rounds"
             return found
         finally:
             turns.watch(False)
+            _say("")
     raise LaunchError(f"{record.outcome.status}: {record.outcome.reason}")
+
+
+def _told(turns: Turns, message: dict[str, Any]) -> None:
+    turns.told(message)
+    _say(f"{message['progress']}: window {len(turns.rates)} of about {turns.windows}")
+
+
+def _say(text: str) -> None:
+    """On a terminal, one line that the next is written over."""
+    if sys.stderr.isatty():
+        print(f"\r{text:60}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
 def verdict(found: Paired) -> str:
