@@ -12,19 +12,20 @@ from tests.nvml import UUIDS, Nvml
 
 
 def test_readings_have_their_units_and_what_is_not_given_is_absent_with_its_reason(nvml: Nvml) -> None:
-    nvml.broken = {"nvmlDeviceGetPcieThroughput"}
+    nvml.broken = {"nvmlDeviceGetClockInfo"}
     with opened(nvml) as (driver, (gpu, _)):
         time.sleep(GPM_APART_S)
         read = gpu.read()
         assert not any(name.startswith("gpm") for name in gpu.read()), "it wants a tenth of a second between samples"
     assert (driver.version, driver.cuda) == ("580.1", "13.1")
-    assert (read["power_w"], read["sm_clock_mhz"], read["gpu_utilisation_percent"]) == (350.0, 1980.0, 90.0)
+    assert (read["power_w"], read["temperature_c"], read["gpu_utilisation_percent"]) == (350.0, 55.0, 90.0)
     assert "memory_temperature_c" not in read
     assert gpu.absent.keys() == {
-        "memory_temperature_c", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s", "gpm_tensor_percent",
+        "memory_temperature_c", "sm_clock_mhz", "memory_clock_mhz", "gpm_tensor_percent",
+        "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s",
     }  # fmt: skip
     assert gpu.absent["gpm_tensor_percent"] == "GPM answered 3"
-    assert gpu.absent["pcie_rx_bytes_per_s"] == "Not Supported"
+    assert gpu.absent["sm_clock_mhz"] == "Not Supported"
     assert read["gpm_sm_utilisation_percent"] == 2.0
     assert "gpm_tensor_percent" not in read, "GPM's own return code says that it was not measured"
     assert len([name for name in read if name.startswith("gpm")]) == len(GPM) - 1
@@ -38,12 +39,24 @@ def test_a_device_without_gpm_says_so(nvml: Nvml) -> None:
         assert gpu.describe()["gpm"] is False
 
 
+@pytest.mark.parametrize("gpm", [False, True])
+def test_pcie_is_read_once_from_gpm_where_it_gives_it(nvml: Nvml, gpm: bool) -> None:
+    nvml.gpm = gpm
+    with opened(nvml) as (_, (gpu, _)):
+        time.sleep(GPM_APART_S)
+        read = gpu.read()
+    assert read.get("pcie_tx_bytes_per_s") == (None if gpm else 7e3)
+    assert read.get("gpm_pcie_tx_mib_per_s") == (20.0 if gpm else None)
+    assert ("gpm_pcie_tx_mib_per_s is read" in gpu.absent.get("pcie_tx_bytes_per_s", "")) is gpm
+
+
 def test_a_device_that_disappears_in_mid_run_loses_its_readings_and_nothing_else(nvml: Nvml) -> None:
     with opened(nvml) as (_, (gpu, _)):
         assert "power_w" in gpu.read()
         nvml.broken = set(dir_of_device_calls())
         assert gpu.read() == {}
-        assert set(gpu.absent.values()) <= {"Not Supported", "3", "GPM answered 3"}
+        told = set(gpu.absent.values())
+        assert {words for words in told if "in its place" not in words} <= {"Not Supported", "3", "GPM answered 3"}
 
 
 def dir_of_device_calls() -> Iterator[str]:

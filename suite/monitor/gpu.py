@@ -38,6 +38,9 @@ GPM = {
     21: "gpm_pcie_rx_mib_per_s",
 }
 
+#: Readings for which NVML holds the caller up 20 ms each, and GPM's that take their place where it gives them.
+SLOW = {"pcie_tx_bytes_per_s": "gpm_pcie_tx_mib_per_s", "pcie_rx_bytes_per_s": "gpm_pcie_rx_mib_per_s"}
+
 #: Between two of GPM's samples, at least; NVML wants 100 ms.
 GPM_APART_S = 0.1
 #: So often on end a reading may fail before it is given up: a driver that is busy once is no driver that cannot.
@@ -59,6 +62,7 @@ class Gpu:
     _refused: Counter[str] = field(default_factory=Counter)
     _gpm: tuple[Any, Any] | None = None
     _gpm_s: float = 0.0  # when the last of its samples was taken
+    _by_gpm: set[str] = field(default_factory=set)  # what it has given
 
     def __post_init__(self) -> None:
         try:
@@ -75,9 +79,11 @@ class Gpu:
 
     def read(self) -> dict[str, float]:
         """All readings that the device gives now; one that it refuses `TIMES` on end is not asked for again."""
-        found: dict[str, float] = {}
+        found = self._read_gpm()
         for name, reading in READINGS.items():
-            if self._refused[name] < TIMES:
+            if SLOW.get(name) in self._by_gpm:
+                self.absent[name] = f"{SLOW[name]} is read in its place, which takes less time"
+            elif self._refused[name] < TIMES:
                 try:
                     found[name] = _finite(reading(self.nvml, self.handle))
                     self._refused[name] = 0
@@ -85,7 +91,7 @@ class Gpu:
                 except Exception as error:
                     self.absent[name] = _words(error)
                     self._refused[name] += 1
-        return found | self._read_gpm()
+        return found
 
     def processes(self) -> list[tuple[int, int | None]]:
         """Processes that compute here: id, as the device's own host counts it, and bytes where they are told."""
@@ -134,6 +140,7 @@ class Gpu:
             if metric.nvmlReturn == 0 and math.isfinite(metric.value):
                 given[name] = float(metric.value)
                 self.absent.pop(name, None)
+                self._by_gpm.add(name)
             else:
                 self.absent[name] = f"GPM answered {metric.nvmlReturn}"
         return given
