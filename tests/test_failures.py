@@ -78,9 +78,9 @@ from suite.matrix import Matrix
 from suite.measure import Plan
 
 def faults():
-    cells = [Cell("imdb_lstm", "jax", batch=batch, size="small") for batch in FAULTS.values()]
+    cells = [Cell("imdb_lstm", "pytorch", batch=batch, size="small") for batch in FAULTS.values()]
     oom = FAULTS["out-of-memory"]
-    cells += [Cell("imdb_lstm", name, batch=oom, size="small") for name in ("pytorch", "tensorflow")]
+    cells += [Cell("imdb_lstm", name, batch=oom, size="small") for name in ("tensorflow", "jax")]
     return Matrix("faults", tuple(cells), launches=1, plan=Plan(0.02, 2, 0.2))
 
 def many():
@@ -119,7 +119,7 @@ def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrice
         status, _, detail = told.partition("-SIG") if told.startswith("crashed") else (told, "", "")
         assert record.outcome.status == status, (record.cell.id, record.outcome)
         assert detail in record.outcome.reason
-    by_fault = {record.cell.batch: record for record in records.values() if record.cell.framework == "jax"}
+    by_fault = {record.cell.batch: record for record in records.values() if record.cell.framework == "pytorch"}
     assert by_fault[FAULTS["error"]].outcome.reason.endswith("provoked, at .../file.py")
     assert "the loss is nan" in by_fault[FAULTS["diverged"]].outcome.reason
     assert "no end after 25 s" in by_fault[FAULTS["timeout"]].outcome.reason
