@@ -25,7 +25,7 @@ from tests.records import failed, record
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 
-EPOCHS = 2
+EPOCHS = 3
 COURSE = Course(
     "modern", 2, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5)), (1.6, 1.5, 1.5, 1.4)
 )

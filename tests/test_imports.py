@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,20 @@ def test_the_core_needs_the_standard_library_only() -> None:
 
 def test_workloads_do_not_know_the_suite() -> None:
     assert "suite" not in loaded("workloads.spec", "workloads.data.prepare", "workloads.imdb_lstm.spec")
+    assert not {path for path in ROOT.glob("workloads/**/*.py") if "suite" in imported(path)}
+
+
+def test_frameworks_are_named_in_their_rooms_only() -> None:
+    rooms = {ROOT / "suite" / "frameworks", ROOT / "suite" / "loaders"}
+    others = [path for path in ROOT.glob("suite/**/*.py") if path.parent not in rooms]
+    others += [path for path in ROOT.glob("workloads/**/*.py") if path.stem not in ("pytorch", "tensorflow", "jax")]
+    assert others
+    assert not {path for path in others if imported(path) & FRAMEWORKS}
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of all that a file imports, wherever in it."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names}

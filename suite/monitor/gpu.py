@@ -38,7 +38,7 @@ GPM = {
     21: "gpm_pcie_rx_mib_per_s",
 }
 
-#: Readings for which NVML holds the caller up 20 ms each, and GPM's that take their place where it gives them.
+#: Readings for which NVML counts over 20 ms in each call, and GPM's that take their place where it gives them.
 SLOW = {"pcie_tx_bytes_per_s": "gpm_pcie_tx_mib_per_s", "pcie_rx_bytes_per_s": "gpm_pcie_rx_mib_per_s"}
 
 #: Between two of GPM's samples, at least; NVML wants 100 ms.
@@ -62,7 +62,6 @@ class Gpu:
     _refused: Counter[str] = field(default_factory=Counter)
     _gpm: tuple[Any, Any] | None = None
     _gpm_s: float = 0.0  # when the last of its samples was taken
-    _by_gpm: set[str] = field(default_factory=set)  # what it has given
 
     def __post_init__(self) -> None:
         try:
@@ -81,7 +80,7 @@ class Gpu:
         """All readings that the device gives now; one that it refuses `TIMES` on end is not asked for again."""
         found = self._read_gpm()
         for name, reading in READINGS.items():
-            if SLOW.get(name) in self._by_gpm:
+            if self._gpm and name in SLOW and SLOW[name] not in self.absent:
                 self.absent[name] = f"{SLOW[name]} is read in its place, which takes less time"
             elif self._refused[name] < TIMES:
                 try:
@@ -140,7 +139,6 @@ class Gpu:
             if metric.nvmlReturn == 0 and math.isfinite(metric.value):
                 given[name] = float(metric.value)
                 self.absent.pop(name, None)
-                self._by_gpm.add(name)
             else:
                 self.absent[name] = f"GPM answered {metric.nvmlReturn}"
         return given

@@ -90,7 +90,7 @@ class Monitor:
             now_s = time.perf_counter()
             due_s = now_s + (GPU_EVERY_S if self.gpus else HOST_EVERY_S)
             slow = now_s >= host_due_s
-            tree = {process.pid for process in watched.tree()} if slow else set()
+            tree = {process.pid for process in watched.tree()} if slow and self.gpus else set()
             for number, gpu in enumerate(self.gpus):
                 values = gpu.read()
                 values |= self._memory_and_others(gpu, tree, first=number == 0) if slow else {}

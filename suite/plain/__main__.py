@@ -88,7 +88,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     held = [training.put(batch) for batch in batches]
     training.compile(held[0])
     ours = training_steps(cycle(held), training, [])
-    theirs = import_module(f"suite.plain.{framework}").plain(spec, batches, device)
+    theirs = import_module(f"workloads.plain.{framework}").plain(spec, batches, device)
     count = max(_steps_per_window(run, options.min_window) for run in (ours, theirs))
     ratios, times = [], []
     for _ in range(options.rounds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -9,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from suite.measure import Steps
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
@@ -43,7 +43,7 @@ class Lstm(nn.Module):
         return nn.Dense(1)(states[:, -1])[:, 0]
 
 
-def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Steps:
+def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
     del device  # JAX takes a GPU where there is one
     held = [jax.device_put(batch) for batch in batches]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from suite.measure import Steps
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 
 
-def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Steps:
+def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
     held = [tuple(torch.from_numpy(array).to(device) for array in batch) for batch in batches]
     chosen: Any = spec.optimizer

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from suite.measure import Steps
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 
 
-def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Steps:
+def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
     del device  # Keras takes a GPU where there is one
     layers, chosen = keras.layers, spec.optimizer
