@@ -38,6 +38,14 @@ def write(path: Path, key: dict[str, Any], told: dict[str, Any], arrays: dict[st
         beside.unlink(missing_ok=True)
 
 
+def remove(path: Path) -> None:
+    """Remove a checkpoint, and what a kill left half written of it."""
+    if path.parent.is_dir():
+        for beside in path.parent.iterdir():
+            if beside == path or (beside.name.startswith(f"{path.name}.") and beside.suffix[1:].isdecimal()):
+                beside.unlink(missing_ok=True)
+
+
 def read(path: Path, key: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]] | None:
     """What was told and the arrays; None where there is no file.
 

@@ -36,7 +36,7 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
     first = (str(error).strip().splitlines() or [""])[0]
     if framework is not None and framework.out_of_memory(error):
         return "out-of-memory", f"batch {job.cell.batch} does not fit: {first}"
-    return "error", f"{type(error).__name__}: {first}"
+    return "error", f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def check(losses: list[Any], training: Any, where: str) -> list[float]:

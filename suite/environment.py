@@ -1,7 +1,7 @@
 """What a measurement ran on: machine, system, library versions. Standard library only.
 
 What lands in a record can be published as it is: no host name, user name or path, and of the environment variables
-only those of `VARIABLES`, which change what is computed or how fast.
+only those that change what is computed or how fast (`recorded`).
 """
 
 from __future__ import annotations
@@ -12,33 +12,27 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-#: The environment variables that a record may hold. None of them names a person, a host or a place.
-VARIABLES = (
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_MODULE_LOADING",
-    "JAX_PLATFORMS",
-    "KERAS_BACKEND",
-    "MALLOC_MMAP_THRESHOLD_",
-    "MALLOC_TRIM_THRESHOLD_",
-    "MKL_NUM_THREADS",
-    "NVIDIA_TF32_OVERRIDE",
-    "OMP_NUM_THREADS",
-    "OMP_WAIT_POLICY",
-    "TF_CUDNN_DETERMINISTIC",
-    "TF_ENABLE_ONEDNN_OPTS",
-    "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_XLA_FLAGS",
-    "XLA_FLAGS",
-    "XLA_PYTHON_CLIENT_MEM_FRACTION",
-    "XLA_PYTHON_CLIENT_PREALLOCATE",
+#: Beginnings of the environment variables that a record holds, since they change what is computed or how fast.
+PREFIXES = (
+    "ATEN_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GOMP_", "JAX_", "KERAS_", "KMP_", "MALLOC_", "MKL_", "NCCL_",
+    "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_", "PYTORCH_", "TF_", "TORCH_", "TORCHINDUCTOR_", "XLA_",
+)  # fmt: skip
+ALSO = ("LD_PRELOAD",)
+
+#: Of these, those that name a place or a device, or what a launch is given for itself alone.
+NOT_RECORDED = re.compile(
+    r"CUDA_(VISIBLE_DEVICES|HOME|PATH|CACHE_PATH|VERSION.*)|NCCL_(VERSION|HOME).*|.*_(DIR|HOME|ROOT|PATH|FILE)"
 )
+#: What may be a secret or name a host: that it is set is all that is recorded.
+PRIVATE = re.compile(r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|ADDR|HOST|URL)")
+
+#: Where Linux shows its control groups, and which of them this process is in.
+GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 # The directories of an absolute path, in running text, in a list (PATH), after an option (-I/usr/include) or in a
 # file's address; not those of a relative path or of a web address.
@@ -57,9 +51,17 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
-        "variables": {name: redact(os.environ[name]) for name in VARIABLES if name in os.environ},
+        "variables": recorded(os.environ),
         "digest": hashlib.sha256("\n".join(installed).encode()).hexdigest(),
     }
+
+
+def recorded(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those environment variables that change what is computed or how fast, without places, hosts and secrets."""
+    chosen = sorted(
+        name for name in variables if (name.startswith(PREFIXES) or name in ALSO) and not NOT_RECORDED.fullmatch(name)
+    )
+    return {name: "<set>" if PRIVATE.match(name) else redact(variables[name]) for name in chosen}
 
 
 def _normal(distribution: str) -> str:
@@ -74,6 +76,52 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
+
+
+def usable_cores() -> int:
+    """Whole cores that this process may keep busy, at least one: those of its affinity, or fewer by a quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = core_limit()
+    return cores if limit is None else max(1, min(cores, int(limit)))
+
+
+def core_limit() -> float | None:
+    """How many cores' time the control groups leave to this process, as 1.5; None where there is no quota.
+
+    Groups are nested, and a quota holds for all below, so that the tightest counts. Files: Linux kernel documentation,
+    admin-guide/cgroup-v2 (``cpu.max``) and scheduler/sched-bwc (version 1).
+    """
+    quotas = (_quota(folder) for folder in _own_groups())
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _own_groups() -> Iterator[Path]:
+    """The folders of the control groups that may limit this process's cores, down from where they are mounted."""
+    yield GROUPS
+    for line in _read(OWN_GROUPS).splitlines():
+        _, _, named = line.partition(":")
+        controllers, _, own = named.partition(":")
+        if own.startswith("/") and (not controllers or "cpu" in controllers.split(",")):
+            # In a container the mount may show its own group, while the kernel tells the host's path to it.
+            for folder in (GROUPS / (controllers or "unified"), GROUPS / ("cpu" if controllers else "")):
+                below = Path() if ".." in own.split("/") else Path(own.strip("/"))
+                yield from (folder / part for part in (below, *below.parents))
+
+
+def _quota(group: Path) -> float | None:
+    """Cores by the files of one control group, of version 2 or 1; None where they set no limit."""
+    words = _read(group / "cpu.max").split()
+    words = words or [word for name in ("quota", "period") for word in _read(group / f"cpu.cfs_{name}_us").split()]
+    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):  # `max`, or -1
+        return None
+    return int(words[0]) / int(words[1])
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def has_gpu() -> bool:

@@ -1,7 +1,8 @@
 """The parent's side of a launch: choose the interpreter, spawn the worker, listen, and leave nothing behind.
 
-Imports no framework. The worker gets a process group of its own, a private pipe for its results, a log for
-all that it prints, a scratch folder for compiler caches (so that every launch compiles from cold), and a deadline.
+Imports no framework. The worker gets a process group of its own, a mark by which all its processes are known, a private
+pipe for its results, a log for all that it prints, a scratch folder for temporary files and compiler caches (so that
+every launch compiles from cold), and a deadline.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,19 +23,19 @@ from typing import Any
 
 import psutil
 
+from suite import leftovers, logs
 from suite.cell import WORKLOADS, Cell
-from suite.environment import redact
+from suite.environment import machine, recorded, redact
 from suite.frameworks import ALLOCATOR, VARIABLES
 from suite.job import Job
+from suite.listener import Listener, Progress
 from suite.monitor.sampler import Monitor
-from suite.record import SCHEMA, Outcome, Record, RecordError
+from suite.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
+from suite.text import clean
 
 ROOT = Path(__file__).resolve().parent.parent
-GRACE_S = 10.0  # how long a worker may take to end after its last word
-LOG_LINES = 40
-LOG_BYTES = 1 << 14
+SHORT_PLACE = 50  # letters that a temporary folder's name may have, so that sockets fit into it (108 on Linux)
 
-Progress = Callable[[dict[str, Any]], None]
 Watch = Callable[[int, float], Monitor | None]
 
 
@@ -71,24 +70,24 @@ def launch(
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
-    with (
-        tempfile.TemporaryDirectory(prefix="suite-") as scratch,
-        _spawned(job, log, scratch) as (worker, pipe, spawned_s),
-    ):
+    with _scratch() as folder, _spawned(job, log, folder) as (worker, pipe, spawned_s):
         monitor = watch(worker.pid, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
-            ended = _listen(worker, pipe, parts, time.monotonic() + deadline_s, progress)
+            ended = Listener(parts, progress, log).listen(worker, pipe, time.monotonic() + deadline_s)
     if "outcome" not in parts:
         outcome = _exit_outcome(worker) if ended else Outcome("timeout", f"no end after {deadline_s:g} s")
         parts["outcome"] = vars(outcome)
+    logs.cut(log)
     try:
         record = Record.from_json({"schema": SCHEMA, **parts})
     except RecordError as error:
         record = Record(job.cell, Outcome("error", f"bad record: {error}"), job.launch, started)
+    record = replace(record, outcome=replace(record.outcome, reason=clean(record.outcome.reason, REASON_MOST)))
     if record.outcome.ok:
         record = replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
         return monitor.noted(record) if monitor else record
-    return replace(record, log=tuple(redact(line) for line in _tail(log)))
+    known = record.environment or {"machine": machine(), "variables": recorded(variables(job, ""))}
+    return replace(record, environment=known, log=tuple(map(redact, logs.tail(log))))
 
 
 def variables(job: Job, scratch: str) -> dict[str, str]:
@@ -99,6 +98,8 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     found |= VARIABLES[job.cell.framework]
     found |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
+    if len(scratch) <= SHORT_PLACE:
+        found["TMPDIR"] = scratch
     if job.device == "cpu":
         found |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
     # CUDA then counts devices as NVML does, so that what is watched is what is used.
@@ -112,104 +113,90 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
     line of what the module said, where it failed, and `LateError` after ``timeout_s``.
     """
     job = Job(Cell(WORKLOADS[0], framework), "")
-    with tempfile.TemporaryDirectory(prefix="suite-") as scratch:
-        answer = Path(scratch, "answer.json")
+    with _scratch() as scratch:
+        answer, said = Path(scratch, "answer.json"), Path(scratch, "said")
         command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
-        streams: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
+        with _started(command, job, scratch, said, ()) as process:
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                raise LateError(f"{module} gave no answer for {framework} in {timeout_s:g} s") from None
         try:
-            done = subprocess.run(
-                command, env=variables(job, scratch), cwd=ROOT, check=False, timeout=timeout_s, **streams
-            )
-        except subprocess.TimeoutExpired:
-            raise LateError(f"{module} gave no answer for {framework} in {timeout_s:g} s") from None
-        if done.returncode or not answer.exists():
-            last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-            raise LaunchError(f"{module} failed for {framework}: {redact(last)}")
-        return json.loads(answer.read_text())
+            if not process.returncode:
+                return json.loads(answer.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            pass
+        last = (logs.tail(said) or ["nothing was said"])[-1]
+        raise LaunchError(f"{module} failed for {framework}: {clean(redact(last))}")
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder for what a launch writes besides its results. Raises `LaunchError`."""
+    folder = contextlib.ExitStack()
+    try:
+        path = folder.enter_context(leftovers.scratch())
+    except OSError as error:
+        raise LaunchError(f"no folder for temporary files: {error.strerror}; name one in TMPDIR") from None
+    with folder:
+        yield str(path)
 
 
 @contextlib.contextmanager
 def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], int, float]]:
+    """The worker of a job, its pipe, and when it was spawned, in seconds of the monotonic clock."""
     python = interpreter(job.cell.framework)
-    log.parent.mkdir(parents=True, exist_ok=True)
     read_end, write_end = os.pipe()
-    try:
-        with log.open("wb") as output:
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, read_end)
+        try:
             spawned_ns = time.perf_counter_ns()
             text = replace(job, spawned_ns=spawned_ns).dumps()
-            worker = subprocess.Popen(
-                [python, "-m", "suite.worker", str(write_end), text],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[write_end],
-                env=variables(job, scratch), cwd=ROOT, start_new_session=True,
-            )  # fmt: skip
-    except OSError as error:
-        os.close(read_end)
-        raise LaunchError(f"cannot start {python}: {error.strerror}") from None
-    finally:
-        os.close(write_end)
-    try:
-        yield worker, read_end, spawned_ns / 1e9
-    finally:
-        os.close(read_end)
-        end_tree(worker)
-
-
-def _listen(
-    worker: subprocess.Popen[bytes], pipe: int, parts: dict[str, Any], deadline: float, progress: Progress
-) -> bool:
-    """Collect parts until the worker has ended; False when the deadline came first.
-
-    Waits on the pipe and on the process at once: children of the worker may hold the pipe open after its death.
-    """
-    process = os.pidfd_open(worker.pid)
-    pending = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        selector.register(process, selectors.EVENT_READ)
-        try:
-            while (left := deadline - time.monotonic()) > 0:
-                ready = {key.fd for key, _ in selector.select(left)}
-                if pipe in ready:
-                    received = os.read(pipe, 1 << 16)
-                    if not received:
-                        selector.unregister(pipe)
-                    *lines, pending = (pending + received).split(b"\n")
-                    for line in lines:
-                        _take(line, parts, progress)
-                    if "outcome" in parts:
-                        deadline = min(deadline, time.monotonic() + GRACE_S)
-                elif process in ready:
-                    return True
-            return False
+            command = [python, "-m", "suite.worker", str(write_end), text]
+            worker = opened.enter_context(_started(command, job, scratch, log, (write_end,)))
         finally:
-            os.close(process)
+            os.close(write_end)
+        yield worker, read_end, spawned_ns / 1e9
 
 
-def _take(line: bytes, parts: dict[str, Any], progress: Progress) -> None:
-    """Take in one line; what is not the worker's own, as libraries write it to descriptors they find, is left out."""
+@contextlib.contextmanager
+def _started(
+    command: list[str], job: Job, scratch: str, log: Path, descriptors: tuple[int, ...]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own group that prints into the log; afterwards all of its processes are ended."""
     try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(message, dict):
-        return
-    if isinstance(message.get("part"), dict):
-        parts.update(message["part"])
-    elif isinstance(message.get("progress"), str):
-        progress(message)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        # Appending, so that it can be cut meanwhile; what an earlier try printed goes.
+        output = os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644), "wb")
+    except OSError as error:
+        raise LaunchError(f"cannot write the log {log}: {error.strerror}; name another folder in --journals") from None
+    with output:
+        try:
+            mark = leftovers.mark()
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors,
+                env=variables(job, scratch) | {leftovers.MARK: mark}, cwd=ROOT, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None
+    try:
+        yield process
+    finally:
+        end_tree(process, mark)
 
 
-def end_tree(worker: subprocess.Popen[bytes]) -> None:
-    """End the worker, its process group, and descendants that left the group."""
+def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End a process, its process group, its descendants, and all that bears its mark, wherever it has gone."""
     descendants: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
-        descendants = psutil.Process(worker.pid).children(recursive=True)
+        descendants = psutil.Process(process.pid).children(recursive=True)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(worker.pid, signal.SIGKILL)
-    for process in descendants:
+        os.killpg(process.pid, signal.SIGKILL)
+    for one in descendants:
         with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    worker.wait()
+            one.kill()
+    process.wait()
+    leftovers.end(mark, [process.pid, *(one.pid for one in descendants)])
 
 
 def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
@@ -218,11 +205,3 @@ def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
         return Outcome("crashed", f"ended with exit status {code} and no result")
     known = {number.value: number.name for number in signal.Signals}
     return Outcome("crashed", f"ended by signal {known.get(-code, -code)}")
-
-
-def _tail(log: Path) -> list[str]:
-    """The last lines, of a log that may be of any length."""
-    with contextlib.suppress(OSError), log.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES))
-        return file.read().decode(errors="replace").splitlines()[-LOG_LINES:]
-    return []

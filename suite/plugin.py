@@ -7,20 +7,21 @@ that option. Does nothing to tests other than `suite/test_training.py`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite import options
+from suite import options, order
 from suite.cell import Cell, CellError
+from suite.interrupts import interruptible
 from suite.journal import JournalError
 from suite.launch import LaunchError
 from suite.matrix import MatrixError, blocks
 from suite.record import CONTROL
 from suite.run import Run
-from suite.saving import SaveError, alone_in, save_failed
+from suite.saving import SaveError, name_fits, save_failed, saved_whole
 from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
@@ -53,7 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("benchmark_only", False):
         raise pytest.UsageError("--benchmark-only would skip every launch: `pytest suite` runs nothing else without it")
+    if reason := order.broken_by(config):
+        raise pytest.UsageError(reason)
     saved = config.getoption("benchmark_save", None)
+    if saved and not name_fits(saved):
+        raise pytest.UsageError(f"--benchmark-save={saved[:20]}... is too long for the name of a file")
     if saved == AUTOMATIC:
         config.option.benchmark_save = chosen.name
     elif saved and Path(saved).exists():
@@ -70,8 +75,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     chosen = options.chosen_matrix(metafunc.config)
     control = chosen.launches >= options.LEAST_TESTED and not metafunc.config.getoption("no_control")
     control = control and not all(cell.recipe for cell in chosen.cells)  # which would train to the same end twice
-    order = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
-    launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in order}
+    planned = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
+    launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in planned}
     metafunc.config.stash[_LAUNCHES] = launches
     metafunc.parametrize("launch_id", list(launches))
 
@@ -80,18 +85,28 @@ def _numbered(launch: int) -> str:
     return f"launch{launch}" if launch < CONTROL else f"control{launch - CONTROL}"
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
+    """Put the launches back into their blocks, whatever plugins made of their order."""
+    result = yield
+    if launches := config.stash.get(_LAUNCHES, None):
+        order.restore(items, TEST, list(launches))
+    return result
+
+
 @pytest.fixture(scope="session")
 def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The run of this session; its data is there before the first launch."""
     config = request.config
     launches = config.stash[_LAUNCHES]
     chosen = options.chosen_matrix(config)
-    items = [item for item in request.session.items if getattr(item, "originalname", "") == TEST]
+    planned = [launches[name] for name in order.planned_ids(request.session.items, TEST, list(launches))]
     terminal = _Terminal(config)
+    config.stash[_RESTORE] = interruptible()
     try:
-        run = Run(options.settings(config, chosen), len(items), terminal.say, terminal.show)
+        run = Run(options.settings(config, chosen), planned, terminal.say, terminal.show)
         config.stash[_RUN] = run
-        run.prepare([launches[item.callspec.params["launch_id"]][0] for item in items])  # type: ignore[attr-defined]
+        run.prepare()
     except EXPECTED as error:
         pytest.exit(str(error), returncode=4)
     yield run
@@ -145,27 +160,25 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """Save a run of which no launch succeeded; pytest-benchmark would only warn, and a warning ends the session."""
     config = session.config
+    run = config.stash.get(_RUN, None)
+    if run is None:
+        return (yield)
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     try:
-        with alone_in(_storage(config)):
-            if _LAUNCHES in config.stash and benchmarks and not benchmarks.benchmarks:
-                run = config.stash.get(_RUN, None)
-                if run and run.failed:
+        with saved_whole(benchmarks):
+            if benchmarks and not benchmarks.benchmarks:
+                if run.failed:
                     save_failed(config, benchmarks)
                 benchmarks.save = benchmarks.autosave = benchmarks.json = None
             return (yield)
     except SaveError as error:
-        journal = config.stash[_RUN].journal.path
+        journal = run.journal.path
         pytest.exit(f"{error}; all launches are in {journal}, which suite.compare reads too", returncode=4)
 
 
-def _storage(config: pytest.Config) -> Path | None:
-    """The folder in which this session saves a run, if it does."""
-    benchmarks = getattr(config, "_benchmarksession", None)
-    if not benchmarks or not (benchmarks.save or benchmarks.autosave) or config.stash.get(_RUN, None) is None:
-        return None
-    path = getattr(benchmarks.storage, "path", None)
-    return Path(path) if path else None
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Take signals again as before the run."""
+    config.stash.get(_RESTORE, lambda: None)()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -202,3 +215,4 @@ class _Terminal:
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()
 _RUN = pytest.StashKey[Run]()
+_RESTORE = pytest.StashKey[Callable[[], None]]()

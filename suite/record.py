@@ -28,6 +28,13 @@ CONTROL = 1000
 PHASES = ("train", "compute", "input")
 
 
+#: The fields that the parent of a worker fills in; a worker has no say in them.
+PARENTS = ("schema", "cell", "launch", "started", "run", "metrics", "flags", "log")
+
+#: Letters that are kept of a reason.
+REASON_MOST = 1000
+
+
 class RecordError(ValueError):
     """Text that is no record; the message names the field and what is wrong with it."""
 

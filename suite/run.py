@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from suite import fit
+from suite import checkpoint, fit
 from suite.cell import AUTO, Cell
 from suite.environment import machine
 from suite.job import Job
 from suite.journal import Journal, JournalError, read
-from suite.launch import interpreter, launch
+from suite.launch import LaunchError, interpreter, launch
 from suite.measure import Plan
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Monitor, idle
@@ -73,7 +73,7 @@ class Run:
     """The launches of a session. ``say`` prints a line; ``show`` a passing state, where there is a terminal for it."""
 
     settings: Settings
-    total: int
+    planned: list[tuple[Cell, int]]  # every launch, in the order in which it is to run
     say: Callable[[str], None]
     show: Callable[[str], None]
     done: int = 0
@@ -95,8 +95,17 @@ class Run:
         if self._found:
             self.say(f"resuming run {self.info['id']}: {len(self._found)} launches are in its journal")
 
+    @property
+    def total(self) -> int:
+        return len(self.planned)
+
     def launch(self, cell: Cell, number: int) -> Record:
         """Run one launch, or take it from the journal; write it there before anything else happens."""
+        if self.planned[self.done : self.done + 1] != [(cell, number)]:
+            raise LaunchError(
+                f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
+                "find it with `pytest --trace-config` and leave it out with -p no:NAME"
+            )
         record = self._found.get(f"{cell.id}#{number}")
         if record and not self._goes_on(record, number):
             self.done += 1
@@ -120,8 +129,11 @@ class Run:
         self._open.close()
         self.journal.close()
 
-    def prepare(self, cells: list[Cell]) -> None:
-        """Say how long it may take, get the data of these cells, and check their interpreters; one cell a launch."""
+    def prepare(self) -> None:
+        """Check the interpreters, say how long it may take, and get the data."""
+        cells = [cell for cell, _ in self.planned]
+        for framework in dict.fromkeys(cell.framework for cell in cells):
+            interpreter(framework)
         left = self.total - sum(not self._goes_on(record, record.launch) for record in self._found.values())
         if left > 0 and any(cell.recipe for cell in cells):
             long = any(cell.recipe and cell.size == "full" for cell in cells)
@@ -131,8 +143,6 @@ class Run:
             self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
         for name in sorted({specification(cell.workload).data for cell in cells}):
             self._prepared(name)
-        for framework in {cell.framework for cell in cells}:
-            interpreter(framework)
 
     def _launch(self, cell: Cell, number: int, counter: str) -> Record:
         settings = self.settings
@@ -158,8 +168,7 @@ class Run:
 
         record = self._fitted(job, start) if cell.batch == AUTO else start(job)
         if record.outcome.ok:
-            for path in kept.parent.glob(f"{kept.name}*"):  # also what a kill left half written
-                path.unlink(missing_ok=True)
+            checkpoint.remove(kept)
         described = record.environment or {"machine": machine()}
         if self._driver:  # per launch, since a run may go on after an update
             described = {**described, "driver": self._driver}

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from suite import leftovers
 from suite.cell import Cell
 from suite.course import Saved, follow
 from suite.ending import RecompiledError, check, classify
@@ -50,6 +51,8 @@ def main(descriptor: str, text: str) -> None:
     """Run the job, send its record in parts, and end; never raises."""
     job = Job.loads(text)
     _die_with_parent()
+    os.environ[leftovers.WORKER] = str(os.getpid())
+    leftovers.adopt()
     with os.fdopen(int(descriptor), "w", encoding="utf-8") as pipe:
 
         def send(**message: Any) -> None:
@@ -290,6 +293,10 @@ def _die_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
+
+if __name__ == "__mp_main__":  # a process of a loader, which Python spawned; the worker may die before it can end it
+    leftovers.adopt()
+    leftovers.end_with_worker()
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from suite.cell import FRAMEWORKS
+from suite.cell import FRAMEWORKS, Cell
+from suite.job import Job
+from suite.launch import launch
+from suite.record import Record
 from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
 from workloads.data import cache as caches
@@ -30,6 +34,7 @@ def send_all(record):
 """
 
 StandIn = Callable[[str], Path]
+JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +61,32 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
         return python
 
     return make
+
+
+@dataclass
+class Told:
+    """A launch's record, its log, and the process ids that its stand-in told."""
+
+    record: Record
+    log: str
+    pids: list[int]
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        return self.record.outcome.status, self.record.outcome.reason
+
+
+@pytest.fixture
+def run(tmp_path: Path, stand_in: StandIn) -> Callable[..., Told]:
+    """Launches code instead of a worker."""
+
+    def launched(code: str, deadline_s: float = 60.0) -> Told:
+        stand_in(code)
+        pids: list[int] = []
+        record = launch(JOB, tmp_path / "log", deadline_s, lambda message: pids.extend(message.get("pids", ())))
+        return Told(record, (tmp_path / "log").read_text(errors="replace"), pids)
+
+    return launched
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def tables(held: Sequence[Record], baseline: str = "pytorch") -> list[Table]:
     from suite.compare.groups import group
     from suite.compare.load import Launch
     from suite.compare.tables import table
-    from suite.compare.text import clean
+    from suite.text import clean
 
     return [table(each, baseline) for each in group(Launch(r, clean(r.run["id"], 80), "0001_a.json") for r in held)]
 

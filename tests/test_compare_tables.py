@@ -9,9 +9,10 @@ import pytest
 from suite.compare.load import Launch
 from suite.compare.render import WIDTH, in_markdown, terminal
 from suite.compare.tables import cells
-from suite.compare.text import clean, figure, markdown, spread
+from suite.compare.text import figure, markdown, spread
 from suite.compare.tidy import launches
 from suite.record import Record
+from suite.text import clean
 from tests import records
 from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables

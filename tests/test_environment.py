@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite import environment
-from suite.environment import VARIABLES, describe, has_gpu, redact
+from suite.environment import describe, has_gpu, recorded, redact
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +61,26 @@ def test_of_the_environment_variables_only_those_that_change_results_are_kept(
     monkeypatch.setenv("SUITE_PYTHON_JAX", "/home/ada/bin/python")
     monkeypatch.setenv("API_TOKEN", "s3cret-s3cret")
     found = describe([])["variables"]
-    assert set(found) <= set(VARIABLES)
+    assert "SUITE_PYTHON_JAX" not in found
     assert found["XLA_FLAGS"] == "--xla_dump_to=.../dump"
     assert found["OMP_NUM_THREADS"] == "2"
     assert "s3cret" not in json.dumps(describe([]))
+
+
+def test_whatever_a_framework_or_a_library_reads_is_recorded_without_places_hosts_and_secrets() -> None:
+    changing = (
+        "ATEN_CPU_CAPABILITY", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "CUBLAS_WORKSPACE_CONFIG", "CUDNN_LOGDEST_DBG", "NCCL_ALGO", "XLA_CLIENT_MEM_FRACTION", "ONEDNN_MAX_CPU_ISA",
+        "DNNL_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE", "PYTORCH_CUDA_ALLOC_CONF", "TF_DETERMINISTIC_OPS",
+        "KMP_AFFINITY", "MKL_CBWR", "OPENBLAS_NUM_THREADS",
+    )  # fmt: skip
+    given = dict.fromkeys(changing, "1") | {"LD_PRELOAD": "/home/ada/lib/libtcmalloc.so"}
+    places = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "NVIDIA_VISIBLE_DEVICES")
+    private = ("JAX_COORDINATOR_ADDRESS", "TF_API_TOKEN", "TORCH_SECRET")
+    found = recorded(given | dict.fromkeys([*places, *private, "PATH", "HF_TOKEN"], "s3cret"))
+    assert found.keys() == {*given, *private}
+    assert found["LD_PRELOAD"] == ".../libtcmalloc.so"
+    assert {found[name] for name in private} == {"<set>"}
 
 
 def test_a_description_holds_versions_and_nothing_private() -> None:

@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StandIn
+from conftest import JOB, StandIn, Told
 
-from suite import launch as module
-from suite.cell import Cell
-from suite.job import Job
-from suite.launch import ROOT, launch
-from suite.record import PHASES, Record
+from suite.launch import ROOT, LaunchError, launch
+from suite.record import PHASES
 from tests.processes import alive, wait_until
 
-JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
 GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"
 
 
@@ -42,32 +36,6 @@ stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, Memo
 sys.modules[stub.__name__] = stub
 worker.main(*sys.argv[3:])
 """
-
-
-@dataclass
-class Told:
-    """A launch's record, its log, and the process ids that its stand-in told."""
-
-    record: Record
-    log: str
-    pids: list[int]
-
-    @property
-    def outcome(self) -> tuple[str, str]:
-        return self.record.outcome.status, self.record.outcome.reason
-
-
-@pytest.fixture
-def run(tmp_path: Path, stand_in: StandIn) -> Callable[..., Told]:
-    """Launches code instead of a worker."""
-
-    def launched(code: str, deadline_s: float = 60.0) -> Told:
-        stand_in(code)
-        pids: list[int] = []
-        record = launch(JOB, tmp_path / "log", deadline_s, lambda message: pids.extend(message.get("pids", ())))
-        return Told(record, (tmp_path / "log").read_text(errors="replace"), pids)
-
-    return launched
 
 
 def test_a_good_launch_is_its_record_and_leaves_nothing_behind(run: Callable[..., Told], tmp_path: Path) -> None:
@@ -133,21 +101,6 @@ def test_a_crash_keeps_what_was_known_by_then(run: Callable[..., Told]) -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage",
-    [
-        r"b'\xff\xfe\x00\n'",
-        r"b'Traceback (most recent call last):\n\n'",
-        r"b'[1]\n5\nnull\n\"part\"\n'",
-        r"""b'{}\n{"part": 5}\n{"part": null}\n{"progress": 5}\n{"other": 1}\n'""",
-        r"b'[' * 100_000 + b'\n'",
-        r"b'9' * 10_000 + b'\n'",
-    ],
-)
-def test_garbage_on_the_pipe_is_left_out(run: Callable[..., Told], garbage: str) -> None:
-    assert run(f"os.write(descriptor, {garbage}); {GOOD}; os.write(descriptor, b'half a li')").record.outcome.ok
-
-
-@pytest.mark.parametrize(
     ("part", "what"),
     [
         ("{'compile_s': float('nan')}", "startup holds a time"),
@@ -164,6 +117,32 @@ def test_a_result_that_is_no_record_is_an_error_that_says_so(run: Callable[..., 
     assert told.record.cell == JOB.cell
 
 
+def test_a_failed_launch_says_under_which_variables_it_ran(
+    run: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    environment = run("os._exit(1)").record.environment
+    assert environment["variables"]["ATEN_CPU_CAPABILITY"] == "default"
+    assert environment["machine"]["cores"] >= 1
+
+
+@pytest.mark.parametrize("gone", ["the log's folder", "temporary files"])
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(
+    gone: str, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(GOOD)
+    log = tmp_path / "log"
+    if gone == "the log's folder":
+        (tmp_path / "file").write_text("")
+        log = tmp_path / "file" / "log"
+        words = r"^cannot write the log .*/file/log: File exists; name another folder in --journals$"
+    else:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+        words = r"^no folder for temporary files: No such file or directory; name one in TMPDIR$"
+    with pytest.raises(LaunchError, match=words):
+        launch(JOB, log)
+
+
 def test_a_child_that_holds_the_pipe_open_does_not_hold_up_the_end(run: Callable[..., Told]) -> None:
     told = run(
         "child = subprocess.Popen(['sleep', '600'], pass_fds=[descriptor])\n"
@@ -173,33 +152,6 @@ def test_a_child_that_holds_the_pipe_open_does_not_hold_up_the_end(run: Callable
     wait_until(lambda: not alive(told.pids[0]))
 
 
-def test_a_worker_that_does_not_end_after_its_last_word_is_ended(
-    run: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "GRACE_S", 0.2)
-    told = run(f"{GOOD}; send(progress='done', pids=[os.getpid()]); time.sleep(600)")
-    assert told.record.outcome.ok
-    assert not alive(told.pids[0])
-
-
-def test_last_words_are_kept_whole_in_the_log_and_redacted_in_the_record(run: Callable[..., Told]) -> None:
-    told = run(
-        "print('at /srv/project/run.py', flush=True); os.write(2, b'\\xff no text\\n')\n"
-        "for number in range(100): print('line', number, flush=True)\n"
-        f"print('on {socket.gethostname()} in', __file__, flush=True); os._exit(1)"
-    )
-    assert told.log.startswith("at /srv/project/run.py\n")
-    assert len(told.log.splitlines()) == 103
-    assert told.record.log[-2:] == ("line 99", "on <host> in .../stand_in.py")
-    assert len(told.record.log) == module.LOG_LINES
-
-
-def test_of_a_very_long_log_the_end_is_kept(run: Callable[..., Told]) -> None:
-    record = run("print('x' * 10**7); print('the end', flush=True); os._exit(1)").record
-    assert record.log[-1] == "the end"
-    assert sum(map(len, record.log)) <= module.LOG_BYTES
-
-
 @pytest.mark.parametrize(
     ("raised", "outcome"),
     [
@@ -207,7 +159,7 @@ def test_of_a_very_long_log_the_end_is_kept(run: Callable[..., Told]) -> None:
         ("worker.UnsupportedError('no such mode')", ("unsupported", "no such mode")),
         ("ending.DivergedError('the loss is nan')", ("diverged", "the loss is nan")),
         ("ValueError('at /srv/project/run.py\\nand more')", ("error", "ValueError: at .../run.py")),
-        ("KeyboardInterrupt()", ("error", "KeyboardInterrupt: ")),
+        ("KeyboardInterrupt()", ("error", "KeyboardInterrupt")),
         ("SystemExit(3)", ("error", "SystemExit: 3")),
     ],
 )

@@ -16,6 +16,7 @@ import pytest
 
 from suite import run as runs
 from suite.cell import Cell
+from suite.compare.groups import machine
 from suite.launch import end_tree
 from suite.measure import Plan
 from suite.monitor import host as hosts
@@ -23,7 +24,7 @@ from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
-from suite.record import Phase, Window
+from suite.record import Phase, Record, Window
 from tests import records
 from tests.nvml import Nvml
 from tests.processes import wait_until
@@ -110,6 +111,35 @@ def test_a_sampler_that_breaks_says_so_and_keeps_what_it_saw(
     assert len(monitor.host) == 1
 
 
+def named(spelling: str, gpus: list[Gpu], device: str = "cuda", order: str = "PCI_BUS_ID") -> Record:
+    """What becomes of the record of a framework that spells its GPU in its own way."""
+    environment = {"machine": records.MACHINE | {"gpus": [spelling] if spelling else []}}
+    environment |= {"variables": {"CUDA_DEVICE_ORDER": order}}
+    record = replace(records.record("jax", 0), environment=environment, settings={"device": device})
+    found = Monitor(1, 0.0, gpus).noted(record)
+    assert record.environment["machine"]["gpus"] == ([spelling] if spelling else []), "the record given stays"
+    return found
+
+
+def test_a_gpu_has_one_name_however_frameworks_spell_it(nvml: Nvml) -> None:
+    with opened(nvml) as (_, gpus):
+        found = [named(spelling, gpus) for spelling in ("A GPU", "a-gpu", "")]
+        assert {machine(record) for record in found} == {"Example CPU 3000, 8 cores; A GPU"}
+        assert [record.settings.get("device_name") for record in found] == ["A GPU", "a-gpu", None]
+        assert named("a-gpu", gpus, device="cpu").environment["machine"]["gpus"] == ["a-gpu"]
+        assert named("a-gpu", []).environment["machine"]["gpus"] == ["a-gpu"], "NVML did not answer"
+        nvml.mig = True
+        assert named("A GPU MIG 1g", gpus).environment["machine"]["gpus"] == ["A GPU MIG 1g"], "NVML names the whole"
+
+
+def test_a_gpu_that_may_be_another_than_nvml_s_first_keeps_its_name(nvml: Nvml) -> None:
+    with opened(nvml) as (_, gpus):
+        assert named("a-gpu", gpus, order="FASTEST_FIRST").environment["machine"]["gpus"] == ["A GPU"], "all are alike"
+        gpus[1].name = "Another GPU"
+        assert named("a-gpu", gpus).environment["machine"]["gpus"] == ["A GPU"]
+        assert named("a-gpu", gpus, order="FASTEST_FIRST").environment["machine"]["gpus"] == ["a-gpu"]
+
+
 def host_stream(others: float) -> list[Sample]:
     values: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
     return [Sample(float(t), values | {"cpu_s": 1.0 * t, "other_cpu_s": others * t}) for t in range(30)]
@@ -184,7 +214,7 @@ def test_descendants_are_looked_for_when_there_are_new_processes(monkeypatch: py
         newest[0] += told
         assert len(host.tree()) == 2
     finally:
-        end_tree(process)
+        end_tree(process, "none-")
 
 
 @pytest.mark.parametrize(
@@ -232,8 +262,9 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
     monkeypatch.setattr(runs, "launch", lambda job, *_: records.record(job.cell.framework, workload="imdb_lstm"))
     monkeypatch.setattr(runs, "opened", none)
     said: list[str] = []
-    run = runs.Run(runs.Settings("smoke", 1, Plan(), journals=tmp_path), 2, said.append, lambda _: None)
-    found = [run.launch(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
+    planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
+    run = runs.Run(runs.Settings("smoke", 1, Plan(), journals=tmp_path), planned, said.append, lambda _: None)
+    found = [run.launch(*each) for each in planned]
     run.close()
     assert all(record.outcome.ok for record in found)
     assert sum("no NVIDIA driver answers" in line for line in said) == 1
@@ -244,12 +275,12 @@ def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
 ) -> None:
     monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
     monkeypatch.setattr(runs, "launch", lambda job, *_: records.record(job.cell.framework, workload="imdb_lstm"))
-    found = []
+    planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     for number, version in enumerate(("580.1", "590.2")):
         told = Driver(version, "13.0"), list[Gpu]()
         monkeypatch.setattr(runs, "opened", lambda told=told: contextlib.nullcontext(told))
         settings = runs.Settings("smoke", 1, Plan(), journals=tmp_path, resume=bool(number))
-        run = runs.Run(settings, 2, lambda _: None, lambda _: None)
-        found.append(run.launch(Cell("imdb_lstm", ("jax", "pytorch")[number]), 0))
+        run = runs.Run(settings, planned, lambda _: None, lambda _: None)
+        found = [run.launch(*each) for each in planned[: number + 1]]
         run.close()
     assert [record.environment["driver"]["version"] for record in found] == ["580.1", "590.2"]

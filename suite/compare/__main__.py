@@ -25,7 +25,8 @@ from suite.compare.regress import changes, threshold
 from suite.compare.render import terminal, wrap
 from suite.compare.site import INDEX, check, publish
 from suite.compare.tables import table
-from suite.compare.text import clean, markdown
+from suite.compare.text import markdown
+from suite.text import clean
 
 RESULTS = Path("results")
 

@@ -11,7 +11,8 @@ from tabulate import tabulate
 from suite.compare.accuracy import MARGIN, Learned, courses
 from suite.compare.groups import SETTINGS, Row
 from suite.compare.render import WIDTH, wrap
-from suite.compare.text import DASH, NONE, clean, listing, markdown, spread
+from suite.compare.text import DASH, NONE, listing, markdown, spread
+from suite.text import clean
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
 #: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.

@@ -15,8 +15,9 @@ from typing import Any
 from suite.cell import COMPILES, FRAMEWORKS, KERNELS, PRECISIONS, SIZES, WORKLOADS, Cell, Loader
 from suite.compare.axes import AXES, order
 from suite.compare.load import Launch
-from suite.compare.text import clean, middle
+from suite.compare.text import middle
 from suite.record import STATUSES, Record
+from suite.text import clean
 
 #: The settings of a row besides its framework, in the order of their columns.
 SETTINGS: dict[str, Callable[[Row], str]] = {

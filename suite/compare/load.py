@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from suite.compare.stream import Text, parse
-from suite.compare.text import clean
 from suite.record import Record, RecordError
+from suite.text import clean
 
 SCHEMA = 1
 STORAGE = Path("results/runs")

@@ -8,8 +8,9 @@ from statistics import median
 from suite.compare.groups import Row, RowKey
 from suite.compare.identity import Verdict
 from suite.compare.metrics import clock_mhz, first_gpu, number
-from suite.compare.text import clean, figure
+from suite.compare.text import figure
 from suite.record import Record
+from suite.text import clean
 
 #: Of one row's launches the clocks may lie this far apart. Heat moves them by a few percent, which blocks are good for;
 #: more means that somebody locked or unlocked them, or that the device was throttled in some launches only.

@@ -14,7 +14,8 @@ from tabulate import tabulate
 from suite.compare.groups import SETTINGS
 from suite.compare.notes import foot_lines, title
 from suite.compare.tables import Table, best
-from suite.compare.text import DASH, NONE, clean, figure, markdown, middle, spread
+from suite.compare.text import DASH, NONE, figure, markdown, middle, spread
+from suite.text import clean
 
 WIDTH = 120
 

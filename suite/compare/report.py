@@ -25,9 +25,10 @@ from suite.compare.plots import described
 from suite.compare.render import columns, foot, marked
 from suite.compare.sparks import timelines
 from suite.compare.tables import Table
-from suite.compare.text import DASH, NONE, clean, figure
+from suite.compare.text import DASH, NONE, figure
 from suite.compare.tidy import launches
 from suite.record import Record
+from suite.text import clean
 
 
 def report(

@@ -17,7 +17,8 @@ from suite.compare.files import staged
 from suite.compare.load import REPORT, SUMMARY, LoadError
 from suite.compare.page import SCRIPT, head
 from suite.compare.summary import Summary, SummaryError, read
-from suite.compare.text import DASH, NONE, clean
+from suite.compare.text import DASH, NONE
+from suite.text import clean
 
 INDEX = "index.html"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from suite.compare.text import clean, figure
+from suite.compare.text import figure
 from suite.compare.traces import Line, lines_of
 from suite.record import Record
+from suite.text import clean
 
 #: Of more launches than this the first of each cell is drawn, and no more of them than this: a page of thousands would
 #: take a browser minutes.

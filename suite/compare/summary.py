@@ -10,8 +10,8 @@ from typing import Any
 
 from suite.compare.groups import gpus, processor
 from suite.compare.load import SUMMARY, Launch
-from suite.compare.text import clean
 from suite.record import Record
+from suite.text import clean
 
 SCHEMA = 1
 

@@ -20,8 +20,9 @@ from suite.compare.metrics import Prices, metrics, peaks, utilisation
 from suite.compare.ratios import Ratio, break_even_steps, control, margin, ratios
 from suite.compare.statistics import MARGIN, quartiles
 from suite.compare.symptoms import symptoms
-from suite.compare.text import clean, figure
+from suite.compare.text import figure
 from suite.record import Record
+from suite.text import clean
 
 #: Which kind of memory a table shows if all its rows have it: what the framework itself took says most.
 MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")

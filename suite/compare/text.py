@@ -1,26 +1,12 @@
-"""How strings and numbers are written in tables and plots. Strings of a record are never trusted."""
+"""How strings and numbers are written in tables and plots. For strings of a record see `suite.text` too."""
 
 from __future__ import annotations
 
 import math
-import unicodedata
 
 #: An en dash: between the ends of a range, and where there is no figure.
 DASH = "\u2013"
 NONE = DASH
-
-
-def clean(value: object, limit: int = 300) -> str:
-    """One printable line of at most ``limit`` characters: what controls a terminal or reverses a line becomes a space.
-
-    Records hold text from other machines (device names, the last words of a crashed process), so it is never printed
-    as it came. Lone surrogates, which JSON can carry and UTF-8 cannot, go the same way.
-    """
-    text = str(value)[: 4 * limit]
-    if not text.isprintable():  # else it holds neither controls nor separators but plain spaces
-        text = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def markdown(text: str) -> str:

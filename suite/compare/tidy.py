@@ -16,8 +16,9 @@ import pandas as pd
 from suite.compare.groups import machine
 from suite.compare.load import Launch
 from suite.compare.statistics import quartiles
-from suite.compare.text import NONE, clean
+from suite.compare.text import NONE
 from suite.record import PHASES, Record
+from suite.text import clean
 
 #: Of the columns. A column that is added leaves it alone; one that goes, or means something else, makes it the next.
 SCHEMA = 1

@@ -13,7 +13,6 @@ from suite.cell import Cell
 from suite.compare.groups import group
 from suite.compare.load import STORAGE, LoadError, find, load
 from suite.compare.ratios import margin
-from suite.compare.text import clean
 from suite.frameworks import MODULES
 from suite.journal import JournalError
 from suite.launch import LaunchError
@@ -22,6 +21,7 @@ from suite.measure import Plan
 from suite.record import Record
 from suite.reproduce.verdicts import Verdict, differences, judge
 from suite.run import JOURNALS, Run, Settings
+from suite.text import clean
 from workloads.data.dataset import DataError
 
 EPILOG = """\
@@ -100,9 +100,9 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
         journals=options.journals, epochs=course.planned if course else None, target=course.target if course else None,
     )  # fmt: skip
     order = blocks(list(stored), launches, settings.seed)
-    run = Run(settings, len(order), _say, lambda _: None)
+    run = Run(settings, order, _say, lambda _: None)
     try:
-        run.prepare(list(stored))
+        run.prepare()
         return [run.launch(cell, number) for cell, number in order]
     finally:
         run.close()

@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from suite.cell import FRAMEWORKS
 from suite.compare.groups import Group, Row, RowKey
 from suite.compare.tables import Table
-from suite.compare.text import clean
+from suite.text import clean
 
 FACE = {"pytorch": "#E69F00", "tensorflow": "#56B4E9", "jax": "#009E73"}
 HATCH = {"pytorch": "", "tensorflow": "////", "jax": "...."}

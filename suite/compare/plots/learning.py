@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from suite.compare.accuracy import Learned, courses, target_of
 from suite.compare.groups import Row
 from suite.compare.plots.canvas import FACE, GRID, INK, MARKER, PALE, sheet
-from suite.compare.text import clean
+from suite.text import clean
 from workloads.data.dataset import Array
 
 DASHES = {"pytorch": "-", "tensorflow": "--", "jax": ":"}
