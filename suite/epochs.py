@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import accumulate
 from typing import Any
+
+#: What no launch can find: sums and ratios of larger and smaller numbers than these would not be finite.
+SECONDS_LEAST, SECONDS_MOST, NUMBER_MOST, COUNT_MOST = 1e-9, 1e9, 1e100, 10**12
 
 
 @dataclass(frozen=True)
@@ -71,18 +73,19 @@ class Course:
         course = cls(**{**data, "epochs": epochs, "curve": curve, "resumed_at": resumed})
         numbers = [getattr(epoch, f.name) for epoch in epochs for f in fields(Epoch)]
         _require(all(map(_finite, [*numbers, *curve, course.target])), "holds what is no finite number")
-        _require(type(course.planned) is int and course.planned > 0, f"plans {course.planned!r} epochs")
+        _require(type(course.planned) is int and 0 < course.planned <= COUNT_MOST, "plans no number of epochs")
         _require(0 < len(epochs) <= course.planned, f"has {len(epochs)} epochs of {course.planned}")
         _require(all(type(n) is int and 0 < n <= len(epochs) for n in resumed), "was resumed at no epoch")
-        _require(all(type(e.steps) is int and e.steps > 0 for e in epochs), "has an epoch without steps")
-        _require(all(e.train_s > 0 and e.evaluation_s >= 0 for e in epochs), "has a time that is no time")
+        _require(all(type(e.steps) is int and 0 < e.steps <= COUNT_MOST for e in epochs), "has an epoch without steps")
+        times = ((e.train_s - SECONDS_LEAST, e.evaluation_s) for e in epochs)
+        _require(all(0 <= t <= SECONDS_MOST for both in times for t in both), "has a time that is no time")
         _require(all(0 <= e.test_accuracy <= 1 for e in epochs), "has an accuracy outside of 0 to 1")
         _require(isinstance(course.recipe, str), "has a recipe that is no text")
         return course
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -NUMBER_MOST <= value <= NUMBER_MOST
 
 
 def _list(value: object) -> list[Any]:

@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -36,20 +37,22 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux shows POSIX shared 
 END_WITHIN_S = 5.0  # that a killed process may take to be gone, as the kernel frees its memory
 
 _numbers = count()
+_starting = threading.Lock()  # the doctor asks several frameworks at once
 _guarded: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}  # by process id, since a fork has its own launches
 
 
 def mark() -> str:
     """A mark for one launch of this process, whose first one starts the guardian. Raises OSError."""
-    if os.getpid() not in _guarded:
-        own = secrets.token_hex(4)
-        command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), own]
-        nothing = subprocess.DEVNULL
-        guardian = subprocess.Popen(
-            command, cwd="/", stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
-        )
-        _guarded[os.getpid()] = own, guardian
-        atexit.register(_dismiss, os.getpid())
+    with _starting:
+        if os.getpid() not in _guarded:
+            own = secrets.token_hex(4)
+            command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), own]
+            nothing = subprocess.DEVNULL
+            guardian = subprocess.Popen(
+                command, cwd="/", stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+            )
+            _guarded[os.getpid()] = own, guardian
+            atexit.register(_dismiss, os.getpid())
     return f"{_guarded[os.getpid()][0]}-{next(_numbers)}-"
 
 
@@ -81,8 +84,6 @@ def adopt() -> None:
 
 def end_with_worker() -> None:
     """End this process, which a worker spawned, when the worker ends, however that ends."""
-    import threading
-
     try:
         worker = os.pidfd_open(os.getppid())
     except OSError:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from statistics import median, quantiles
 from typing import Any
 
 from suite.record import Phase, Window
+from suite.text import clean
 
 #: Two halves of a series agree when their medians (and quartiles, from eight windows on) differ by no more than this.
 STEADY_WITHIN = 0.05
+
+#: Nobody asks for windows, or a warm-up, of a day.
+LONGEST_S = 86_400.0
 
 Steps = Callable[[int], None]
 Say = Callable[[Window], None]
@@ -32,6 +36,19 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Plan:
+        """Raises ValueError for anything that `to_json` of a usable plan cannot have written."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(data, dict) or data.keys() - known:
+            raise ValueError(f"it must be an object with {', '.join(sorted(known))}, not {clean(data, 80)}")
+        plan = cls(**data)
+        for name, value in vars(plan).items():
+            usable = type(value) is int if name == "windows" else type(value) in (int, float)
+            if not usable or not 0 <= value < LONGEST_S or (name == "windows" and not value):
+                raise ValueError(f"its {name} is {clean(repr(value), 40)}")
+        return plan
 
 
 def measure(

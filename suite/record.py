@@ -7,14 +7,13 @@ names the field, and never lets a number through that no measurement can give.
 from __future__ import annotations
 
 import contextlib
-import math
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from suite.cell import Cell, CellError
-from suite.epochs import Course
+from suite.epochs import COUNT_MOST, NUMBER_MOST, SECONDS_LEAST, SECONDS_MOST, Course
 
 SCHEMA = 3  # 1 had no span and no metrics, 2 no course
 
@@ -26,6 +25,9 @@ SKIPPED = ("unsupported", "out-of-memory")
 CONTROL = 1000
 
 PHASES = ("train", "compute", "input")
+
+#: Objects and lists within one another, at most.
+LEVELS_MOST = 50
 
 
 #: The fields that the parent of a worker fills in; a worker has no say in them.
@@ -205,7 +207,7 @@ def _items(data: Any) -> tuple[Any, ...]:
 
 def _validate(record: Record) -> None:
     _require(record.outcome.status in STATUSES, "outcome", f"is {record.outcome.status!r}")
-    _require(type(record.launch) is int and record.launch >= 0, "launch", f"is {record.launch!r}")
+    _require(_count(record.launch), "launch", f"is {reprlib.repr(record.launch)}")
     for name in ("run", "data", "workload", "settings", "startup", "memory", "environment", "metrics"):
         _require(isinstance(getattr(record, name), dict), name, "is not an object")
     for name in ("run", "workload", "settings", "environment", "metrics"):
@@ -216,7 +218,8 @@ def _validate(record: Record) -> None:
     _require(_texts([record.outcome.reason]), "outcome", "has a reason that is no text")
     _require(_texts(record.data.values()), "data", "holds what is no text")
     batch = record.effective_batch
-    _require(type(batch) is int and (batch > 0 or not record.outcome.ok), "settings", f"say batch {batch!r}")
+    usable = type(batch) is int and (0 < batch <= COUNT_MOST or not (batch or record.outcome.ok))
+    _require(usable, "settings", f"say batch {reprlib.repr(batch)}")
     _require(not record.outcome.ok or "train" in record.phases, "phases", "lack train, though the outcome is ok")
     whole = bool(record.course and record.course.finished)
     _require(
@@ -226,7 +229,7 @@ def _validate(record: Record) -> None:
         _require(name in PHASES, "phases", f"name {name!r}")
         _validate_phase(phase, f"phase {name}")
     times = [t for t in (record.compile_s, record.first_step_s, *record.startup.values()) if t is not None]
-    _require(_finite(times) and all(t >= 0 for t in times), "startup", "holds a time that is no time")
+    _require(_finite(times, SECONDS_MOST) and all(t >= 0 for t in times), "startup", "holds a time that is no time")
     _require(_finite(record.memory.values()), "memory", "holds what is no number")
     if record.identity:
         _validate_identity(record.identity)
@@ -236,13 +239,14 @@ def _validate_phase(phase: Phase, what: str) -> None:
     _require(len(phase.windows) > 0, what, "has no window")
     _require(isinstance(phase.steady, bool), what, f"is steady: {phase.steady!r}")
     span = phase.span
-    _require(span is None or (len(span) == 2 and _finite(span) and span[0] <= span[1]), what, "has a span that is none")
+    spans = span is None or (len(span) == 2 and _finite(span, SECONDS_MOST) and span[0] <= span[1])
+    _require(spans, what, "has a span that is none")
     for window in (*phase.windows, *phase.warmup):
         steps, seconds = window.steps, window.seconds
         # The message is made only where there is one: a file holds hundreds of thousands of windows.
-        if type(steps) is not int or steps <= 0:
+        if not (_count(steps) and steps):
             raise RecordError(f"{what} has {reprlib.repr(steps)} steps")
-        if not (_finite([seconds]) and seconds > 0):
+        if not (_finite([seconds], SECONDS_MOST) and seconds >= SECONDS_LEAST):
             raise RecordError(f"{what} took {reprlib.repr(seconds)} s")
 
 
@@ -252,29 +256,33 @@ def _validate_identity(identity: Identity) -> None:
     _require(_finite(identity.updates.values()), "identity", "holds an update that is not finite")
 
 
-def _finite(values: Iterable[object]) -> bool:
-    """Whether all are numbers that a float can hold."""
-    try:
-        return all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values)
-    except OverflowError:
-        return False
+def _count(value: object) -> bool:
+    """Whether this is a whole number that something can be counted by."""
+    return type(value) is int and 0 <= value <= COUNT_MOST
+
+
+def _finite(values: Iterable[object], most: float = NUMBER_MOST) -> bool:
+    """Whether all are numbers, and none larger than ``most``."""
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) and -most <= v <= most for v in values)
 
 
 def _texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _writable(value: object) -> bool:
-    """Whether JSON can hold this: no number in it is infinite or none."""
+def _writable(value: object, levels: int = LEVELS_MOST) -> bool:
+    """Whether JSON can hold this: no number in it is infinite or none. Raises `RecordError` for too many levels."""
+    if not levels:
+        raise RecordError(f"something in it is nested more than {LEVELS_MOST} levels deep")
     if isinstance(value, dict):
-        return all(map(_writable, value.values()))
+        return all(_writable(each, levels - 1) for each in value.values())
     if isinstance(value, (list, tuple)):
         # Of plain numbers, which most lists hold, the sum shows it at once.
         with contextlib.suppress(TypeError, OverflowError):
-            if math.isfinite(sum(value)):
+            if -NUMBER_MOST <= sum(value) <= NUMBER_MOST:
                 return True
-        return all(map(_writable, value))
-    return not isinstance(value, float) or math.isfinite(value)
+        return all(_writable(each, levels - 1) for each in value)
+    return not isinstance(value, float) or -NUMBER_MOST <= value <= NUMBER_MOST
 
 
 def _require(condition: bool, what: str, problem: str) -> None:

@@ -21,6 +21,7 @@ from suite.measure import Plan
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Monitor, idle
 from suite.record import CONTROL, Record
+from suite.text import clean
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 
@@ -277,8 +278,8 @@ def _fewer(started: Any, wanted: int) -> bool:
 
 def _line(record: Record) -> str:
     if record.outcome.ok:
-        flags = f"  {' '.join(record.flags)}" if record.flags else ""
+        flags = f"  {clean(' '.join(record.flags))}" if record.flags else ""
         if course := record.course:
             flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
         return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
-    return f"{record.cell.id}  {record.outcome.status}: {record.outcome.reason}"
+    return f"{record.cell.id}  {record.outcome.status}: {clean(record.outcome.reason)}"

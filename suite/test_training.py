@@ -7,6 +7,7 @@ import pytest
 from suite.cell import Cell
 from suite.record import SKIPPED
 from suite.run import Run
+from suite.text import clean, printable
 
 
 class Clock:
@@ -28,11 +29,11 @@ CLOCK = Clock()
 @pytest.mark.benchmark(timer=CLOCK)
 def test_training(launch: tuple[Cell, int], suite_run: Run, request: pytest.FixtureRequest) -> None:
     record = suite_run.launch(*launch)
-    reason = f"{record.outcome.status}: {record.outcome.reason}"
+    reason = f"{record.outcome.status}: {clean(record.outcome.reason)}"
     if record.outcome.status in SKIPPED:
         pytest.skip(reason)
     if not record.outcome.ok:
-        pytest.fail("\n".join([reason, *record.log]), pytrace=False)
+        pytest.fail("\n".join([reason, *map(printable, record.log)]), pytrace=False)
     # Asked for only now: a benchmark that fails inside its fixture would take the whole file with it.
     benchmark = request.getfixturevalue("benchmark")
     benchmark.group = record.cell.workload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,17 +13,38 @@ class NVMLError(Exception):
     """As pynvml has it."""
 
 
+class NVMLError_FunctionNotFound(NVMLError):
+    """As pynvml has it."""
+
+
+class NVMLError_NoPermission(NVMLError):
+    """As pynvml has it."""
+
+
+class NVMLError_NotSupported(NVMLError):
+    """As pynvml has it."""
+
+
+class NVMLLibraryMismatchError(Exception):
+    """As pynvml has it: raised where an unversioned call leads to one that the driver lacks. No `NVMLError`."""
+
+
 class Nvml:
     """Two devices, of which the second is busy a ninth as long."""
 
-    NVMLError = NVMLError
+    NVMLError, NVMLLibraryMismatchError = NVMLError, NVMLLibraryMismatchError
+    NVMLError_FunctionNotFound = NVMLError_FunctionNotFound
+    NVMLError_NoPermission, NVMLError_NotSupported = NVMLError_NoPermission, NVMLError_NotSupported
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU, NVML_GPM_METRICS_GET_VERSION = 1, 2, 0, 1
 
     def __init__(self) -> None:
         self.energy_mj, self.events, self.clock = 0, 0, 1980
         self.broken: set[str] = set()
+        self.lacking: set[str] = set()  # calls that the driver does not have
+        self.calls: Counter[str] = Counter()
         self.pids: list[int] = []
         self.held: int | None = None
+        self.samples: list[object] = []  # of GPM's, those that are not freed
         self.gpm, self.mig, self.persistent = True, False, True
 
     def __getattr__(self, name: str) -> Any:
@@ -40,17 +62,19 @@ class Nvml:
             "nvmlDeviceGetFieldValues": self._field,
             "nvmlDeviceGetTotalEnergyConsumption": lambda handle: self.energy_mj,
             "nvmlDeviceGetTemperatureV": lambda handle, sensor: 55,
+            "nvmlDeviceGetTemperature": lambda handle, sensor: 54,
             "nvmlDeviceGetClockInfo": lambda handle, kind: self.clock,
             "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: self.events,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: self.events,
             "nvmlDeviceGetPcieThroughput": lambda handle, way: 7,
-            "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
-                SimpleNamespace(pid=pid, usedGpuMemory=self.held) for pid in self.pids
-            ],
+            "nvmlDeviceGetComputeRunningProcesses": self._processes,
+            "nvmlDeviceGetComputeRunningProcesses_v2": self._processes,
             "nvmlDeviceGetCudaComputeCapability": lambda handle: (9, 0),
             "nvmlDeviceGetPersistenceMode": lambda handle: int(self.persistent),
             "nvmlDeviceGetMigMode": lambda handle: [int(self.mig), 0],
             "nvmlGpmQueryDeviceSupport": lambda handle: SimpleNamespace(isSupportedDevice=self.gpm),
-            "nvmlGpmSampleAlloc": object,
+            "nvmlGpmSampleAlloc": self.sample,
+            "nvmlGpmSampleFree": self.samples.remove,
             "nvmlGpmSampleGet": lambda handle, sample: None,
             "nvmlGpmMetricsGet": self._gpm,
             "c_nvmlGpmMetricsGet_t": lambda: SimpleNamespace(
@@ -61,8 +85,12 @@ class Nvml:
             raise AttributeError(name)
 
         def call(*arguments: Any) -> Any:
+            self.calls[name] += 1
             if name in self.broken:
-                raise NVMLError("Not Supported")
+                raise NVMLError_NotSupported("Not Supported")
+            if name in self.lacking:
+                mismatched = name == "nvmlDeviceGetComputeRunningProcesses"
+                raise (NVMLLibraryMismatchError if mismatched else NVMLError_FunctionNotFound)("Function Not Found")
             return answers[name](*arguments)
 
         return call
@@ -70,7 +98,14 @@ class Nvml:
     def _field(self, handle: int, numbers: list[int]) -> list[Any]:
         (number,) = numbers
         value = {186: 350_000, 185: 300_000}.get(number, 0)
-        return [SimpleNamespace(nvmlReturn=0 if value else 3, value=SimpleNamespace(uiVal=value))]
+        return [SimpleNamespace(nvmlReturn=0 if value else 3, valueType=1, value=SimpleNamespace(uiVal=value))]
+
+    def _processes(self, handle: int) -> list[Any]:
+        return [SimpleNamespace(pid=pid, usedGpuMemory=self.held) for pid in self.pids]
+
+    def sample(self) -> object:
+        self.samples.append(sample := object())
+        return sample
 
     def _gpm(self, asked: Any) -> None:
         for metric in asked.metrics[: asked.numMetrics]:

@@ -89,9 +89,15 @@ def test_devices_that_are_all_hidden_are_missed(monkeypatch: pytest.MonkeyPatch)
     assert described["uuid"] == "GPU-bbbb"
 
 
-def test_what_slows_a_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {"scaling_governor": "powersave", "cpu.max": "50000 100000", "memory.max": str(1 << 28)}
+def test_what_slows_a_host_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    files = {"scaling_governor": "powersave", "memory.max": str(1 << 28)}
     monkeypatch.setattr(checks, "_read", lambda path: files[Path(path).name])
+    monkeypatch.setattr("suite.environment.GROUPS", tmp_path)
+    monkeypatch.setattr("suite.environment.OWN_GROUPS", tmp_path / "own")
+    (tmp_path / "own").write_text("0::/docker/123\n")
+    (tmp_path / "docker" / "123").mkdir(parents=True)
+    (tmp_path / "docker" / "cpu.max").write_text("50000 100000\n")
+    (tmp_path / "docker" / "123" / "cpu.max").write_text("max 100000\n")
     monkeypatch.setattr(os, "getloadavg", lambda: (64.0, 1.0, 1.0))
     text = "\n".join(map(str, host()))
     for words in ("load 64.0", "governor is powersave", "limits it to 0.5 cores", "limits memory to 0.2 GiB"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,8 @@ import pytest
 from conftest import StandIn
 
 from suite.cell import FRAMEWORKS, Cell
-from suite.compare.load import LoadError
 from suite.record import CONTROL, Outcome, Record
-from suite.reproduce.__main__ import by_cell, install, main
+from suite.reproduce.__main__ import by_cell, main
 from suite.reproduce.verdicts import differences, judge
 from tests import records
 from tests.records import replace
@@ -48,18 +45,6 @@ def launched(
 def only(stored: dict[Cell, list[Record]], again: dict[Cell, list[Record]]) -> Any:
     (verdict,) = judge(stored, again).values()
     return verdict
-
-
-def test_what_is_installed_are_the_versions_of_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: done.append(command))
-    monkeypatch.setenv("SUITE_PYTHON_JAX", "")
-    install(launched(environment={"packages": {"jax": "0.10.2", "torch": "2.13.0+cpu"}}), tmp_path)
-    assert done[0][1:] == ["-m", "venv", str(tmp_path / "jax")]
-    assert done[1][-3:] == ["jax==0.10.2", "torch==2.13.0", "psutil"]
-    assert os.environ["SUITE_PYTHON_JAX"] == str(tmp_path / "jax" / "bin" / "python")
-    with pytest.raises(LoadError, match="no record of jax says which version of it ran"):
-        install(launched(environment={"packages": {"numpy": "2.0"}}), tmp_path)
 
 
 @pytest.mark.parametrize(("speed", "kind"), [(1.0, "reproduced"), (1.3, "faster"), (0.7, "slower")])
@@ -109,8 +94,8 @@ def test_what_differs_is_named() -> None:
     (other,) = launched(n=1, environment={"machine": ELSEWHERE, "packages": {"jax": "2"}}, settings={"threads": 4})[
         Cell("cifar100_cnn", "jax")
     ]
-    assert differences(one, other) == ["jax: 1, now 2", "threads: 2, now 4"]
-    assert differences(one, one) == []
+    assert differences([one], [other]) == ["jax: 1, now 2", "threads: 2, now 4"]
+    assert differences([one], [one]) == []
 
 
 @pytest.fixture

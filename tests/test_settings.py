@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,17 @@ from suite import cell as cell_module
 from suite import probe
 from suite.cell import FRAMEWORKS, Cell, CellError, Loader
 from suite.frameworks import UnsupportedError
-from suite.probe import BANDS, PrecisionError, denormals, lstm_error, lstm_logits, precision_errors, relative_error
+from suite.probe import (
+    BANDS,
+    PrecisionError,
+    denormals,
+    lstm_error,
+    lstm_logits,
+    peak_flops_per_s,
+    precision_errors,
+)
 from tests.frameworks import batches, distance, each_framework, each_workload, has_dali, needs_frameworks, training
+from workloads.data.dataset import Array
 from workloads.spec import specification
 
 pytestmark = needs_frameworks
@@ -75,12 +85,92 @@ def test_another_precision_than_the_one_asked_for_is_refused(asked: str, used: s
         precision_errors(Cell("imdb_lstm", "jax", precision=asked), lying, "cpu")
 
 
-def test_rounding_to_ten_bits_lies_in_tf32_s_band_and_to_seven_in_bf16_s() -> None:
-    draws = np.random.default_rng(1)
-    a, b = draws.standard_normal((64, 512)), draws.standard_normal((512, 64))
-    for bits, precision in ((10, "tf32"), (7, "bf16")):
-        rounded = [np.ldexp(np.round(np.ldexp(m, bits + 1)), e - bits - 1) for m, e in map(np.frexp, (a, b))]
-        assert relative_error(rounded[0] @ rounded[1], a @ b) in BANDS[precision]
+def rounded(array: Array, bits: int) -> Array:
+    """To so many bits of fraction, to the nearest."""
+    mantissa, exponent = np.frexp(array)
+    return np.ldexp(np.round(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+
+
+def truncated(array: Array, bits: int) -> Array:
+    """To so many bits of fraction, towards zero."""
+    mantissa, exponent = np.frexp(array)
+    return np.ldexp(np.trunc(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+
+
+@pytest.mark.parametrize(
+    ("cut", "bits", "format_", "other", "error"),
+    [
+        (rounded, 10, "tf32", "bf16", 2.9e-4),
+        (truncated, 10, "tf32", "bf16", 7.7e-4),  # as hardware may do it
+        (rounded, 10, "fp16", "bf16", 2.9e-4),
+        (rounded, 7, "bf16", "tf32", 2.4e-3),
+        (truncated, 7, "bf16", "tf32", 6.2e-3),
+    ],
+)
+def test_a_product_of_cut_inputs_lies_in_the_band_of_its_format_alone(
+    cut: Callable[[Array, int], Array], bits: int, format_: str, other: str, error: float
+) -> None:
+    def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
+        return cut(a, bits) @ cut(b, bits)
+
+    def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
+        return probe._convolution(cut(images, bits), cut(kernel, bits))
+
+    simulated = SimpleNamespace(product=product, convolution=convolution)
+    found = precision_errors(Cell("imdb_lstm", "jax", precision=format_), simulated, "cuda")
+    assert found["product"] == pytest.approx(error, rel=0.05)
+    for each in found.values():  # and not at its edge, since hardware adds errors of its own
+        assert each / 1.5 in BANDS[format_]
+        assert each * 1.5 in BANDS[format_]
+    with pytest.raises(PrecisionError, match=f"asked for {other}, measured .*{format_}"):
+        precision_errors(Cell("imdb_lstm", "jax", precision=other), simulated, "cuda")
+
+
+def test_bands_of_different_widths_do_not_touch() -> None:
+    """tf32 and fp16 have the same significand, so that no error tells one from the other."""
+    fp64, fp32, tf32, fp16, bf16 = (BANDS[name] for name in ("fp64", "fp32", "tf32", "fp16", "bf16"))
+    assert tf32 == fp16
+    assert fp64.most < fp32.least < fp32.most < tf32.least < tf32.most <= bf16.least
+
+
+@each_framework
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+def test_the_peak_multiplies_what_is_in_the_compute_type_already(
+    monkeypatch: pytest.MonkeyPatch, framework: str, precision: str
+) -> None:
+    """Else every product of the peak's also casts both operands, and the peak is too low to be one."""
+    code = framework_of(framework)
+    home = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax.numpy"}[framework]
+    multiply, taken = import_module(home).matmul, []
+
+    def spy(a: Any, b: Any) -> Any:
+        taken.extend(str(each.dtype) for each in (a, b))
+        return multiply(a, b)
+
+    monkeypatch.setattr(probe, "PEAK_SIDE", {"cpu": 16})
+    monkeypatch.setattr(probe, "PEAK_WINDOW_S", 0.0)
+    with training("imdb_lstm", framework, precision) as running:
+        monkeypatch.setattr(import_module(home), "matmul", spy)
+        assert peak_flops_per_s(running.cell, code, "cpu") > 0
+    compute = code.NUMBERS[precision].compute
+    assert taken
+    assert all(compute in name for name in taken)
+
+
+def test_the_probe_s_product_is_cast_as_a_layer_s_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By autocast, from float32: that is what the probe is to see."""
+    import torch
+
+    multiply, taken = torch.matmul, []
+
+    def spy(a: Any, b: Any) -> Any:
+        taken.append((a.dtype, torch.is_autocast_enabled("cpu")))
+        return multiply(a, b)
+
+    monkeypatch.setattr(torch, "matmul", spy)
+    with training("imdb_lstm", "pytorch", "bf16") as running:
+        framework_of("pytorch").product(running.cell, "cpu", np.ones((2, 2)), np.ones((2, 2)))
+    assert taken == [(torch.float32, True)]
 
 
 def test_an_lstm_with_swapped_gates_is_noticed() -> None:
@@ -121,6 +211,29 @@ def test_what_a_cpu_does_not_have_is_unsupported_with_the_reason(
     cell = Cell(**{"workload": "imdb_lstm", "framework": framework} | setting)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match=reason):
         framework_of(framework).prepare(cell, "cpu", 0)
+
+
+@each_framework
+@pytest.mark.parametrize(
+    ("cuda", "reason"),
+    [
+        (None, "1.2.3 was built without CUDA; install the extra {}-cuda"),
+        ("12", "1.2.3 for CUDA 12 sees no CUDA device"),
+    ],
+)
+def test_why_there_is_no_cuda_is_said(
+    monkeypatch: pytest.MonkeyPatch, framework: str, cuda: str | None, reason: str
+) -> None:
+    code = framework_of(framework)
+    hidden = {
+        "pytorch": ("torch.cuda.is_available", False),
+        "tensorflow": ("tensorflow.config.list_physical_devices", []),
+    }
+    name, answer = hidden.get(framework, ("jax.default_backend", "cpu"))
+    monkeypatch.setattr(name, lambda *_: answer)
+    monkeypatch.setattr(code, "installation", lambda: {"version": "1.2.3", "cuda": cuda})
+    with pytest.raises(UnsupportedError, match=reason.format(framework)):
+        code.prepare(Cell("imdb_lstm", framework), "cuda", 0)
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from suite.cell import FRAMEWORKS
 from suite.compare.accuracy import learned, trains_to_the_end
 from suite.compare.accuracy_words import terminal as in_terminal
 from suite.compare.axes import AXES, base
-from suite.compare.files import Compared, place_for, text_of, write
+from suite.compare.files import INDEX, Compared, place_for, text_of, write
 from suite.compare.groups import Group, group
 from suite.compare.load import STORAGE, Loaded, LoadError, find, load
 from suite.compare.metrics import Prices
 from suite.compare.notes import legend
 from suite.compare.regress import changes, threshold
 from suite.compare.render import terminal, wrap
-from suite.compare.site import INDEX, check, publish
+from suite.compare.site import check, publish
 from suite.compare.tables import table
 from suite.compare.text import markdown
 from suite.text import clean

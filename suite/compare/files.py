@@ -6,13 +6,14 @@ import contextlib
 import csv
 import hashlib
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from errno import EEXIST
 from pathlib import Path
 
 import pandas as pd
 
+from suite import leftovers
 from suite.compare import accuracy_words, plots
 from suite.compare.accuracy import Learned, epochs
 from suite.compare.excerpt import excerpt
@@ -22,10 +23,11 @@ from suite.compare.render import in_markdown
 from suite.compare.report import report
 from suite.compare.summary import SummaryError, read, summary
 from suite.compare.tables import Table, cells
-from suite.compare.text import markdown
+from suite.compare.text import markdown, no_formula
 from suite.compare.tidy import launches, write_parquet
 
 LAUNCHES = "launches.csv"
+INDEX = "index.html"  # of a site, in the folder above
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ def write(folder: Path, compared: Compared) -> list[str]:
         text = text_of(compared) + (f"\nOn the files:\n{told}\n" if told else "")
         (place / "table.md").write_text(text, encoding="utf-8")
         if tables:
-            cells(tables).to_csv(place / "cells.csv", index=False, lineterminator="\n")
+            _write_csv(cells(tables), place / "cells.csv")
         if learned:
             frame = pd.concat([each.frame for each in learned])
-            frame.to_csv(place / "accuracy.csv", index=False, lineterminator="\n")
-            epochs(loaded.launches).to_csv(place / "epochs.csv", index=False, lineterminator="\n")
+            _write_csv(frame, place / "accuracy.csv")
+            _write_csv(epochs(loaded.launches), place / "epochs.csv")
         frame = launches(loaded.launches)
-        frame.to_csv(place / LAUNCHES, index=False, lineterminator="\n")
+        _write_csv(frame, place / LAUNCHES)
         try:
             write_parquet(frame, place / "launches.parquet")
         except ImportError:
@@ -66,6 +68,16 @@ def write(folder: Path, compared: Compared) -> list[str]:
     return notes
 
 
+def _write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """The frame as CSV in which no text is a formula."""
+    told = frame.rename(columns=no_formula)
+    for name in told.columns:
+        if any(isinstance(value, str) and value != no_formula(value) for value in told[name]):
+            values = [no_formula(value) if isinstance(value, str) else value for value in told[name]]
+            told[name] = pd.Series(values, index=told.index, dtype=object)
+    told.to_csv(path, index=False, lineterminator="\n")
+
+
 def text_of(compared: Compared) -> str:
     """All tables in Markdown, with the legend under those that it explains."""
     told = [*map(in_markdown, compared.tables), *map(accuracy_words.in_markdown, compared.learned)]
@@ -73,16 +85,21 @@ def text_of(compared: Compared) -> str:
 
 
 @contextlib.contextmanager
-def staged(folder: Path) -> Iterator[Path]:
+def staged(folder: Path, ours: bool = False) -> Iterator[Path]:
     """A folder to write into; what it holds at the end moves to ``folder``, the summary last, and nothing if it failed.
 
-    What was there under the same names is replaced; all else stays.
+    What was there under the same names is replaced, if ``ours`` or if an earlier comparison wrote it; all else stays.
+    Raises `OSError`, `FileExistsError` for a file of somebody else's.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as name:
-        place = Path(name)
+    ours = ours or _held(folder) not in (None, set())
+    with leftovers.scratch(folder, ".partial-") as place:
         yield place
-        for path in sorted(place.iterdir(), key=lambda each: (each.name == SUMMARY, each.name)):
+        made = [path for path in place.iterdir() if path.name != leftovers.OWNED]
+        taken = sorted(path.name for path in made if (folder / path.name).exists())
+        if taken and not ours:
+            raise FileExistsError(EEXIST, f"{folder / taken[0]} was not written by suite.compare and is left alone")
+        for path in sorted(made, key=lambda each: (each.name == SUMMARY, each.name)):
             path.replace(folder / path.name)
 
 
@@ -93,6 +110,7 @@ def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
     """
     ids = set(runs)
     plain = name.lstrip(".") or "run"
+    plain = f"run-{plain}" if plain.lower() == INDEX else plain  # a site's index is a file
     own = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
     own = re.sub(r"[^\w.-]", "_", own)[:80]
     for folder in (parent / plain, parent / f"{plain}-{own}"):

@@ -48,9 +48,12 @@ class Tolerance:
 # And in bf16, ten steps and two threads:
 #   cifar100_cnn       full,   3 seeds                      1.0e-6    1.3e-4    6.6e-2
 #                      small,  4 seeds                      1.3e-5    3.9e-4    1.2e-1
+#   cifar100_resnet18  full,   3 seeds                      7.5e-4    1.3e-2    1.5e-1
+#                      small,  4 seeds                      6.9e-4    2.5e-3    6.1e-1
 #   imdb_lstm          full,   4 seeds                      2.9e-5    3.0e-4    1.1e-2
 #                      small,  4 seeds                      3.9e-5    3.5e-4    4.6e-3
-# There the CNN's updates have five times what was found: ten times would let anything pass.
+# There the CNN's updates, and all of ResNet-18's figures, have five times what was found: ten times would let anything
+# pass. ResNet-18's updates, whose smallest tensors scatter most, have .9, which still shows a tensor that does not move.
 # The first loss has more, for GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3. The
 # other figures of the CNNs are larger since a max-pool's or a ReLU's choice between two almost equal values turns with
 # the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
@@ -60,6 +63,7 @@ TOLERANCE = {
     ("cifar100_cnn", "bf16"): Tolerance(first_loss=2e-4, losses=5e-3, updates=0.65),
     ("cifar100_resnet18", "fp64"): Tolerance(first_loss=1e-9, losses=1e-9, updates=1e-9),
     ("cifar100_resnet18", "fp32"): Tolerance(first_loss=5e-6, losses=3e-2, updates=0.65),
+    ("cifar100_resnet18", "bf16"): Tolerance(first_loss=4e-3, losses=6.5e-2, updates=0.9),
     ("imdb_lstm", "fp64"): Tolerance(first_loss=1e-9, losses=1e-9, updates=1e-9),
     ("imdb_lstm", "fp32"): Tolerance(first_loss=5e-6, losses=2e-5, updates=2e-3),
     ("imdb_lstm", "bf16"): Tolerance(first_loss=5e-4, losses=5e-3, updates=0.15),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import median
 
+from suite.compare.environments import differences, mixed
 from suite.compare.groups import Row, RowKey
 from suite.compare.identity import Verdict
 from suite.compare.metrics import clock_mhz, first_gpu, number
@@ -17,6 +18,10 @@ from suite.text import clean
 CLOCK_MOST = 0.10
 
 
+#: Verdicts on identity that forbid a ratio.
+UNPROVED = ("differs", "no evidence")
+
+
 def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: bool = False) -> str:
     """Why there is no ratio of this row to the other; empty where nothing forbids it.
 
@@ -27,7 +32,11 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     if not across and row.machine != other.machine:
         return "they ran on different machines"
     both = list({each.key: each for each in (row, other)}.values())
-    found = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind == "differs"]
+    # Frameworks that did not compute the same, or of which nobody can say, are not ranked.
+    found = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
+    found += [f"the launches of {each.cell.id} ran under {words}" for each in both if (words := mixed(each))]
+    if words := differences(row, other)[0]:
+        found.append(f"they computed under different settings ({words})")
     for run in dict.fromkeys(each.run for each in both):
         found += _changed([each for each in both if each.run == run])
     return "; ".join(found)

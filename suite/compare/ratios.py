@@ -9,6 +9,7 @@ from statistics import median
 from suite.cell import COMPILES, USUAL_COMPILE
 from suite.compare import statistics
 from suite.compare.axes import AXES, Base, base
+from suite.compare.environments import differences
 from suite.compare.groups import Group, Row, RowKey
 from suite.compare.identity import Verdict
 from suite.compare.obstacles import obstacle
@@ -18,6 +19,8 @@ from suite.compare.statistics import LEAST, Paired
 @dataclass(frozen=True)
 class Ratio:
     """``value`` and its bounds over ``blocks`` blocks; where it is None, ``reason`` says why none was formed.
+
+    ``caveat`` says in what the two rows ran under different conditions that change the speed, not the numbers.
 
     From `statistics.LEAST` blocks on they are the geometric mean and its 95 % interval, with ``p`` after Holm over the
     group's tests and a ``verdict``; with fewer the median, the lowest and the highest.
@@ -29,6 +32,7 @@ class Ratio:
     blocks: int = 0
     baseline: str = ""
     reason: str = ""
+    caveat: str = ""
     p: float | None = None
     verdict: str = ""
     blocks_to_decide: int | None = None
@@ -103,7 +107,9 @@ def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict])
     formed, test = _within_run(row, other) if other.run == row.run else _between_runs(row, other)
     if formed is None:
         return Ratio(baseline=name, reason=f"no ratio to {name}: no block in which both ended well"), None
-    return replace(formed, baseline=name), None if row is other else test
+    speed = differences(row, other)[1]
+    caveat = f"ran under different conditions than {name}: {speed}" if speed else ""
+    return replace(formed, baseline=name, caveat=caveat), None if row is other else test
 
 
 def _missing(row: Row, group: Group, at: Base) -> str:

@@ -229,7 +229,8 @@ def _ratio(row: Any, notes: _Notes) -> str:
     if row["ratio_blocks"] == 0:
         return f"{NONE} {notes.mark(row['ratio_reason'])}" if row["ratio_reason"] else NONE
     low, high = (f"{row[name]:.2f}" for name in ("ratio_min", "ratio_max"))
-    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "")
+    caveat = f" {notes.mark(row['ratio_caveat'])}" if row["ratio_caveat"] else ""
+    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "") + caveat
 
 
 def _memory(row: Any, with_kind: bool) -> str:

@@ -13,14 +13,12 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.compare.files import staged
+from suite.compare.files import INDEX, staged
 from suite.compare.load import REPORT, SUMMARY, LoadError
 from suite.compare.page import SCRIPT, head
 from suite.compare.summary import Summary, SummaryError, read
 from suite.compare.text import DASH, NONE
 from suite.text import clean
-
-INDEX = "index.html"
 
 #: By this a page is known as one that may be written anew.
 MARK = '<meta name="generator" content="suite.compare">'
@@ -33,6 +31,8 @@ def check(site: Path, folder: Path) -> None:
     if folder.resolve().parent != site.resolve():
         raise LoadError(f"{folder} does not lie directly in {site}: a site holds its runs, and leads nowhere else")
     index = site / INDEX
+    if index.is_dir():
+        raise LoadError(f"{index} is a folder, where the index goes: rename it, its report stays readable")
     if index.is_file() and MARK not in index.read_text(encoding="utf-8", errors="replace")[:2000]:
         raise LoadError(f"{index} was not made by suite.compare and is left alone: publish into another folder")
 
@@ -41,7 +41,7 @@ def publish(site: Path) -> list[str]:
     """Write the index over all runs in the folder; notes say which could not be listed. Raises `OSError`."""
     with _alone(site):
         runs, notes = scan(site)
-        with staged(site) as place:
+        with staged(site, ours=True) as place:  # `check` has seen that the index is
             (place / INDEX).write_text(page(runs), encoding="utf-8")
     return notes
 

@@ -133,6 +133,7 @@ def _cell(
         "ratio_verdict": ratio.verdict,
         "ratio_blocks_to_decide": ratio.blocks_to_decide,
         "ratio_reason": ratio.reason,
+        "ratio_caveat": ratio.caveat,
         "windows": len(times),
         "step_ms_median": middle,
         "step_ms_q1": q1,

@@ -18,6 +18,11 @@ def markdown(text: str) -> str:
     return text.replace("#", "&#35;").replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
+def no_formula(text: str) -> str:
+    """Text that a spreadsheet shows as it stands; what begins with ``=``, ``+``, ``-`` or ``@`` it would compute."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def figure(value: float | None, digits: int = 3) -> str:
     """A number with at least ``digits`` significant ones, thousands parted: 1,234 and 26.3 and 0.0263; None is a dash.
 

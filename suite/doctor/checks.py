@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.environment import machine
+from suite.environment import core_limit, machine
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from workloads.data.cache import folder_of
 from workloads.data.prepare import NAMES, cache_directory, data_directory
@@ -131,9 +131,8 @@ def host() -> Iterator[Finding]:
     elif governor:
         mend = "cpupower frequency-set -g performance"
         yield Finding("machine", WARNING, f"the CPU governor is {governor}: clocks follow the load", mend)
-    quota = _read("/sys/fs/cgroup/cpu.max").split()
-    if quota and quota[0] != "max":
-        cores = int(quota[0]) / int(quota[1])
+    cores = core_limit()
+    if cores is not None:
         status = WARNING if cores < here["cores"] else NOTE
         yield Finding("machine", status, f"a control group limits it to {cores:g} cores", "size thread pools to that")
     limit = _read("/sys/fs/cgroup/memory.max")

@@ -12,9 +12,24 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 from suite.cell import Cell
-from suite.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check
+from suite.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, MEMORY_FRACTION, UnsupportedError, check, no_cuda
+from suite.frameworks.pytorch_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, Sgd, WorkloadSpec
+
+# What the suite asks of a framework; a part of it stands in the file beside this one.
+__all__ = (
+    "DISTRIBUTIONS",
+    "NUMBERS",
+    "Training",
+    "convolution",
+    "installation",
+    "memory",
+    "multiplication",
+    "out_of_memory",
+    "prepare",
+    "product",
+)
 
 DISTRIBUTIONS = ("torch", "triton")
 
@@ -38,7 +53,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     """
     found = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and found == "cpu":
-        raise UnsupportedError("PyTorch sees no CUDA device")
+        raise UnsupportedError(no_cuda("PyTorch", installation()))
     device = found if device == "auto" else device
     check(cell.workload, cell.precision, cell.kernel, device)
     if cell.compile not in COMPILE_MODES:
@@ -48,9 +63,9 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     torch.manual_seed(seed)
     # TensorFlow and XLA do so by themselves on a CPU. Threads inherit it, so it comes before the first computation.
     torch.set_flush_denormal(True)
-    switches = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul)
-    for switch in switches:
-        switch.fp32_precision = "tf32" if cell.precision == "tf32" else "ieee"
+    _set_tf32(cell.precision == "tf32")
+    if device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(MEMORY_FRACTION)
     # Shapes never change within a launch, so that trying the algorithms once pays off.
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.enabled = cell.kernel != "scan"
@@ -63,7 +78,19 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
         "memory_format": "channels_last",
         "optimizer": "fused",
+        **({"memory_fraction": MEMORY_FRACTION} if device == "cuda" else {}),
     }
+
+
+def _set_tf32(tf32: bool) -> None:
+    """Compute in TF32 or in float32: by the old switches first, then by the new ones, so that all of them agree.
+
+    With the new ones alone, reading an old one raises, which Inductor does where it has kernels to choose from.
+    """
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
+    cudnn = torch.backends.cudnn
+    for switch in (cudnn, cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul):
+        switch.fp32_precision = "tf32" if tf32 else "ieee"
 
 
 class Training:
@@ -212,33 +239,6 @@ class Training:
             return self.loss(self.model, inputs, labels)
 
 
-def installation() -> dict[str, Any]:
-    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
-    cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
-    cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return {
-        "version": torch.__version__,
-        "cuda": torch.version.cuda,
-        "cudnn": str(cudnn) if cudnn else None,
-        "devices": [{"name": card.name, "compute_capability": f"{card.major}.{card.minor}"} for card in cards],
-    }
-
-
-def memory(device: str) -> dict[str, int]:
-    """The allocator's peaks in bytes; none on a CPU."""
-    if device == "cpu":
-        return {}
-    return {
-        "allocator_peak_bytes": torch.cuda.max_memory_allocated(),
-        "allocator_reserved_bytes": torch.cuda.max_memory_reserved(),
-    }
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether the error says that memory did not suffice."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
-
-
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
     """The matrix product as a layer computes it in the cell's precision."""
     left, right = _probed(cell, device, a, b)
@@ -256,10 +256,11 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
     """A function that forms the matrix product so many times on the device, and waits for it."""
-    left, right = _probed(cell, device, a, b)
+    compute = getattr(torch, NUMBERS[cell.precision].compute)  # autocast would cast both in every product
+    left, right = (operand.to(compute) for operand in _probed(cell, device, a, b))
 
     def run(count: int) -> None:
-        with torch.no_grad(), _autocast(cell, device):
+        with torch.no_grad():
             for _ in range(count):
                 torch.matmul(left, right)
         if device == "cuda":

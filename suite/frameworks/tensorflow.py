@@ -15,10 +15,25 @@ import numpy as np
 import tensorflow as tf
 
 from suite.cell import Cell
-from suite.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check
+from suite.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, no_cuda
+from suite.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed
 from workloads import spec as specs
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, WorkloadSpec
+
+# What the suite asks of a framework; a part of it stands in the file beside this one.
+__all__ = (
+    "DISTRIBUTIONS",
+    "NUMBERS",
+    "Training",
+    "convolution",
+    "installation",
+    "memory",
+    "multiplication",
+    "out_of_memory",
+    "prepare",
+    "product",
+)
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras")
 
@@ -43,7 +58,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     cards = tf.config.list_physical_devices("GPU")
     found = "cuda" if cards else "cpu"
     if device == "cuda" and found == "cpu":
-        raise UnsupportedError("TensorFlow sees no CUDA device")
+        raise UnsupportedError(no_cuda("TensorFlow", installation()))
     device = found if device == "auto" else device
     check(cell.workload, cell.precision, cell.kernel, device)
     if cell.compile not in COMPILE_MODES:
@@ -62,6 +77,8 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "threads": tf.config.threading.get_intra_op_parallelism_threads(),  # 0: as many as there are cores
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "image_data_format": keras.config.image_data_format(),
+        # As it comes: there is no setting for an allocator that grows (see `MEMORY_FRACTION`).
+        **({"memory_fraction": None} if device == "cuda" else {}),
     }
 
 
@@ -74,8 +91,8 @@ class Training:
     ) -> None:  # fmt: skip
         """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         del seed  # dropout draws from the global seed, which `prepare` sets
-        self.cell, self.module, self.device = cell, module, _place(device)
-        with tf.device(self.device):
+        self.cell, self.module, self.device = cell, module, device
+        with tf.device(place(device)):
             self.model = module.build(spec, NUMBERS[cell.precision], dropout, device, cell.kernel)
             module.import_weights(self.model, weights)
             self.optimizer = _optimizer(spec, rates)
@@ -89,14 +106,13 @@ class Training:
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
         """The batch on the device."""
-        place = tf.convert_to_tensor if self.device == "/CPU:0" else tf.identity
-        with tf.device(self.device):
-            inputs, labels = (place(array) for array in batch)
+        inputs, labels = (placed(array, self.device) for array in batch)
         return inputs, labels
 
     def get(self, batch: Batch) -> tuple[Array, Array]:
-        """The batch back on the host, as it reached the device."""
-        inputs, labels = (tensor.numpy() for tensor in batch)
+        """The batch back on the host, as it reached the device; integers in the type in which they were sent."""
+        arrays = (tensor.numpy() for tensor in batch)
+        inputs, labels = (array.astype(np.int32) if array.dtype == np.int64 else array for array in arrays)
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:
@@ -106,8 +122,10 @@ class Training:
 
     def _step(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """One update; the loss before it. `step` calls this as a `tf.function`."""
-        count = self.cell.accumulate
-        parts = zip(*(tf.split(tensor, count) for tensor in (inputs, labels)), strict=True)
+        count, size = self.cell.accumulate, self.cell.batch
+        parts = [(inputs, labels)]
+        if count > 1:  # by slices: `tf.split` has no kernel for integers on a GPU and would send them to the host
+            parts = [(inputs[at : at + size], labels[at : at + size]) for at in range(0, count * size, size)]
         losses, gradients = zip(*(self._loss_and_gradients(x, y, scaled=True) for x, y in parts), strict=True)
         means = [tf.add_n(same) / count if count > 1 else same[0] for same in zip(*gradients, strict=True)]
         self.optimizer.apply(means, self.model.trainable_variables)
@@ -176,34 +194,6 @@ class Training:
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
-def installation() -> dict[str, Any]:
-    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
-    built = tf.sysconfig.get_build_info()
-    cards = [tf.config.experimental.get_device_details(card) for card in tf.config.list_physical_devices("GPU")]
-    capabilities = [".".join(map(str, card.get("compute_capability", ()))) for card in cards]
-    return {
-        "version": tf.__version__,
-        "cuda": built.get("cuda_version"),
-        "cudnn": built.get("cudnn_version"),
-        "devices": [
-            {"name": card.get("device_name", ""), "compute_capability": capability}
-            for card, capability in zip(cards, capabilities, strict=True)
-        ],
-    }
-
-
-def memory(device: str) -> dict[str, int]:
-    """The allocator's peaks in bytes; none on a CPU."""
-    if device == "cpu":
-        return {}
-    return {"allocator_peak_bytes": int(tf.config.experimental.get_memory_info("GPU:0")["peak"])}
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether the error says that memory did not suffice."""
-    return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
-
-
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
     """The matrix product as a layer computes it in the cell's precision."""
     left, right = _probed(cell, device, a, b)
@@ -221,7 +211,7 @@ def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int
     left, right = _probed(cell, device, a, b)
 
     def run(count: int) -> None:
-        with tf.device(_place(device)):
+        with tf.device(place(device)):
             for _ in range(count):
                 tf.matmul(left, right)
         tf.test.experimental.sync_devices()
@@ -230,12 +220,8 @@ def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int
 
 
 def _probed(cell: Cell, device: str, *arrays: Array) -> list[tf.Tensor]:
-    with tf.device(_place(device)):
+    with tf.device(place(device)):
         return [tf.cast(tf.identity(array), NUMBERS[cell.precision].compute) for array in arrays]
-
-
-def _place(device: str) -> str:
-    return "/GPU:0" if device == "cuda" else "/CPU:0"
 
 
 class Sgd(keras.optimizers.Optimizer):

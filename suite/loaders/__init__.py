@@ -7,15 +7,14 @@ say what the framework made of the cell's loader. `KINDS` maps the cell's loader
 
 from __future__ import annotations
 
-import os
-
 from suite.cell import Loader
+from suite.environment import usable_cores
 from suite.frameworks import UnsupportedError
 
 
 def tuned_workers(device: str) -> int:
     """Processes or threads that a tuned loader uses: none on a CPU, where they would take cores from the model."""
-    return 0 if device == "cpu" else min(8, max(1, (os.cpu_count() or 2) // 2))
+    return 0 if device == "cpu" else min(8, max(1, usable_cores() // 2))
 
 
 def refuse(framework: str, loader: Loader, *names: str) -> None:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from suite.cell import Cell
 from suite.frameworks import UnsupportedError
+from suite.frameworks.tensorflow_device import integers, place, placed
 from suite.loaders import refuse, tuned_workers
 from suite.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
@@ -37,11 +38,11 @@ class Tuned:
         ahead = tf.data.AUTOTUNE if asked.prefetch is None else asked.prefetch
         with tf.device("/CPU:0"):
             parallel = tf.data.AUTOTUNE if tuned else workers or None
-            dataset = _epochs(source).map(_batch(source), num_parallel_calls=parallel, deterministic=True)
+            dataset = _epochs(source).map(_batch(source, device), num_parallel_calls=parallel, deterministic=True)
             if ahead:
                 dataset = dataset.prefetch(ahead)
         if tuned and device == "cuda":
-            dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0", AHEAD))
+            dataset = dataset.apply(tf.data.experimental.prefetch_to_device(place(device), AHEAD))
         self.iterator = iter(dataset)
         self.settings = {
             "kind": "tf.data",
@@ -70,12 +71,11 @@ class Naive(Tuned):
     """`tf.data` as the tutorials start: one sample at a time, then ``batch``; nothing runs ahead."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
-        del device
         _refuse(cell)
         refuse("TensorFlow", cell.loader, "prefetch")
         self.put = put
         with tf.device("/CPU:0"):
-            one = _batch(source)
+            one = _batch(source, device)
 
             def sample(
                 chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
@@ -94,10 +94,9 @@ class Resident:
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
         _refuse(cell)
         refuse("TensorFlow", cell.loader, "prefetch")
-        self.source, self.put, self.number = source, put, 0
-        self.place = "/GPU:0" if device == "cuda" else "/CPU:0"
-        with tf.device(self.place):
-            self.make = tf.function(_batch(source), jit_compile=device == "cuda")
+        self.source, self.put, self.number, self.device = source, put, 0, device
+        with tf.device(place(device)):
+            self.make = tf.function(_batch(source, device), jit_compile=device == "cuda")
         self.plan: list[tf.Tensor] = []
         self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
 
@@ -106,10 +105,10 @@ class Resident:
 
     def __next__(self) -> Any:
         start = self.number % self.source.per_epoch * self.source.batch
-        with tf.device(self.place):
+        with tf.device(place(self.device)):
             if not start:
                 drawn = _drawn(self.source, self.number // self.source.per_epoch)
-                self.plan = [tf.identity(array) for array in drawn]
+                self.plan = [placed(array, self.device) for array in drawn]
             self.number += 1
             return self.make(*(array[start : start + self.source.batch] for array in self.plan))
 
@@ -121,7 +120,7 @@ def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
     """NVIDIA DALI, whose tensors become TensorFlow's."""
     return Dali(
         cell, source, device, put,
-        take=lambda tensor: tf.identity(tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())),
+        take=lambda tensor: placed(tf.experimental.dlpack.from_dlpack(tensor.__dlpack__()), device),
     )  # fmt: skip
 
 
@@ -163,19 +162,22 @@ def _epochs(source: Batches) -> tf.data.Dataset:
     return tf.data.Dataset.counter().flat_map(one_epoch)
 
 
-def _batch(source: Batches) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+def _batch(source: Batches, device: str) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+    whole = integers(device)
     # Not tf.constant, which takes seven times as long over a mapped array.
     inputs, labels = (tf.convert_to_tensor(np.asarray(array)) for array in (source.split.inputs, source.split.labels))
+    labels = tf.cast(labels, whole)
 
     def tokens(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         del rows, columns, flips  # words are neither cropped nor mirrored
-        return tf.cast(tf.gather(inputs, chosen)[:, -(source.length or 0) :], tf.int32), tf.gather(labels, chosen)
+        return tf.cast(tf.gather(inputs, chosen)[:, -(source.length or 0) :], whole), tf.gather(labels, chosen)
 
     def images(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         height, width = inputs.shape[1:3]
         padded = tf.pad(tf.gather(inputs, chosen), ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
-        row = rows[:, None] + tf.range(height)
-        column = columns[:, None] + tf.where(flips[:, None], tf.range(width - 1, -1, -1), tf.range(width))
+        down, across = (tf.range(side, dtype=rows.dtype) for side in (height, width))
+        row = rows[:, None] + down
+        column = columns[:, None] + tf.where(flips[:, None], across[::-1], across)
         cropped = tf.gather(padded, row, axis=1, batch_dims=1)
         return tf.gather(cropped, column, axis=2, batch_dims=1), tf.gather(labels, chosen)
 

@@ -18,8 +18,16 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-#: Field values of `nvmlDeviceGetFieldValues`.
+#: Field values of `nvmlDeviceGetFieldValues`, and the members of their union, of which `valueType` names one.
 POWER_AVERAGE, POWER_INSTANT, MEMORY_TEMPERATURE = 185, 186, 82
+MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+
+#: Calls that older drivers do not have, and what they have in their place.
+OLDER = {
+    "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetCurrentClocksEventReasons": "nvmlDeviceGetCurrentClocksThrottleReasons",
+    "nvmlDeviceGetComputeRunningProcesses": "nvmlDeviceGetComputeRunningProcesses_v2",
+}
 
 #: Reasons for a clock below its target, as bits; a power cap is how many GPUs run all day, the others are trouble.
 POWER_CAP = 0x4
@@ -41,7 +49,7 @@ GPM = {
 #: Readings for which NVML counts over 20 ms in each call, and GPM's that take their place where it gives them.
 SLOW = {"pcie_tx_bytes_per_s": "gpm_pcie_tx_mib_per_s", "pcie_rx_bytes_per_s": "gpm_pcie_rx_mib_per_s"}
 
-#: Between two of GPM's samples, at least; NVML wants 100 ms.
+#: Between two of GPM's samples, at least: its counters are refreshed every 100 ms.
 GPM_APART_S = 0.1
 #: So often on end a reading may fail before it is given up: a driver that is busy once is no driver that cannot.
 TIMES = 3
@@ -60,21 +68,43 @@ class Gpu:
     name: str
     absent: dict[str, str] = field(default_factory=dict)
     _refused: Counter[str] = field(default_factory=Counter)
-    _gpm: tuple[Any, Any] | None = None
-    _gpm_s: float = 0.0  # when the last of its samples was taken
+    _calls: dict[str, str] = field(default_factory=dict)  # those of `OLDER` that this driver needs
+    _gpm: list[Any] = field(default_factory=list)  # two samples, the older first; none without GPM
+    _gpm_s: float = 0.0  # when the newer of them was asked for
 
     def __post_init__(self) -> None:
         try:
             if not self.nvml.nvmlGpmQueryDeviceSupport(self.handle).isSupportedDevice:
                 self.absent["gpm"] = "the device has no GPM, which Hopper brought"
             else:
-                first, second = self.nvml.nvmlGpmSampleAlloc(), self.nvml.nvmlGpmSampleAlloc()
-                self.nvml.nvmlGpmSampleGet(self.handle, first)
-                self._gpm, self._gpm_s = (first, second), time.monotonic()
+                for _ in range(2):
+                    self._gpm.append(self.nvml.nvmlGpmSampleAlloc())
+                self._gpm_s = time.monotonic()
+                self.nvml.nvmlGpmSampleGet(self.handle, self._gpm[0])
                 time.sleep(GPM_APART_S)
                 self._read_gpm()  # what the device claims to have is believed when it has given it
         except Exception as error:  # whatever binding and driver say to each other, GPM is then absent
             self.absent["gpm"] = _words(error)
+            self.close()
+        except BaseException:  # nobody else knows of the samples yet
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Free GPM's samples, which ends GPM and no other reading."""
+        while self._gpm:
+            with contextlib.suppress(Exception):
+                self.nvml.nvmlGpmSampleFree(self._gpm.pop())
+
+    def ask(self, call: str, *arguments: Any) -> Any:
+        """What NVML answers of this device. That a driver needs a call of `OLDER` is found out once."""
+        try:
+            return getattr(self.nvml, self._calls.get(call, call))(self.handle, *arguments)
+        except (self.nvml.NVMLError_FunctionNotFound, self.nvml.NVMLLibraryMismatchError):
+            if call in self._calls or call not in OLDER:
+                raise
+        self._calls[call] = OLDER[call]
+        return self.ask(call, *arguments)
 
     def read(self) -> dict[str, float]:
         """All readings that the device gives now; one that it refuses `TIMES` on end is not asked for again."""
@@ -84,7 +114,7 @@ class Gpu:
                 self.absent[name] = f"{SLOW[name]} is read in its place, which takes less time"
             elif self._refused[name] < TIMES:
                 try:
-                    found[name] = _finite(reading(self.nvml, self.handle))
+                    found[name] = _finite(reading(self))
                     self._refused[name] = 0
                     self.absent.pop(name, None)
                 except Exception as error:
@@ -94,19 +124,18 @@ class Gpu:
 
     def processes(self) -> list[tuple[int, int | None]]:
         """Processes that compute here: id, as the device's own host counts it, and bytes where they are told."""
-        held = self.nvml.nvmlDeviceGetComputeRunningProcesses(self.handle)
+        held = self.ask("nvmlDeviceGetComputeRunningProcesses")
         return [(process.pid, process.usedGpuMemory) for process in held]
 
     def describe(self) -> dict[str, Any]:
         """What does not change during a run; None where the device does not say."""
-        nvml, handle = self.nvml, self.handle
         asked: dict[str, Callable[[], Any]] = {
-            "memory_bytes": lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
-            "compute_capability": lambda: ".".join(map(str, nvml.nvmlDeviceGetCudaComputeCapability(handle))),
-            "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1e3,
-            "persistence_mode": lambda: bool(nvml.nvmlDeviceGetPersistenceMode(handle)),
-            "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0]),
-            "max_sm_clock_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "memory_bytes": lambda: int(self.ask("nvmlDeviceGetMemoryInfo").total),
+            "compute_capability": lambda: ".".join(map(str, self.ask("nvmlDeviceGetCudaComputeCapability"))),
+            "power_limit_w": lambda: self.ask("nvmlDeviceGetEnforcedPowerLimit") / 1e3,
+            "persistence_mode": lambda: bool(self.ask("nvmlDeviceGetPersistenceMode")),
+            "mig": self._mig,
+            "max_sm_clock_mhz": lambda: self.ask("nvmlDeviceGetMaxClockInfo", self.nvml.NVML_CLOCK_SM),
         }
         found: dict[str, Any] = {"name": self.name, "uuid": self.uuid, "gpm": "gpm" not in self.absent}
         for name, ask in asked.items():
@@ -115,8 +144,16 @@ class Gpu:
                 found[name] = ask()
         return found
 
+    def _mig(self) -> bool:
+        """Whether it is cut into slices, which a device that does not support it is not."""
+        try:
+            return bool(self.ask("nvmlDeviceGetMigMode")[0])
+        except self.nvml.NVMLError_NotSupported:
+            return False
+
     def _read_gpm(self) -> dict[str, float]:
-        if not self._gpm or time.monotonic() - self._gpm_s < 0.9 * GPM_APART_S:
+        now_s = time.monotonic()
+        if not self._gpm or now_s - self._gpm_s < GPM_APART_S:
             return {}
         before, now = self._gpm
         try:
@@ -130,9 +167,10 @@ class Gpu:
         except Exception as error:
             self.absent["gpm"] = _words(error)
             self._refused["gpm"] += 1
-            self._gpm = self._gpm if self._refused["gpm"] < TIMES else None
+            if self._refused["gpm"] == TIMES:
+                self.close()
             return {}
-        self._gpm, self._gpm_s, self._refused["gpm"] = (now, before), time.monotonic(), 0
+        self._gpm, self._gpm_s, self._refused["gpm"] = [now, before], now_s, 0
         self.absent.pop("gpm", None)
         given: dict[str, float] = {}
         for metric, name in zip(asked.metrics, GPM.values(), strict=False):
@@ -171,16 +209,31 @@ def opened(nvml: Any = None) -> Iterator[tuple[Driver, list[Gpu]]]:
     try:
         cuda = nvml.nvmlSystemGetCudaDriverVersion()
         driver = Driver(_text(nvml.nvmlSystemGetDriverVersion()), f"{cuda // 1000}.{cuda % 1000 // 10}")
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        named = [(_text(nvml.nvmlDeviceGetUUID(handle)), handle) for handle in handles]
-        shown = visible([uuid for uuid, _ in named], os.environ.get("CUDA_VISIBLE_DEVICES"))
-        held = dict(named)
-        yield driver, [Gpu(nvml, held[uuid], uuid, _text(nvml.nvmlDeviceGetName(held[uuid]))) for uuid in shown]
+        handles = _handles(nvml)
+        shown = visible(list(handles), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        names = {uuid: _text(nvml.nvmlDeviceGetName(handles[uuid])) for uuid in shown}
+        with contextlib.ExitStack() as stack:
+            found = (contextlib.closing(Gpu(nvml, handles[uuid], uuid, name)) for uuid, name in names.items())
+            yield driver, [stack.enter_context(gpu) for gpu in found]
     except nvml.NVMLError as error:
         raise NvmlError(f"NVML failed ({_words(error)})") from None
     finally:
         with contextlib.suppress(Exception):
             nvml.nvmlShutdown()
+
+
+def _handles(nvml: Any) -> dict[str, Any]:
+    """By UUID the devices that this process may use. NVML counts the others as well, CUDA does not."""
+    found: dict[str, Any] = {}
+    count = nvml.nvmlDeviceGetCount()
+    for index in range(count):
+        with contextlib.suppress(nvml.NVMLError_NoPermission):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            found[_text(nvml.nvmlDeviceGetUUID(handle))] = handle
+    if not found:
+        none = f"this process may use none of the driver's {count} GPU(s)" if count else "the driver shows no GPU"
+        raise NvmlError(none)
+    return found
 
 
 def visible(uuids: list[str], chosen: str | None) -> list[str]:
@@ -203,30 +256,32 @@ def visible(uuids: list[str], chosen: str | None) -> list[str]:
     return found
 
 
-def _field(number: int, unit: float) -> Callable[[Any, Any], float]:
-    def read(nvml: Any, handle: Any) -> float:
-        (value,) = nvml.nvmlDeviceGetFieldValues(handle, [number])
+def _field(number: int, unit: float) -> Callable[[Gpu], float]:
+    def read(gpu: Gpu) -> float:
+        (value,) = gpu.ask("nvmlDeviceGetFieldValues", [number])
         if value.nvmlReturn:
-            raise nvml.NVMLError(value.nvmlReturn)
-        return float(value.value.uiVal) * unit
+            raise gpu.nvml.NVMLError(value.nvmlReturn)
+        if value.valueType >= len(MEMBERS):
+            raise ValueError(f"the driver answers in type {value.valueType}, which is not known here")
+        return float(getattr(value.value, MEMBERS[value.valueType])) * unit
 
     return read
 
 
-READINGS: dict[str, Callable[[Any, Any], float]] = {
-    "gpu_utilisation_percent": lambda nvml, handle: float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-    "memory_utilisation_percent": lambda nvml, handle: float(nvml.nvmlDeviceGetUtilizationRates(handle).memory),
-    "memory_used_bytes": lambda nvml, handle: float(nvml.nvmlDeviceGetMemoryInfo(handle).used),
+READINGS: dict[str, Callable[[Gpu], float]] = {
+    "gpu_utilisation_percent": lambda gpu: float(gpu.ask("nvmlDeviceGetUtilizationRates").gpu),
+    "memory_utilisation_percent": lambda gpu: float(gpu.ask("nvmlDeviceGetUtilizationRates").memory),
+    "memory_used_bytes": lambda gpu: float(gpu.ask("nvmlDeviceGetMemoryInfo").used),
     "power_w": _field(POWER_INSTANT, 1e-3),
     "power_average_w": _field(POWER_AVERAGE, 1e-3),
-    "energy_j": lambda nvml, handle: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3,
-    "temperature_c": lambda nvml, handle: float(nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU)),
+    "energy_j": lambda gpu: gpu.ask("nvmlDeviceGetTotalEnergyConsumption") * 1e-3,
+    "temperature_c": lambda gpu: float(gpu.ask("nvmlDeviceGetTemperatureV", gpu.nvml.NVML_TEMPERATURE_GPU)),
     "memory_temperature_c": _field(MEMORY_TEMPERATURE, 1.0),
-    "sm_clock_mhz": lambda nvml, handle: float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-    "memory_clock_mhz": lambda nvml, handle: float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
-    "clock_events": lambda nvml, handle: float(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
-    "pcie_tx_bytes_per_s": lambda nvml, handle: 1e3 * nvml.nvmlDeviceGetPcieThroughput(handle, 0),
-    "pcie_rx_bytes_per_s": lambda nvml, handle: 1e3 * nvml.nvmlDeviceGetPcieThroughput(handle, 1),
+    "sm_clock_mhz": lambda gpu: float(gpu.ask("nvmlDeviceGetClockInfo", gpu.nvml.NVML_CLOCK_SM)),
+    "memory_clock_mhz": lambda gpu: float(gpu.ask("nvmlDeviceGetClockInfo", gpu.nvml.NVML_CLOCK_MEM)),
+    "clock_events": lambda gpu: float(gpu.ask("nvmlDeviceGetCurrentClocksEventReasons")),
+    "pcie_tx_bytes_per_s": lambda gpu: 1e3 * gpu.ask("nvmlDeviceGetPcieThroughput", 0),
+    "pcie_rx_bytes_per_s": lambda gpu: 1e3 * gpu.ask("nvmlDeviceGetPcieThroughput", 1),
 }
 
 

@@ -112,7 +112,7 @@ class Monitor:
         return {"memory_of_ours_bytes": float(sum(told))} if told and len(told) == len(ours) else {}
 
     def noted(self, record: Record) -> Record:
-        """The record with metrics per phase, energy, timelines, and the flags that they earn."""
+        """The record with metrics per phase, energy, timelines, the flags that they earn, and its GPU's name."""
         spans = {name: self._span(phase) for name, phase in record.phases.items() if phase.span}
         cores = len(host.own_cores())
         metrics: dict[str, Any] = {"host": _told(self.host, host.COUNTERS, spans, self.spawned_s), "gpus": []}
@@ -138,11 +138,28 @@ class Monitor:
         unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
         if self.absent or unused:
             metrics["absent"] = self.absent | unused
+        record = _named(record, used_gpus) if record.settings.get("device") == "cuda" else record
         return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
 
     def _span(self, phase: Phase) -> Span:
         begin, end = phase.span or (0.0, 0.0)
         return Span(begin + self.spawned_s, end + self.spawned_s)
+
+
+def _named(record: Record, gpus: Sequence[Gpu]) -> Record:
+    """The record of a training on the first GPU under NVML's name for it, so that all frameworks name one GPU alike.
+
+    The framework's own spelling goes to ``settings["device_name"]``. The record stays as it is where NVML's name may be
+    that of something else: of a whole GPU where a slice trained, or of another model where CUDA counts its own way.
+    """
+    order = record.environment.get("variables", {}).get("CUDA_DEVICE_ORDER")
+    alike = len({gpu.name for gpu in gpus}) == 1 or (gpus and order == "PCI_BUS_ID")
+    if not alike or gpus[0].describe()["mig"]:
+        return record
+    machine = record.environment.get("machine", {})
+    environment = record.environment | {"machine": machine | {"gpus": [gpus[0].name]}}
+    spelled = {"device_name": machine["gpus"][0]} if machine.get("gpus") else {}
+    return replace(record, environment=environment, settings=record.settings | spelled)
 
 
 def _told(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,12 +12,13 @@ from suite.cell import Cell
 from suite.compare.groups import group
 from suite.compare.load import STORAGE, LoadError, find, load
 from suite.compare.ratios import margin
-from suite.frameworks import MODULES
+from suite.interrupts import interruptible
 from suite.journal import JournalError
 from suite.launch import LaunchError
 from suite.matrix import blocks
 from suite.measure import Plan
 from suite.record import Record
+from suite.reproduce.install import install
 from suite.reproduce.verdicts import Verdict, differences, judge
 from suite.run import JOURNALS, Run, Settings
 from suite.text import clean
@@ -26,15 +26,19 @@ from workloads.data.dataset import DataError
 
 EPILOG = """\
 The stored run's spec, seed, windows and device are used again; what is not as it was (machine, versions) is said.
---install DIR builds an environment per framework from the versions in the records first, and runs in those.
+--install DIR builds an environment per framework from the versions in the records first, and runs in those. It installs
+the project's own distributions only, shows them, and asks.
 
 verdicts: reproduced (no difference beyond the margin was shown: the interval of new over stored throughput reaches
 the margin, which is that of the stored run's A/A control and at least 2 %), faster, slower; on another machine: shape
 reproduced (the ratios between frameworks hold within 25 %), shape differs; not comparable (other data or spec, or a
 cell that ended differently).
 
-exit status: 0 all reproduced, 1 not all, 2 unusable input
+exit status: 0 all reproduced, 1 not all, 2 unusable input, 130 interrupted
 """
+
+
+DEVICES = ("auto", "cpu", "cuda")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,8 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id holds this text")
     parser.add_argument("--launches", type=int, metavar="N", help="per cell (default: as many as are stored)")
     parser.add_argument("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="default: the stored run's")
+    parser.add_argument("--device", choices=DEVICES, help="default: the stored run's")
     parser.add_argument("--install", type=Path, metavar="DIR", help="build the records' environments there first")
+    parser.add_argument("--yes", action="store_true", help="install without asking what --install shows")
     parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
     options = parser.parse_args(arguments)
@@ -58,11 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stored = chosen([launch.record for launch in loaded if not launch.record.control], options.k)
         margins = {row.cell: margin(each) for each in group(loaded) for row in each.rows}
         if options.install:
-            install(stored, options.install)
-        again = by_cell(run_again(stored, options))
+            install(stored, options.install, options.yes, _ask, _say)
+        restore = interruptible()
+        try:
+            again = by_cell(run_again(stored, options))
+        finally:
+            restore()
     except (LoadError, JournalError, LaunchError, DataError, OSError, subprocess.CalledProcessError) as error:
         print(f"suite.reproduce: {clean(error, 1000)}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("suite.reproduce: interrupted; what was measured is in the newest journal", file=sys.stderr)
+        return 130
     found = judge(stored, again, margins)
     print("\n".join(report(found, stored, again)))
     return int(not all(verdict.good for verdict in found.values()))
@@ -88,15 +100,20 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
     """New launches of the same cells with the stored seed and windows, in blocks, with a journal of their own."""
     first = next((record for records in stored.values() for record in records if record.outcome.ok), None)
     described = first.run if first else {}
-    plan = Plan(**described["plan"]) if isinstance(described.get("plan"), dict) else Plan()
+    try:
+        plan = Plan.from_json(described.get("plan", {}))
+    except ValueError as error:
+        raise LoadError(f"the stored run's plan cannot be used: {error}") from None
     seed, course = described.get("seed"), first.course if first else None
-    if first and course and isinstance(seed, int):
+    if first and course and type(seed) is int:
         seed -= first.block  # of trainings to the end, each launch has a seed of its own
+    device = options.device or (first.settings if first else {}).get("device", "auto")
+    if device not in DEVICES:
+        raise LoadError(f"the stored run's device is {clean(device, 40)!r}; choose one with --device")
     launches = options.launches or max(map(len, stored.values()))
     settings = Settings(
-        "reproduce", launches, plan, seed if isinstance(seed, int) else 0,
-        data=_data(stored), data_directory=options.data_dir,
-        device=options.device or str((first.settings if first else {}).get("device", "auto")),
+        "reproduce", launches, plan, seed if type(seed) is int and abs(seed) < 2**31 else 0,
+        data=_data(stored), data_directory=options.data_dir, device=device,
         journals=options.journals, epochs=course.planned if course else None, target=course.target if course else None,
     )  # fmt: skip
     order = blocks(list(stored), launches, settings.seed)
@@ -106,22 +123,6 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
         return [run.launch(cell, number) for cell, number in order]
     finally:
         run.close()
-
-
-def install(stored: Mapping[Cell, Sequence[Record]], folder: Path) -> None:
-    """An environment per framework with the versions of its records; workers then start there."""
-    for framework in dict.fromkeys(cell.framework for cell in stored):
-        held = [record for cell, found in stored.items() if cell.framework == framework for record in found]
-        packages: dict[str, str] = next((r.environment["packages"] for r in held if r.environment.get("packages")), {})
-        if not any(name.startswith(MODULES[framework]) for name in packages):
-            raise LoadError(f"no record of {framework} says which version of it ran")
-        python = folder / framework / "bin" / "python"
-        subprocess.run([sys.executable, "-m", "venv", str(folder / framework)], check=True)
-        # A local part (+cpu, +cu130) names a build that only its own index has.
-        wanted = [f"{name}=={version.partition('+')[0]}" for name, version in packages.items()]
-        _say(f"{framework}: installing {' '.join(wanted)}")
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted, "psutil"], check=True)
-        os.environ[f"SUITE_PYTHON_{framework.upper()}"] = str(python)
 
 
 def report(
@@ -137,9 +138,9 @@ def report(
         lines.append(f"{cell.id:{width}}  {ratio:27}  {count:5}  {verdict.kind}{detail}")
     told: dict[str, None] = {}
     for cell in found:
-        one, other = (next((r for r in runs.get(cell, ()) if r.outcome.ok), None) for runs in (stored, again))
-        if one and other:
-            told |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(one, other))
+        then, now = ([record for record in runs.get(cell, ()) if record.outcome.ok] for runs in (stored, again))
+        if then and now:
+            told |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(then, now))
     return [*lines, "", *(["differs from then:", *(f"  {words}" for words in told)] if told else ["nothing differs"])]
 
 
@@ -147,6 +148,14 @@ def _data(stored: Mapping[Cell, Sequence[Record]]) -> str:
     """Real data for a result on real data: a twin would make it another question."""
     kinds = {record.data.get("kind") for records in stored.values() for record in records}
     return "synthetic" if kinds == {"synthetic"} else "real" if "real" in kinds else "auto"
+
+
+def _ask(question: str) -> str:
+    """What the person at the terminal answers; nothing where there is none."""
+    if not sys.stdin.isatty():
+        return ""
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
 
 
 def _say(text: str) -> None:

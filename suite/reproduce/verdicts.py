@@ -16,9 +16,11 @@ import numpy as np
 from scipy import stats
 
 from suite.cell import FRAMEWORKS, Cell
+from suite.compare.environments import changed
 from suite.compare.groups import machine
 from suite.compare.statistics import LEVEL, MARGIN
 from suite.record import Record
+from suite.text import clean
 
 #: By how much a ratio between frameworks may differ on another machine and still be the same shape: a choice, no law.
 SHAPE_MARGIN = 0.25
@@ -59,21 +61,34 @@ def judge(
     return found | _shapes(elsewhere, stored, again)
 
 
-def differences(stored: Record, again: Record) -> list[str]:
-    """What was not the same besides the time: machine, versions, the settings that the framework saw."""
+def differences(stored: Records, again: Records) -> list[str]:
+    """What was not the same besides the time: machine, versions, variables, the settings that the framework saw."""
     pairs = {
-        "machine": (machine(stored), machine(again)),
-        "system": (stored.environment.get("system"), again.environment.get("system")),
-        "Python": (stored.environment.get("python"), again.environment.get("python")),
+        "machine": (_told(map(machine, stored)), _told(map(machine, again))),
+        "system": tuple(_told(r.environment.get("system") for r in records) for records in (stored, again)),
     }
-    old, new = (record.environment.get("packages") or {} for record in (stored, again))
-    pairs |= {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
-    here, there = (
-        {name: value for name, value in record.settings.items() if not isinstance(value, (dict, list, float))}
-        for record in (stored, again)
-    )
-    pairs |= {name: (here.get(name), there.get(name)) for name in sorted({*here, *there})}
-    return [f"{name}: {before}, now {now}" for name, (before, now) in pairs.items() if before != now]
+    here, there = ([_plain(record.settings) for record in records] for records in (stored, again))
+    for name in sorted({name for held in (*here, *there) for name in held} - {"threads"}):
+        pairs[name] = _told(held.get(name) for held in here), _told(held.get(name) for held in there)
+    words = [
+        f"{name}: {' and '.join(before)}, now {' and '.join(now)}"
+        for name, (before, now) in pairs.items()
+        if before != now
+    ]
+    words += changed(stored, again)
+    digests = [_told(r.environment.get("digest") for r in records) for records in (stored, again)]
+    if digests[0] != digests[1] and not words:
+        words.append("installed packages: others than then, though the versions named in the records are the same")
+    return words
+
+
+def _plain(settings: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in settings.items() if not isinstance(value, (dict, list, float))}
+
+
+def _told(values: Iterable[object]) -> list[str]:
+    """Each value once, in words."""
+    return sorted({clean(value) for value in values})
 
 
 def _one(stored: Records, again: Records, apart: float) -> Verdict:

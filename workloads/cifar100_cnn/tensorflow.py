@@ -45,7 +45,7 @@ def build(
 
 
 def loss(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
+    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int labels (b,), averaged over the batch."""
     logits = tf.cast(model(images, training=True), model.layers[-1].variable_dtype)
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 

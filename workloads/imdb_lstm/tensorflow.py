@@ -17,13 +17,15 @@ from workloads.spec import Numbers
 def build(
     spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
 ) -> keras.Model:
-    """The model, its weights not yet set: int32 tokens (batch, length) to logits (batch, 1); it has no dropout."""
+    """The model, its weights not yet set: int tokens (batch, length) to logits (batch, 1); it has no dropout."""
     cudnn = kernels(spec, numbers, device, kernel)["lstm"] == "cudnn"
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
     layers = keras.layers
+    # Keras casts to what is written here, and on a GPU kernels take int32 in the host's memory only.
+    tokens = "int64" if device == "cuda" else "int32"
     return keras.Sequential(
         [
-            keras.Input((spec.length,), dtype="int32"),
+            keras.Input((spec.length,), dtype=tokens),
             layers.Embedding(VOCABULARY, spec.embedding, name="embedding", dtype=dtype),
             layers.LSTM(
                 spec.units,
@@ -37,7 +39,7 @@ def build(
 
 
 def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
+    """Binary cross entropy of int tokens (b, length) and int labels (b,), averaged over the batch."""
     logits = tf.cast(tf.squeeze(model(tokens, training=True), 1), model.layers[-1].variable_dtype)
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits))
 

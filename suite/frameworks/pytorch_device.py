@@ -1,0 +1,34 @@
+"""What PyTorch says of its build, the devices it sees, and their memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def installation() -> dict[str, Any]:
+    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
+    cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
+    cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return {
+        "version": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": str(cudnn) if cudnn else None,
+        "devices": [{"name": card.name, "compute_capability": f"{card.major}.{card.minor}"} for card in cards],
+    }
+
+
+def memory(device: str) -> dict[str, int]:
+    """The allocator's peaks in bytes; none on a CPU."""
+    if device == "cpu":
+        return {}
+    return {
+        "allocator_peak_bytes": torch.cuda.max_memory_allocated(),
+        "allocator_reserved_bytes": torch.cuda.max_memory_reserved(),
+    }
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the error says that memory did not suffice."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

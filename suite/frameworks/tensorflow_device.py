@@ -1,0 +1,61 @@
+"""What TensorFlow says of its build, the devices it sees, and their memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from workloads.data.dataset import Array
+
+
+def installation() -> dict[str, Any]:
+    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
+    built = tf.sysconfig.get_build_info()
+    cards = [tf.config.experimental.get_device_details(card) for card in tf.config.list_physical_devices("GPU")]
+    capabilities = [".".join(map(str, card.get("compute_capability", ()))) for card in cards]
+    return {
+        "version": tf.__version__,
+        "cuda": built.get("cuda_version"),
+        "cudnn": built.get("cudnn_version"),
+        "devices": [
+            {"name": card.get("device_name", ""), "compute_capability": capability}
+            for card, capability in zip(cards, capabilities, strict=True)
+        ],
+    }
+
+
+def memory(device: str) -> dict[str, int]:
+    """The allocator's peaks in bytes; none on a CPU."""
+    if device == "cpu":
+        return {}
+    return {"allocator_peak_bytes": int(tf.config.experimental.get_memory_info("GPU:0")["peak"])}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the error says that memory did not suffice."""
+    return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
+
+
+def place(device: str) -> str:
+    """TensorFlow's name of ``cpu`` or ``cuda``."""
+    return "/GPU:0" if device == "cuda" else "/CPU:0"
+
+
+def integers(device: str) -> tf.DType:
+    """The type that tokens, labels and plans have on a device.
+
+    On a GPU it is int64, since many kernels there take int32 in the host's memory only: `Identity`, slices,
+    comparisons, arguments and results of functions. A batch of int32 would go to the host and back inside a step.
+    """
+    return tf.int64 if device == "cuda" else tf.int32
+
+
+def placed(array: Array | tf.Tensor, device: str) -> tf.Tensor:
+    """The array as a tensor on the device, there in the type of `integers` if it is int32."""
+    with tf.device(place(device)):
+        if device == "cpu":
+            return tf.convert_to_tensor(array)
+        if tf.as_dtype(array.dtype) == tf.int32:
+            return tf.cast(array, integers(device))
+        return tf.identity(array)
