@@ -127,7 +127,8 @@ def _read(file: Path) -> str:
 def has_gpu() -> bool:
     """Whether this machine shows an NVIDIA GPU and `CUDA_VISIBLE_DEVICES` does not hide all of them."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
-    return not hidden and Path("/dev/nvidiactl").exists()
+    # The second is what Linux under Windows has in place of the first.
+    return not hidden and (Path("/dev/nvidiactl").exists() or Path("/usr/lib/wsl/lib/libcuda.so.1").exists())
 
 
 def redact(text: str) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from suite import devices
 from suite.cell import AUTO, FRAMEWORKS, SIZES
 from suite.environment import has_gpu
+from suite.launch import interpreter
 from suite.matrix import MATRICES, Matrix, MatrixError, matrix, shard, union
 from suite.run import JOURNALS, LONGEST_COURSE_S, LONGEST_S, Settings
 
@@ -83,6 +86,13 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     min_window = config.getoption("min_window")
     plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
     return replace(found, cells=cells, launches=config.getoption("launches") or found.launches, plan=plan)
+
+
+def refuse_without_cuda(config: pytest.Config) -> None:
+    """Raises `MatrixError` where CUDA is asked for and there is none."""
+    if config.getoption("device") == "cuda" and not has_gpu():
+        there = {name: interpreter(name) for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}")}
+        raise MatrixError(f"--device cuda: {devices.lack(there)}")
 
 
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:

@@ -50,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give a bare ``--benchmark-save`` a name before pytest-benchmark reads it."""
     try:
         chosen = options.chosen_matrix(config)
+        options.refuse_without_cuda(config)
     except EXPECTED as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("benchmark_only", False):
@@ -160,20 +161,20 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """Save a run of which no launch succeeded; pytest-benchmark would only warn, and a warning ends the session."""
     config = session.config
-    run = config.stash.get(_RUN, None)
-    if run is None:
+    if _LAUNCHES not in config.stash:
         return (yield)
+    run = config.stash.get(_RUN, None)
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     try:
         with saved_whole(benchmarks):
             if benchmarks and not benchmarks.benchmarks:
-                if run.failed:
+                if run and run.failed:
                     save_failed(config, benchmarks)
                 benchmarks.save = benchmarks.autosave = benchmarks.json = None
             return (yield)
     except SaveError as error:
-        journal = run.journal.path
-        pytest.exit(f"{error}; all launches are in {journal}, which suite.compare reads too", returncode=4)
+        where = f"; all launches are in {run.journal.path}, which suite.compare reads too" if run else ""
+        pytest.exit(f"{error}{where}", returncode=4)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

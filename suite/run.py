@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from suite import checkpoint, fit
+from suite import checkpoint, devices, fit
 from suite.cell import AUTO, Cell
 from suite.environment import machine
 from suite.job import Job
@@ -133,8 +133,9 @@ class Run:
     def prepare(self) -> None:
         """Check the interpreters, say how long it may take, and get the data."""
         cells = [cell for cell, _ in self.planned]
-        for framework in dict.fromkeys(cell.framework for cell in cells):
-            interpreter(framework)
+        interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
+        if self.settings.device == "cuda" and (words := devices.lack(interpreters)):
+            raise LaunchError(f"no launch can be on CUDA: {words}")
         left = self.total - sum(not self._goes_on(record, record.launch) for record in self._found.values())
         if left > 0 and any(cell.recipe for cell in cells):
             long = any(cell.recipe and cell.size == "full" for cell in cells)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from suite.cell import FRAMEWORKS, Cell
-from suite.job import Job
+from suite.cell import FRAMEWORKS
 from suite.launch import launch
-from suite.record import Record
+from tests.launches import JOB, StandIn, Told
 from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
 from workloads.data import cache as caches
@@ -33,8 +31,12 @@ def send_all(record):
     send(part={k: v for k, v in record.to_json().items() if k not in ("schema", "cell", "launch", "started", "run")})
 """
 
-StandIn = Callable[[str], Path]
-JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what launches workers, real or stand-ins, so that the rest can be run by itself in a minute."""
+    for item in items:
+        if {"stand_in", "suite", "twins"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("launches")
 
 
 @pytest.fixture(scope="session")
@@ -61,19 +63,6 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
         return python
 
     return make
-
-
-@dataclass
-class Told:
-    """A launch's record, its log, and the process ids that its stand-in told."""
-
-    record: Record
-    log: str
-    pids: list[int]
-
-    @property
-    def outcome(self) -> tuple[str, str]:
-        return self.record.outcome.status, self.record.outcome.reason
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 from data_makers import archive, put
 from test_data_cache import files_up_to
 
-from workloads.data.fetch import DownloadError, download, present
-from workloads.data.sources import Archive
+from workloads.data.archive import Archive
+from workloads.data.fetch import DownloadError, download, part_name, present
 
 CONTENT = np.random.Generator(np.random.Philox(key=3)).bytes(300_000)
 
@@ -154,7 +154,7 @@ def test_many_breaks_do_not_matter_as_long_as_something_arrives(host, tmp_path):
 
 
 def test_what_an_earlier_run_left_is_taken_up(host, tmp_path):
-    put(tmp_path / "data.tar.gz.part", CONTENT[:123_456])
+    put(tmp_path / part_name(host.archive), CONTENT[:123_456])
     assert get(host, tmp_path).read_bytes() == CONTENT
     assert host.ranges == ["bytes=123456-"]
     assert names(tmp_path) == ["data.tar.gz"]
@@ -162,7 +162,7 @@ def test_what_an_earlier_run_left_is_taken_up(host, tmp_path):
 
 @pytest.mark.parametrize("left", [b"wrong" * 100, CONTENT[:-1] + b"\0", CONTENT + b"more"])
 def test_a_wrong_rest_of_an_earlier_run_costs_one_more_download(host, tmp_path, left):
-    put(tmp_path / "data.tar.gz.part", left)
+    put(tmp_path / part_name(host.archive), left)
     assert get(host, tmp_path).read_bytes() == CONTENT
     assert host.ranges[-1] is None
 
@@ -193,7 +193,7 @@ def test_a_host_that_always_fails_is_left_in_the_end(host, tmp_path):
     with pytest.raises(DownloadError, match="the host says 500"):
         get(host, tmp_path, tries=3)
     assert len(host.ranges) == 3
-    assert names(tmp_path) == ["data.tar.gz.part"]  # for the next run
+    assert names(tmp_path) == [part_name(host.archive)]  # for the next run
 
 
 def test_what_does_not_exist_is_not_asked_for_again(host, tmp_path):
@@ -225,10 +225,13 @@ def test_a_page_instead_of_the_file_is_known_by_its_length(host, tmp_path):
     assert names(tmp_path) == []
 
 
-def test_a_damaged_file_under_the_final_name_is_downloaded_anew(host, tmp_path):
-    put(tmp_path / "data.tar.gz", b"damaged")
-    assert present(host.archive, tmp_path) is None
-    assert get(host, tmp_path).read_bytes() == CONTENT
+def test_another_file_under_the_final_name_is_never_replaced(host, tmp_path):
+    path = put(tmp_path / "data.tar.gz", b"the user's own")
+    for ask in (present, download):
+        with pytest.raises(DownloadError, match=r"data\.tar\.gz has the MD5 .*; remove it to have"):
+            ask(host.archive, tmp_path)
+    assert path.read_bytes() == b"the user's own"
+    assert host.ranges == []
 
 
 def test_without_a_network_it_fails_at_once(tmp_path):

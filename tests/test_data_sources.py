@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from data_makers import cifar_archive, cifar_files, cifar_source, put, tar_gz
 
+from workloads.data.archive import Members
 from workloads.data.dataset import DataError
-from workloads.data.sources import members
 
 NOBODY = 65534
 
@@ -109,7 +109,7 @@ def special(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfi
 def test_archives_with_unsafe_members_are_refused(tmp_path, member, complaint):
     path = put(tmp_path / "a.tar.gz", tar_gz({"a": b"1"}, member))
     with pytest.raises(DataError, match=complaint):
-        list(members(path))
+        list(Members(path))
     assert [found.name for found in tmp_path.iterdir()] == ["a.tar.gz"]
 
 
@@ -125,12 +125,12 @@ def test_a_truncated_archive_is_refused_wherever_it_ends(tmp_path):
 def test_what_is_no_archive_is_refused(tmp_path):
     path = put(tmp_path / "a.tar.gz", b"<html>Not what you asked for</html>")
     with pytest.raises(DataError, match="cannot be read: Not a gzipped file"):
-        list(members(path))
+        list(Members(path))
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path):
     path = put(tmp_path / "a.tar.gz", tar_gz({"a": bytes(10**6)}))
     assert path.stat().st_size < 10**4
     with pytest.raises(DataError, match="more than 500000 bytes"):
-        list(members(path, 500_000))
-    assert len(list(members(path, 2_000_000))) == 1
+        list(Members(path, limit_bytes=500_000))
+    assert len(list(Members(path, limit_bytes=2_000_000))) == 1

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import StandIn
 
 from suite.cell import Cell
 from suite.job import Job
 from suite.launch import ROOT, LaunchError, interpreter, launch, variables
+from tests.launches import StandIn
 
 JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
 GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"

@@ -137,3 +137,14 @@ def test_a_disk_without_room_for_the_first_line_is_named_and_leaves_no_line(
     assert (tmp_path / "a.jsonl").read_bytes() == b""
     Journal(tmp_path / "a.jsonl", RUN).close()
     assert read(tmp_path / "a.jsonl")[0] == RUN
+
+
+def test_a_folder_without_room_for_another_file_is_named_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(JournalError, match=r"^cannot open a\.jsonl: No space left on device; name another folder$"):
+        Journal(tmp_path / "new" / "a.jsonl", RUN)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import JOB, StandIn, Told
 
 from suite.launch import ROOT, LaunchError, launch
 from suite.record import PHASES
+from tests.launches import JOB, StandIn, Told
 from tests.processes import alive, wait_until
 
 GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"

@@ -15,7 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import StandIn
 
 from suite import leftovers
 from suite.cell import Cell, Loader
@@ -23,6 +22,7 @@ from suite.job import Job
 from suite.launch import ROOT, launch
 from suite.leftovers import MARK, OWNED, OWNED_TEXT, scratch, sweep
 from suite.measure import Plan
+from tests.launches import StandIn
 from tests.processes import alive, wait_until
 from workloads.data.cache import folder_of
 

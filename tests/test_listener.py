@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import JOB, Told
 
 from suite import listener, logs
 from suite.record import REASON_MOST
+from tests.launches import JOB, Told
 from tests.processes import alive
 
 GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"

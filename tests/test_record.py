@@ -192,3 +192,38 @@ def test_a_failed_launch_too_holds_only_numbers_that_can_be_written() -> None:
     data = changed("identity.losses.9", math.nan) | {"outcome": {"status": "diverged", "reason": ""}, "phases": {}}
     with pytest.raises(RecordError, match="identity"):
         Record.from_json(data)
+
+
+def deep(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("levels", [60, 300, 900, 990])
+@pytest.mark.parametrize("field", ["run", "workload", "settings", "environment", "metrics"])
+def test_what_is_nested_too_deeply_is_refused_in_one_line(field: str, levels: int) -> None:
+    """What passes must also be written, compared and copied, which takes several calls a level."""
+    data = records.record().to_json() | {field: {"x": deep(levels)}}
+    with pytest.raises(RecordError, match="nested more than 50 levels deep"):
+        Record.from_json(data)
+
+
+@pytest.mark.parametrize("seconds", [5e-324, 1e-320, 1e-10, 1e10, 1e308, 1.7e308])
+def test_times_that_no_launch_can_take_are_refused(seconds: float) -> None:
+    """Their sums, ratios and axes are not finite."""
+    data = records.record().to_json()
+    data["phases"]["train"]["windows"] = [{"steps": 1, "seconds": seconds}]
+    with pytest.raises(RecordError, match="phase train took"):
+        Record.from_json(data)
+    if seconds > 1:
+        for field in ("first_step_s", "compile_s"):
+            with pytest.raises(RecordError, match="a time that is no time"):
+                Record.from_json(records.record().to_json() | {field: seconds})
+
+
+@pytest.mark.parametrize(("field", "value"), [("launch", 10**30), ("launch", -1), ("launch", 1.0)])
+def test_counts_that_count_nothing_are_refused(field: str, value: Any) -> None:
+    with pytest.raises(RecordError, match=field):
+        Record.from_json(records.record().to_json() | {field: value})

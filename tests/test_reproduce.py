@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StandIn
 
 from suite.cell import FRAMEWORKS, Cell
 from suite.record import CONTROL, Outcome, Record
 from suite.reproduce.__main__ import by_cell, main
 from suite.reproduce.verdicts import differences, judge
 from tests import records
+from tests.launches import StandIn
 from tests.records import replace
 
 ELSEWHERE = {"cpu": "Another CPU", "cores": 64, "memory_bytes": 1, "gpus": []}

@@ -53,7 +53,7 @@ class Tolerance:
 #   imdb_lstm          full,   4 seeds                      2.9e-5    3.0e-4    1.1e-2
 #                      small,  4 seeds                      3.9e-5    3.5e-4    4.6e-3
 # There the CNN's updates, and all of ResNet-18's figures, have five times what was found: ten times would let anything
-# pass. ResNet-18's updates, whose smallest tensors scatter most, have .9, which still shows a tensor that does not move.
+# pass. ResNet-18's updates, whose smallest tensors scatter most, have .9: that still shows a tensor that does not move.
 # The first loss has more, for GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3. The
 # other figures of the CNNs are larger since a max-pool's or a ReLU's choice between two almost equal values turns with
 # the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.

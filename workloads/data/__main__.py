@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workloads.data import cache as caches
 from workloads.data.dataset import KINDS, DataError, arrays
+from workloads.data.identity import identified
 from workloads.data.prepare import NAMES, SOURCES, NothingToBeHadError, cache_directory, data_directory, prepare
 
 DESCRIPTION = """\
@@ -102,16 +103,15 @@ def _verify(options: argparse.Namespace) -> int:
     if not folders:
         raise DataError(f"nothing is cached in {cache_directory(options.cache_dir)}; `python -m workloads.data fetch`")
     failed = False
-    for folder in folders:
+    for name, kind, folder in folders:
         try:
-            data = caches.verify(folder)
-            if data.kind == "real" and data.digest != SOURCES[data.name].digest:
-                raise DataError(f"cache {folder} is not the official {data.name}; {caches.REBUILD}")  # noqa: TRY301
+            data = identified(folder, kind, SOURCES[name])
         except DataError as error:
             print(f"error: {error}", file=sys.stderr)
             failed = True
         else:
-            print(f"{_line(folder)}  verified")
+            but = " by the MD5 of the authors' archive, not by the expected digest" if data.voucher else ""
+            print(f"{_line(folder)}  verified{but}")
     return int(failed)
 
 
@@ -120,22 +120,26 @@ def _where(options: argparse.Namespace) -> int:
     print(f"cache directory: {cache}")
     print(f"data directory:  {directory or 'none (SUITE_DATA_DIR is not set)'}")
     failed = False
-    for folder in _cached(cache):
+    cached = _cached(cache)
+    for _, _, folder in cached:
         try:
             print(_line(folder))
         except DataError as error:
             print(f"error: {error}", file=sys.stderr)
             failed = True
     for name in NAMES:
-        if not any(caches.folder_of(cache, name, kind).exists() for kind in KINDS):
+        if name not in {found for found, _, _ in cached}:
             print(f"{name:9} not cached; `python -m workloads.data fetch {name}`")
     return int(failed)
 
 
-def _cached(cache: Path) -> list[Path]:
-    """The folders of this format that exist, in the order of names and kinds."""
-    folders = (caches.folder_of(cache, name, kind) for name in NAMES for kind in KINDS)
-    return [folder for folder in folders if folder.exists()]
+def _cached(cache: Path) -> list[tuple[str, str, Path]]:
+    """The folders of this format that exist, with name and kind, in the order of both."""
+    folders = ((name, kind, caches.folder_of(cache, name, kind)) for name in NAMES for kind in KINDS)
+    try:
+        return [(name, kind, folder) for name, kind, folder in folders if folder.exists()]
+    except OSError as error:
+        raise DataError(f"cache directory {cache} cannot be read: {error.strerror}; name another one") from error
 
 
 def _line(folder: Path) -> str:

@@ -2,14 +2,19 @@
 
 A folder appears under its final name only when it is complete: it is written beside it and renamed. Workers open it by
 `open_cached`, which takes milliseconds and hashes nothing; `verify` hashes everything.
+
+A damaged or outdated folder is replaced. Only what this program wrote is ever removed, file by file and by name:
+whatever else lies under a name of the cache stays there, and is an error.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import re
+import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,20 +22,30 @@ from typing import Any
 
 import numpy as np
 
-from workloads.data.dataset import KINDS, Array, DataError, DataSet, Split, arrays, contiguous_bytes
+from workloads.data.dataset import ARRAYS, KINDS, Array, DataError, DataSet, Split, Voucher, arrays, contiguous_bytes
+from workloads.data.files import read_regular, regular
+from workloads.data.progress import Advance, byte_progress
 
 # Changes when the files, the parsing, the tokenizer or the synthetic twin change, so that no older cache is taken.
 VERSION = 1
 
 REBUILD = "`python -m workloads.data fetch` builds it anew"
 
+# All that a cache folder holds. meta.json is the last to be removed, for a folder without it is not known as ours.
+FILES = (*(f"{name}.npy" for name in ARRAYS), "meta.json")
+MAX_META_BYTES = 2**16
+CHUNK_BYTES = 2**24
+
 
 def digest(data: DataSet) -> str:
     """SHA-256, hex, over name, shape, dtype (little-endian) and bytes of the four arrays."""
     total = hashlib.sha256()
-    for name, array in arrays(data).items():
-        total.update(f"{name} {array.shape} {_dtype(array)}\n".encode())
-        total.update(contiguous_bytes(array))
+    with byte_progress(f"{data.name}: hashing", 0, sum(array.nbytes for array in arrays(data).values())) as advance:
+        for name, array in arrays(data).items():
+            total.update(f"{name} {array.shape} {_dtype(array)}\n".encode())
+            for chunk in _chunks(array):
+                total.update(chunk)
+                advance(len(chunk))
     return total.hexdigest()
 
 
@@ -46,30 +61,44 @@ def folder_of(cache: Path, name: str, kind: str) -> Path:
 
 
 def write(data: DataSet, cache: Path) -> Path:
-    """Store a data set in the cache directory and give its folder; what lay there before is replaced as a whole,
-    unless it is whole and the same.
+    """Store a data set in the cache directory and give its folder; a cache that lay there before is replaced as a
+    whole, unless it is whole and the same.
 
-    Raises OSError if it cannot be written (no permission, no space); then nothing is left behind.
+    Raises OSError if it cannot be written (no permission, no space), and `DataError` if what lies there is not from
+    this program; then nothing is left behind.
     """
     folder = folder_of(cache, data.name, data.kind)
     cache.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=cache))
     try:
-        for name, array in arrays(data).items():
-            _write_array(temporary / f"{name}.npy", array)
-        meta = {
-            "name": data.name,
-            "kind": data.kind,
-            "version": VERSION,
-            "digest": data.digest,
-            "arrays": {name: _facts(array) for name, array in arrays(data).items()},
-        }
-        (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+        with byte_progress(f"{data.name}: writing", 0, sum(array.nbytes for array in arrays(data).values())) as advance:
+            for name, array in arrays(data).items():
+                _write_array(temporary / f"{name}.npy", array, advance)
+        (temporary / "meta.json").write_text(json.dumps(_meta(data), indent=2) + "\n", encoding="utf-8")
         temporary.chmod(0o755)  # mkdtemp makes it private; a cache may be shared by the users of a machine
-        _put(temporary, folder, data.digest)
+        _put(temporary, folder, data)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
     return folder
+
+
+def refuse_foreign(folder: Path) -> None:
+    """`DataError` if what lies under the name of this cache folder was not written by this program."""
+    reason = _foreign(folder)
+    if reason:
+        raise DataError(
+            f"{folder} {reason}, so it is not known as a cache of this program and stays as it is; "
+            "move it away, or name another cache directory in SUITE_CACHE_DIR"
+        )
+
+
+def clear_left(folder: Path) -> None:
+    """Remove the temporary folders that killed writers of a cache folder left, and nothing else of like names."""
+    temporary = re.compile(re.escape(folder.name) + r"\.tmp-[a-z0-9_]{8}")  # as `tempfile.mkdtemp` makes them
+    for left in folder.parent.iterdir():
+        with suppress(OSError):  # gone meanwhile, or closed to us
+            if temporary.fullmatch(left.name) and _is_folder(left) and all(map(_is_ours, left.iterdir())):
+                _remove(left)
 
 
 def open_cached(folder: Path) -> DataSet:
@@ -79,23 +108,14 @@ def open_cached(folder: Path) -> DataSet:
     Raises `DataError`.
     """
     try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        version, name, kind = meta["version"], str(meta["name"]), str(meta["kind"])
-        if version != VERSION or kind not in KINDS:
-            raise DataError(f"cache {folder} has format {version} and kind {kind}, not {VERSION}; {REBUILD}")
-        opened = {array: _open_array(folder / f"{array}.npy", facts) for array, facts in meta["arrays"].items()}
-        train = Split(opened["train_inputs"], opened["train_labels"])
-        test = Split(opened["test_inputs"], opened["test_labels"])
-        data = DataSet(name, kind, str(meta["digest"]), train, test)
+        return _opened(folder)
     except FileNotFoundError as error:
-        raise DataError(f"cache {folder} has no file {Path(error.filename).name}; {REBUILD}") from error
+        raise _unfit(folder, f"has no file {Path(error.filename).name}") from error
     except OSError as error:
-        raise DataError(f"cache {folder} cannot be read: {error.strerror or error}; {REBUILD}") from error
-    except (ValueError, LookupError, TypeError, AttributeError, EOFError) as error:
-        raise DataError(f"cache {folder} is damaged: {error}; {REBUILD}") from error
-    if not all(len(split.inputs) == len(split.labels) for split in (train, test)):
-        raise DataError(f"cache {folder} is damaged: inputs and labels differ in number; {REBUILD}")
-    return data
+        file = Path(error.filename).name if error.filename else "a file"
+        raise _unfit(folder, f"cannot be read: {file}: {error.strerror or error}") from error
+    except Exception as error:  # broken headers make json and NumPy raise nearly anything
+        raise _unfit(folder, f"is damaged: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
 def verify(folder: Path) -> DataSet:
@@ -109,24 +129,70 @@ def verify(folder: Path) -> DataSet:
     return data
 
 
+def _opened(folder: Path) -> DataSet:
+    meta = json.loads(read_regular(folder / "meta.json", MAX_META_BYTES))
+    version, name, kind = meta["version"], str(meta["name"]), str(meta["kind"])
+    if version != VERSION or kind not in KINDS:
+        raise ValueError(f"it has format {version} and kind {kind}, not {VERSION}")
+    opened = {array: _open_array(folder / f"{array}.npy", meta["arrays"][array]) for array in ARRAYS}
+    train = Split(opened["train_inputs"], opened["train_labels"])
+    test = Split(opened["test_inputs"], opened["test_labels"])
+    if not all(len(split.inputs) == len(split.labels) for split in (train, test)):
+        raise ValueError("inputs and labels differ in number")
+    return DataSet(name, kind, str(meta["digest"]), train, test, _voucher(meta))
+
+
 def _dtype(array: Array) -> str:
     return array.dtype.newbyteorder("<").str
+
+
+def _chunks(array: Array) -> Iterator[memoryview]:
+    content = contiguous_bytes(array)
+    return (content[start : start + CHUNK_BYTES] for start in range(0, len(content), CHUNK_BYTES))
+
+
+def _meta(data: DataSet) -> dict[str, Any]:
+    meta = {
+        "name": data.name,
+        "kind": data.kind,
+        "version": VERSION,
+        "digest": data.digest,
+        "arrays": {name: _facts(array) for name, array in arrays(data).items()},
+    }
+    if data.voucher:
+        # Both digests: what this program expects of the official archive, and what it found in it.
+        meta["official_archive"] = {
+            "md5": data.voucher.archive_md5,
+            "expected_digest": data.voucher.expected,
+            "found_digest": data.digest,
+        }
+    return meta
+
+
+def _voucher(meta: dict[str, Any]) -> Voucher | None:
+    told = meta.get("official_archive")
+    if told is None:
+        return None
+    if told["found_digest"] != meta["digest"]:
+        raise ValueError("its official_archive is about another digest")
+    return Voucher(str(told["md5"]), str(told["expected_digest"]))
 
 
 def _facts(array: Array) -> dict[str, Any]:
     return {"shape": list(array.shape), "dtype": _dtype(array)}
 
 
-def _write_array(path: Path, array: Array) -> None:
+def _write_array(path: Path, array: Array, advance: Advance) -> None:
     """As `numpy.save` does it, but a full disk raises an OSError with its number, and the bytes are not copied."""
     header = {"shape": array.shape, "fortran_order": False, "descr": _dtype(array)}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        file.write(contiguous_bytes(array))
+        for chunk in _chunks(array):
+            advance(file.write(chunk))
 
 
 def _open_array(path: Path, facts: dict[str, Any]) -> Array:
-    with path.open("rb") as file:
+    with open(str(path), "rb", opener=regular) as file:
         np.lib.format.read_magic(file)
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         expected = file.tell() + int(np.prod(shape)) * dtype.itemsize
@@ -138,9 +204,10 @@ def _open_array(path: Path, facts: dict[str, Any]) -> Array:
     return opened
 
 
-def _put(temporary: Path, folder: Path, wanted: str) -> None:
+def _put(temporary: Path, folder: Path, data: DataSet) -> None:
     """Rename onto the final name. What lies there is kept if it is as good, else moved away and removed."""
     for attempt in range(10):
+        refuse_foreign(folder)
         try:
             temporary.rename(folder)
         except OSError:
@@ -149,9 +216,60 @@ def _put(temporary: Path, folder: Path, wanted: str) -> None:
         else:
             return
         with suppress(DataError):
-            if verify(folder).digest == wanted:  # another process wrote the same meanwhile
+            if verify(folder).digest == data.digest:  # another process wrote the same meanwhile
                 return
         away = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
         with suppress(FileNotFoundError):  # another process moved it first
             folder.replace(away)  # onto an empty folder, which a rename may replace
-        shutil.rmtree(away, ignore_errors=True)
+        _remove(away)
+
+
+def _unfit(folder: Path, reason: str) -> DataError:
+    return DataError(f"cache {folder} {reason}; {f'move it away, and {REBUILD}' if _foreign(folder) else REBUILD}")
+
+
+def _foreign(folder: Path) -> str:
+    """What shows that a folder is not from this program; nothing if it is, is empty, or is not there."""
+    try:
+        if not _is_folder(folder):
+            return "is no folder"
+    except OSError:  # out of reach, which who writes there will hear of
+        return ""
+    try:
+        entries = sorted(folder.iterdir())
+        others = [entry.name for entry in entries if not _is_ours(entry)]
+        if others:
+            return f"holds {others[0]!r}"
+        return _foreign_meta(folder, entries) if entries else ""
+    except FileNotFoundError:  # another process has moved it away
+        return ""
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
+def _foreign_meta(folder: Path, entries: list[Path]) -> str:
+    if folder / "meta.json" not in entries:
+        return "has no file meta.json"
+    try:
+        meta = json.loads(read_regular(folder / "meta.json", MAX_META_BYTES))
+        same = folder_of(folder.parent, meta["name"], meta["kind"]) == folder
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return "has a meta.json that is damaged"
+    return "" if same else "has a meta.json for something else"
+
+
+def _is_folder(path: Path) -> bool:
+    return stat.S_ISDIR(path.lstat().st_mode)  # and no link to one
+
+
+def _is_ours(entry: Path) -> bool:
+    return entry.name in FILES and stat.S_ISREG(entry.lstat().st_mode)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with the files of a cache; if it holds anything else, that stays, and the folder with it."""
+    for name in FILES:
+        with suppress(OSError):
+            (folder / name).unlink()
+    with suppress(OSError):
+        folder.rmdir()

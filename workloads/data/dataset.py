@@ -40,6 +40,14 @@ def _open_split(inputs: str, labels: str) -> Split:
 
 
 @dataclass(frozen=True)
+class Voucher:
+    """What stands for real data that has not the ``expected`` digest: the MD5 of the authors' archive it is from."""
+
+    archive_md5: str
+    expected: str
+
+
+@dataclass(frozen=True)
 class DataSet:
     """A data set with its provenance: ``kind`` is ``real`` or ``synthetic``, ``digest`` is over all four arrays."""
 
@@ -48,19 +56,19 @@ class DataSet:
     digest: str
     train: Split
     test: Split
+    voucher: Voucher | None = None
+
+
+ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
 
 
 def arrays(data: DataSet) -> dict[str, Array]:
     """The four arrays by the names under which they are cached and digested, in that order."""
-    return {
-        "train_inputs": data.train.inputs,
-        "train_labels": data.train.labels,
-        "test_inputs": data.test.inputs,
-        "test_labels": data.test.labels,
-    }
+    splits = (data.train.inputs, data.train.labels, data.test.inputs, data.test.labels)
+    return dict(zip(ARRAYS, splits, strict=True))
 
 
 def contiguous_bytes(array: Array) -> memoryview:
     """The array's bytes, little-endian and in C order, without a copy where it is so already."""
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return np.ascontiguousarray(little).data.cast("B")
+    return np.ascontiguousarray(little).data.cast("B") if little.size else memoryview(b"")  # NumPy has none to cast

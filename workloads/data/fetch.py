@@ -2,12 +2,13 @@
 
 pooch compares checksums and puts the verified file under its final name by a rename. The transfer itself is this
 file's: pooch's own begins anew after each failure, which a host that throttles and drops long connections punishes.
-What has arrived stays in a ``.part`` file, across processes too, and the next try asks for the rest.
+What has arrived stays in a ``.part`` file, across processes too, and the next try asks for the rest. That file has the
+archive's MD5 in its name, so it is nobody else's. Another file under the archive's own name may be the user's, and is
+never replaced.
 """
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import shutil
 import time
@@ -19,9 +20,10 @@ from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from workloads.data.archive import Archive, md5_of
 from workloads.data.dataset import DataError
-from workloads.data.progress import byte_progress
-from workloads.data.sources import Archive
+from workloads.data.files import regular
+from workloads.data.progress import byte_progress, print_to_stderr
 
 CHUNK_BYTES = 1 << 16
 NO_SPACE = (ENOSPC, EDQUOT, EFBIG)
@@ -36,14 +38,21 @@ class _BrokenOffError(Exception):
 
 
 def present(archive: Archive, folder: Path) -> Path | None:
-    """The archive in ``folder`` if it was downloaded before and its checksum holds."""
+    """The archive in ``folder``, its checksum verified, or None if there is nothing of its name.
+
+    Raises `DownloadError` for something else of that name, which is in the way of a download.
+    """
     path = folder / archive.file
+    way_out = "remove it to have the archive downloaded, or name the folder of a good one in SUITE_DATA_DIR"
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, _md5).hexdigest()
-    except OSError:
+        found = md5_of(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return path if found == archive.md5 else None
+    except OSError as error:
+        raise DownloadError(f"{path} cannot be read: {error.strerror}; {way_out}") from error
+    if found != archive.md5:
+        raise DownloadError(f"{path} has the MD5 {found}, the official archive {archive.md5}; {way_out}")
+    return path
 
 
 def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0, timeout_s: float = 20.0) -> Path:
@@ -56,12 +65,15 @@ def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0
     Raises `DownloadError` for all that lies with the network, the host or the content, OSError for what lies with the
     disk: then the ``.part`` is removed if the disk is full, else kept for the next run.
     """
+    there = present(archive, folder)
+    if there:
+        return there
     try:
         import pooch
     except ImportError as error:
         raise DownloadError("pooch, which downloads, is not installed (extra `controller`)") from error
     pooch.get_logger().setLevel("WARNING")  # at its default it reports each download on its own
-    transfer = _Transfer(archive, folder / f"{archive.file}.part", tries, wait_s, timeout_s)
+    transfer = _Transfer(archive, folder / part_name(archive), tries, wait_s, timeout_s)
     while True:
         try:
             return Path(pooch.retrieve(archive.url, f"md5:{archive.md5}", archive.file, folder, downloader=transfer))
@@ -69,6 +81,11 @@ def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0
             if not transfer.resumed:
                 raise DownloadError(f"what {archive.url} delivers does not have the MD5 {archive.md5}") from error
             transfer.resumed = False  # the .part may have been the wrong one, and is gone now
+
+
+def part_name(archive: Archive) -> str:
+    """Under what name the downloaded part of an archive is kept."""
+    return f"{archive.file}.{archive.md5[:12]}.part"
 
 
 @dataclass
@@ -93,7 +110,9 @@ class _Transfer:
                 failures = 1 if self._have() > have else failures + 1
                 if failures >= self.tries or not self.reached:
                     raise DownloadError(f"{url} cannot be downloaded: {error}") from error
-                time.sleep(self.wait_s * 2 ** (failures - 1))
+                wait_s = self.wait_s * 2 ** (failures - 1)
+                print_to_stderr(f"{url}: {error}; trying again in {wait_s:.0f} s")
+                time.sleep(wait_s)
             except OSError as error:
                 if error.errno in NO_SPACE:
                     self.part.unlink(missing_ok=True)
@@ -117,7 +136,7 @@ class _Transfer:
             length = answer.headers["Content-Length"]
             if length and have + int(length) != self.archive.bytes:
                 raise DownloadError(f"{url} has {have + int(length)} bytes, the official file {self.archive.bytes}")
-            with self.part.open("ab" if have else "wb") as file:
+            with open(str(self.part), "ab" if have else "wb", opener=regular) as file:
                 self._copy(answer, file, have)
 
     def _copy(self, answer: http.client.HTTPResponse, file: BinaryIO, have: int) -> None:
@@ -151,7 +170,3 @@ class _Transfer:
         except (OSError, http.client.HTTPException) as error:
             raise _BrokenOffError(f"no connection ({getattr(error, 'reason', None) or error})") from error
         return answer
-
-
-def _md5() -> Any:
-    return hashlib.md5(usedforsecurity=False)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +20,10 @@ from workloads.data import fetch as downloads
 from workloads.data import synthetic
 from workloads.data.cifar100 import Cifar100
 from workloads.data.dataset import DataError, DataSet
+from workloads.data.files import regular
+from workloads.data.identity import identified
 from workloads.data.imdb import Imdb
+from workloads.data.progress import print_to_stderr
 from workloads.data.sources import Source
 
 SOURCES: dict[str, Source] = {source.name: source for source in (Cifar100(), Imdb())}
@@ -38,23 +39,24 @@ class NothingToBeHadError(DataError):
     """No real data in the cache or the data directory, and none could be downloaded."""
 
 
-def print_to_stderr(text: str) -> None:
-    """Where `prepare` speaks unless told otherwise."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the function that prints
-
-
 def cache_directory(cache: Path | str | None = None) -> Path:
     """The cache directory that an argument, the environment or the default names."""
     if cache or os.environ.get("SUITE_CACHE_DIR"):
-        return Path(cache or os.environ["SUITE_CACHE_DIR"]).expanduser().absolute()
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(home).expanduser().absolute() / "framework-training-suite"
+        return _expanded(cache or os.environ["SUITE_CACHE_DIR"])
+    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "framework-training-suite"
 
 
 def data_directory(directory: Path | str | None = None) -> Path | None:
     """The data directory that an argument or the environment names, or None; it need not exist."""
     named = directory or os.environ.get("SUITE_DATA_DIR")
-    return Path(named).expanduser().absolute() if named else None
+    return _expanded(named) if named else None
+
+
+def _expanded(named: Path | str) -> Path:
+    try:
+        return Path(named).expanduser().absolute()
+    except RuntimeError as error:  # no such user, or a container's user without a home
+        raise DataError(f"{named}: {error}; name a directory in full, the cache's in SUITE_CACHE_DIR") from error
 
 
 def prepare(
@@ -74,7 +76,7 @@ def prepare(
 
     Raises `DataError`, in one line: for ``real`` when there is none to be had; for ``real`` and ``auto`` when what the
     data directory holds is broken or is not the official data, or when the directory cannot be read; for all when the
-    cache directory cannot be written.
+    cache directory cannot be written, or holds something else under the name of the cache folder.
     """
     if name not in SOURCES:
         raise DataError(f"unknown data set {name!r}; there are: {', '.join(NAMES)}")
@@ -93,26 +95,34 @@ def prepare(
 
 def _real(source: Source, directory: Path | None, place: Path, fetch: bool, say: Callable[[str], None]) -> Path:
     folder = caches.folder_of(place, source.name, "real")
-    if _valid(folder, source.digest, None):
+    if _valid(folder, "real", source, None):
         return folder
     found = source.find(directory) if directory else None
     with _writing(place, folder, say):
-        if _valid(folder, source.digest, say):  # another process may have built it while this one waited
+        if _valid(folder, "real", source, say):  # another process may have built it while this one waited
             return folder
-        path = found or _downloaded(source, directory, place / "downloads", fetch)
+        path = found or _downloaded(source, directory, place / "downloads", fetch, say)
         say(f"{source.name}: reading {path}")
-        return _stored(source.read(path), place)
+        data = source.read(path)
+        if data.voucher:
+            say(
+                f"{source.name}: {path} is the authors' own archive (MD5 {data.voucher.archive_md5}) and is taken, but "
+                f"has the digest {data.digest[:16]}..., where this program expects {data.voucher.expected[:16]}...; "
+                "results with it are kept apart from others: please report this"
+            )
+        return _stored(data, place)
 
 
-def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: bool) -> Path:
-    there = downloads.present(source.archive, folder)
-    if there:
-        return there
+def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: bool, say: Callable[[str], None]) -> Path:
     lack = f"no real {source.name} in the cache" + (f" or in {directory}" if directory else "")
     ways_out = WAYS_OUT.format(archive=source.archive.file, folder=source.folder)
-    if not fetch:
-        raise NothingToBeHadError(f"{lack}; {ways_out}")
     try:
+        there = downloads.present(source.archive, folder)
+        if there:
+            return there
+        if not fetch:
+            raise NothingToBeHadError(f"{lack}; {ways_out}")
+        say(f"{source.name}: downloading {source.archive.url} ({source.archive.bytes / 2**20:.0f} MiB)")
         return downloads.download(source.archive, folder)
     except downloads.DownloadError as error:
         raise NothingToBeHadError(f"{lack}, and {error}; {ways_out}") from error
@@ -120,10 +130,10 @@ def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: boo
 
 def _synthetic(name: str, place: Path, say: Callable[[str], None]) -> Path:
     folder = caches.folder_of(place, name, "synthetic")
-    if _valid(folder, "", None):
+    if _valid(folder, "synthetic", SOURCES[name], None):
         return folder
     with _writing(place, folder, say):
-        if _valid(folder, "", say):
+        if _valid(folder, "synthetic", SOURCES[name], say):
             return folder
         say(f"{name}: generating the synthetic twin")
         return _stored(synthetic.generate(name), place)
@@ -135,21 +145,25 @@ def _stored(data: DataSet, place: Path) -> Path:
     return folder
 
 
-def _valid(folder: Path, digest: str, say: Callable[[str], None] | None) -> bool:
-    """Whether the folder holds what it should, all of it hashed; if it is there and does not, ``say`` hears why."""
-    if not folder.exists():
+def _valid(folder: Path, kind: str, source: Source, say: Callable[[str], None] | None) -> bool:
+    """Whether the folder holds what it should, all of it hashed; if it is there and does not, ``say`` hears why.
+
+    `DataError` if it is not this program's to replace.
+    """
+    try:
+        if not folder.exists():
+            caches.refuse_foreign(folder)  # it may be a link to nowhere
+            return False
+    except OSError:  # the cache directory is closed to us, which `_writing` will say
         return False
     try:
-        found = caches.verify(folder).digest
+        identified(folder, kind, source)
     except DataError as error:
-        reason = str(error)
-    else:
-        if not digest or found == digest:
-            return True
-        reason = f"cache {folder} has the digest {found[:16]}..., not {digest[:16]}..."
-    if say:
-        say(f"{reason}; building it anew")
-    return False
+        caches.refuse_foreign(folder)
+        if say:
+            say(f"{error}; building it anew")
+        return False
+    return True
 
 
 @contextmanager
@@ -157,15 +171,14 @@ def _writing(place: Path, folder: Path, say: Callable[[str], None]) -> Iterator[
     """Write access to the cache: one process at a time for each folder, and what a killed one left is cleared away."""
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with (place / f"{folder.name}.lock").open("a") as lock:
+        with open(str(place / f"{folder.name}.lock"), "a", opener=regular) as lock:
             if _locked(lock, folder, say):
-                for left in place.glob(f"{folder.name}.tmp-*"):
-                    shutil.rmtree(left, ignore_errors=True)
+                caches.clear_left(folder)
             yield
     except OSError as error:
         raise DataError(
             f"cache directory {place} cannot be written: {error.strerror or error}; "
-            "mend that, or name another one in SUITE_CACHE_DIR"
+            f"mend that at {error.filename or place}, or name another one in SUITE_CACHE_DIR"
         ) from error
 
 

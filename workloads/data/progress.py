@@ -1,31 +1,68 @@
-"""Progress bars on stderr for what takes longer than a few seconds, where there is a terminal and tqdm."""
+"""Progress on stderr for what may take longer than two seconds: a bar in a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+QUIET_S = 2.0  # what takes less says nothing in a log
+EVERY_S = 10.0
 
 Item = TypeVar("Item")
+Advance = Callable[[int], object]
 
 
-def progress(items: Iterable[Item], description: str, unit: str) -> Iterable[Item]:
-    """The same items, with a bar; without one where stderr is no terminal or tqdm is not installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return items
-    bar: Iterable[Item] = tqdm(items, description, unit=f" {unit}s", leave=False, disable=None)
-    return bar
+def print_to_stderr(text: str) -> None:
+    """Say something at once, beside the results on stdout."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the function that prints
+
+
+def progress(items: Iterable[Item], description: str, unit: str) -> Iterator[Item]:
+    """The same items, and how many of them are done."""
+    total = len(items) if isinstance(items, Sized) else None
+    with _meter(description, 0, total, f" {unit}s", 1) as advance:
+        for item in items:
+            yield item
+            advance(1)
+
+
+def byte_progress(description: str, done: int, total: int) -> AbstractContextManager[Advance]:
+    """Progress over ``total`` bytes of which ``done`` are there; gives the function that advances it."""
+    return _meter(description, done, total, "B", 2**20)
 
 
 @contextmanager
-def byte_progress(description: str, done: int, total: int) -> Iterator[Callable[[int], object]]:
-    """A bar of ``total`` bytes of which ``done`` are there; gives the function that advances it."""
+def _meter(description: str, done: int, total: int | None, unit: str, scale: int) -> Iterator[Advance]:
+    bar = _bar() if sys.stderr.isatty() else None
+    if bar is None:
+        yield _Lines(description, done, total, " MiB" if unit == "B" else unit, scale).advance
+        return
+    with bar(desc=description, initial=done, total=total, unit=unit, unit_scale=scale > 1, leave=False) as shown:
+        yield shown.update
+
+
+def _bar() -> Callable[..., AbstractContextManager[Any]] | None:
     try:
         from tqdm import tqdm
     except ImportError:
-        yield lambda _: None
-        return
-    with tqdm(desc=description, initial=done, total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
-        yield bar.update
+        return None
+    bar: Callable[..., AbstractContextManager[Any]] = tqdm
+    return bar
+
+
+class _Lines:
+    """What a log gets in place of a bar: nothing for `QUIET_S` seconds, then a line every `EVERY_S` seconds."""
+
+    def __init__(self, description: str, done: int, total: int | None, unit: str, scale: int) -> None:
+        self.description, self.done, self.total, self.unit, self.scale = description, done, total, unit, scale
+        self.next = time.monotonic() + QUIET_S
+
+    def advance(self, count: int) -> None:
+        self.done += count
+        if time.monotonic() >= self.next:
+            self.next = time.monotonic() + EVERY_S
+            of = "" if self.total is None else f" of {self.total // self.scale}"
+            print_to_stderr(f"{self.description}: {self.done // self.scale}{of}{self.unit}")

@@ -1,4 +1,4 @@
-"""Where raw data is looked for, and how archives are read: member by member into memory, never extracted to disk.
+"""Where raw data is looked for, and what verifies it.
 
 A data directory is only ever read. In it, and in each folder directly below it, a data set is looked for as its
 official archive first (one file, so complete or broken as a whole), then as the folder that the archive unpacks to.
@@ -7,34 +7,14 @@ The data directory may also be that folder itself.
 
 from __future__ import annotations
 
-import gzip
-import io
-import tarfile
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
-from workloads.data.dataset import DataError, DataSet
-
-# Several times what the official archives unpack to, and far below what would fill a memory.
-MAX_UNPACKED_BYTES = 2**30
-MAX_MEMBERS = 250_000
-
-
-@dataclass(frozen=True)
-class Archive:
-    """An official archive: where it is downloaded, and the ``bytes`` and ``md5`` that it must then have."""
-
-    url: str
-    bytes: int
-    md5: str
-
-    @property
-    def file(self) -> str:
-        return self.url.rpartition("/")[2]
+from workloads.data.archive import REPORT, Archive, BrokenSourceError, broken, md5_of
+from workloads.data.dataset import DataError, DataSet, Voucher
+from workloads.data.files import read_regular
 
 
 @dataclass(frozen=True)
@@ -52,8 +32,23 @@ class Source(ABC):
     digest: str
 
     @abstractmethod
+    def _read(self, path: Path) -> DataSet:
+        """As `read`; its errors name the way out for a file that is not the authors' own archive."""
+
     def read(self, path: Path) -> DataSet:
-        """Verify and parse the archive or the folder at ``path``; `DataError` if it is not what it should be."""
+        """Verify and parse the archive or the folder at ``path``; `DataError` if it is not what it should be.
+
+        The authors' own archive, known by its size and MD5, is the data set by definition. So it is taken even if its
+        content is not what this program expects; the result then has a `Voucher`.
+        """
+        try:
+            return self._read(path)
+        except BrokenSourceError as error:
+            if self._is_official(path):
+                raise BrokenSourceError(error.reason, REPORT) from error
+            raise
+        except MemoryError as error:
+            raise DataError(f"{path} is too large for the memory that is free; end other programs") from error
 
     def find(self, directory: Path) -> Path | None:
         """The archive or folder of this data set in a data directory, or None; see the module's text for the places."""
@@ -70,76 +65,39 @@ class Source(ABC):
                 return place / self.folder
         return None
 
-    def checked(self, data: DataSet, path: Path) -> DataSet:
-        """``data`` itself if its digest is the expected one."""
-        if self.digest and data.digest != self.digest:
-            raise DataError(
-                f"{path}: parsed to digest {data.digest[:16]}..., expected {self.digest[:16]}...; "
-                "this Python or NumPy reads the data differently, or the code and its digest have parted"
-            )
-        return data
+    def checked(self, data: DataSet, path: Path, official: bool) -> DataSet:
+        """``data`` if its digest is the expected one; with a voucher if it is not, but the archive is ``official``."""
+        if not self.digest or data.digest == self.digest:
+            return data
+        if official:
+            return replace(data, voucher=Voucher(self.archive.md5, self.digest))
+        raise DataError(
+            f"{path}: parsed to digest {data.digest[:16]}..., expected {self.digest[:16]}...; "
+            "this Python or NumPy reads the data differently, or the code and its digest have parted"
+        )
+
+    def vouched(self, data: DataSet) -> bool:
+        """Whether the authors' archive vouches for this data in place of the digest.
+
+        What this guards against: a cache of other data, a damaged one, and one whose voucher is for another archive or
+        from before the expectation changed. It does not guard against a user who writes a voucher into the meta.json of
+        data of his own. He deceives only himself: his runs record the digest of that data, which is no other's.
+        """
+        return data.voucher == Voucher(self.archive.md5, self.digest)
+
+    def _is_official(self, path: Path) -> bool:
+        try:
+            return path.stat().st_size == self.archive.bytes and md5_of(path) == self.archive.md5
+        except OSError:
+            return False
 
 
-def read_file(path: Path) -> bytes:
-    """A file's bytes; `DataError` in one line if it cannot be read."""
+def read_file(path: Path, limit_bytes: int) -> bytes:
+    """A file's bytes; `DataError` in one line if it cannot be read, or has more than ``limit_bytes``."""
     try:
-        return path.read_bytes()
-    except OSError as error:
+        return read_regular(path, limit_bytes)
+    except (OSError, MemoryError, ValueError) as error:  # ValueError: a name that no file can have
         raise broken(path, error) from error
-
-
-def members(path: Path, limit_bytes: int = MAX_UNPACKED_BYTES) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each regular file in a gzipped tar archive, in the archive's order.
-
-    Nothing is written, so nothing can be written outside a folder; an archive that tries to (absolute names, ``..``,
-    links, devices) or that holds a name twice is refused all the same, since no official one does. So is one that
-    unpacks to more than ``limit_bytes``. The content is not verified: that is the caller's part.
-    """
-    seen: set[str] = set()
-    try:
-        with gzip.open(path) as file, tarfile.open(fileobj=_Limited(file, path, limit_bytes), mode="r|") as archive:
-            for member in archive:
-                _refuse_unsafe(member, path)
-                if member.name in seen or len(seen) >= MAX_MEMBERS:
-                    raise DataError(f"{path}: member {member.name!r} is there twice, or too many; {REPLACE}")
-                seen.add(member.name)
-                content = archive.extractfile(member) if member.isfile() else None
-                if content is not None:
-                    yield member.name, content.read()
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise broken(path, error) from error
-
-
-REPLACE = "replace it by the official one, or remove it to have it downloaded"
-
-
-def broken(path: Path, error: Exception) -> DataError:
-    """One line for a file that cannot be read to its end, be it truncated, unreadable or no archive at all."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return DataError(f"{path} cannot be read: {reason}; {REPLACE}")
-
-
-class _Limited(io.RawIOBase):
-    """What tarfile needs of a file, up to a limit, whatever sizes the archive claims."""
-
-    def __init__(self, file: gzip.GzipFile, path: Path, limit_bytes: int) -> None:
-        super().__init__()
-        self.file, self.path, self.limit_bytes, self.left = file, path, limit_bytes, limit_bytes
-
-    def read(self, count: int = -1) -> bytes:
-        content = self.file.read(count)
-        self.left -= len(content)
-        if self.left < 0:
-            raise DataError(f"{self.path} unpacks to more than {self.limit_bytes} bytes; {REPLACE}")
-        return content
-
-
-def _refuse_unsafe(member: tarfile.TarInfo, path: Path) -> None:
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts:
-        raise DataError(f"{path}: member {member.name!r} points outside the archive; {REPLACE}")
-    if not (member.isfile() or member.isdir()):
-        raise DataError(f"{path}: member {member.name!r} is a link or a device; {REPLACE}")
 
 
 def _exists(path: Path) -> bool:

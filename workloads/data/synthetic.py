@@ -16,6 +16,7 @@ import numpy as np
 
 from workloads.data.cache import with_digest
 from workloads.data.dataset import Array, DataError, DataSet, Split
+from workloads.data.progress import progress
 from workloads.data.tokenizer import LENGTH, PADDING, VOCABULARY
 
 SEED = 20211
@@ -49,12 +50,32 @@ TOKENS_UP_TO = {
 
 
 def generate(name: str, train: int | None = None, test: int | None = None) -> DataSet:
-    """The twin of ``cifar100`` or ``imdb``, with the real number of samples in each split unless told otherwise."""
+    """The twin of ``cifar100`` or ``imdb``, with the real number of samples in each split unless told otherwise.
+
+    Raises `DataError` for another name, and if the twin of real size does not come out as it is on all machines.
+    """
     if name not in TWINS:
         raise DataError(f"no synthetic twin of {name!r}; there are: {', '.join(TWINS)}")
     make, (real_train, real_test) = TWINS[name]
     splits = (make(real_train if train is None else train, 0), make(real_test if test is None else test, 1))
-    return with_digest(name, "synthetic", *splits)
+    data = with_digest(name, "synthetic", *splits)
+    known = DIGESTS.get((name, len(data.train), len(data.test)))
+    if known and data.digest != known:
+        raise DataError(
+            f"the twin of {name} comes out with digest {data.digest[:16]}..., not {known[:16]}...; "
+            f"NumPy {np.__version__} draws differently here: install another version"
+        )
+    return data
+
+
+def expected_digest(name: str, train: int, test: int) -> str | None:
+    """The digest of the twin with so many samples; None if there is none: it is empty or larger than the real data.
+
+    That of the real size is known. Smaller ones are for tests, and generated anew, which takes milliseconds for them.
+    """
+    if name not in TWINS or not 0 < train <= TWINS[name][1][0] or not 0 < test <= TWINS[name][1][1]:
+        return None
+    return DIGESTS.get((name, train, test)) or generate(name, train, test).digest
 
 
 def images(count: int, stream: int) -> Split:
@@ -62,7 +83,7 @@ def images(count: int, stream: int) -> Split:
     raw = np.random.Philox(key=[SEED, stream])
     labels = (np.arange(count, dtype=np.int32) % 100)[np.argsort(raw.random_raw(count), kind="stable")]
     inputs = np.empty((count, 32, 32, 3), dtype=np.uint8)
-    for start in range(0, count, CHUNK):
+    for start in progress(range(0, count, CHUNK), "cifar100: generating", "thousand image"):
         size = min(CHUNK, count - start)
         light = _bytes(raw, (size, NODES, NODES, 1)).astype(np.int32)
         colour = _bytes(raw, (size, NODES, NODES, 3)).astype(np.int32)
@@ -84,7 +105,7 @@ def reviews(count: int, stream: int) -> Split:
     labels = (np.arange(count, dtype=np.int32) >= count // 2).astype(np.int32)
     slots = _slots()
     inputs = np.empty((count, LENGTH), dtype=np.uint16)
-    for start in range(0, count, CHUNK):
+    for start in progress(range(0, count, CHUNK), "imdb: generating", "thousand review"):
         size = min(CHUNK, count - start)
         place = _bytes(raw, (size, 2)).view("<u2")[:, 0].astype(np.int64) * (len(LENGTHS) - 1)
         below, part = place >> 16, place & 0xFFFF
@@ -98,6 +119,11 @@ def reviews(count: int, stream: int) -> Split:
 TWINS: dict[str, tuple[Callable[[int, int], Split], tuple[int, int]]] = {
     "cifar100": (images, (50_000, 10_000)),
     "imdb": (reviews, (25_000, 25_000)),
+}
+# The digests of the twins of real size, by data set and numbers of samples.
+DIGESTS = {
+    ("cifar100", 50_000, 10_000): "7d79421e8c4c0cb963996b042971af23547a41ebd314abb767f0cc80b450afe4",
+    ("imdb", 25_000, 25_000): "0e3a6317f77c4306279bc1997236ecc05c17f6ea54462de64d30f404b402f019",
 }
 
 

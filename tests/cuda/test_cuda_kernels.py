@@ -1,0 +1,68 @@
+"""What is chosen and makes a difference in speed only: the LSTM's kernel, compile modes, dropout's generator."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+import pytest
+
+from suite.cell import FRAMEWORKS, Cell
+from suite.compare.identity import TOLERANCE
+from tests.cuda.cells import BATCH, COMPILED, KERNELS, KERNELS_OF, REHEARSAL, SIZE, compiled, kernels
+from tests.cuda.deviations import pairs
+from tests.cuda.launcher import Launched, Probed
+
+
+@pytest.mark.parametrize("cells", [kernels(framework) for framework in KERNELS_OF], ids=KERNELS_OF)
+def test_the_lstm_of_cudnn_computes_what_a_loop_does(
+    cells: tuple[Cell, ...], launched: Launched, figures: dict[str, Any]
+) -> None:
+    records = {cell.id: launched(cell) for cell in cells}
+    (found,) = pairs(records).values()
+    named = [record.settings["kernels"]["lstm"] for record in records.values()]
+    figures[f"deviation/imdb_lstm/fp32/{SIZE}/{cells[0].framework} {' / '.join(named)}"] = found
+    if not REHEARSAL:
+        assert named == list(KERNELS)
+    _assert_within(found, "imdb_lstm", "fp32")
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_steps_of_the_lstm_are_timed_with_both_kernels(framework: str, probed: Probed, figures: dict[str, Any]) -> None:
+    found = probed(framework, "kernels")
+    figures[f"lstm_kernels/{framework}/fp32/b{BATCH}/{SIZE}"] = found
+    assert found["kernels"].keys() | found["unsupported"].keys() == set(KERNELS)
+    for times in found["kernels"].values():
+        assert len(times["step_s"]) == times["n"]
+        assert min(times["step_s"]) > 0
+
+
+@pytest.mark.parametrize("cells", [compiled(*each) for each in COMPILED], ids=["-".join(each) for each in COMPILED])
+def test_a_compiled_step_computes_what_the_usual_one_does(
+    cells: tuple[Cell, ...], launched: Launched, figures: dict[str, Any]
+) -> None:
+    """`max` replays CUDA graphs, whose outputs the next replay overwrites."""
+    usual, other = cells
+    record = launched(other)
+    (found,) = pairs({cell.id: launched(cell) for cell in cells}).values()
+    name = f"cifar100_cnn/{other.precision}/{other.size}/{other.framework} {usual.compile} / {other.compile}"
+    figures[f"deviation/{name}"] = found
+    figures[f"first_step_s/{name}"] = record.first_step_s
+    if other.precision == "fp32":
+        _assert_within(found, "cifar100_cnn", "fp32")
+
+
+def test_dropout_is_timed_with_each_generator_of_jax(probed: Probed, figures: dict[str, Any]) -> None:
+    found = probed("jax", "generators")
+    figures[f"dropout_generators/jax/cifar100_cnn/fp32/b{BATCH}/{SIZE}"] = found
+    assert found["usual"] in found["generators"]
+    for times in found["generators"].values():
+        assert times["step_s_median"] == median(times["step_s"]) > 0
+    assert found["drawn_by"] == {name: name for name in found["generators"]}, "a key of another generator was used"
+
+
+def _assert_within(found: dict[str, Any], workload: str, precision: str) -> None:
+    """The bounds between frameworks, found on a CPU and provisional, serve within one."""
+    tolerance = TOLERANCE[workload, precision]
+    for kind in ("first_loss", "losses", "updates"):
+        assert found[kind] <= getattr(tolerance, kind), f"{kind} by {found[kind]:.1e}: {found}"

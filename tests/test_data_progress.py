@@ -1,0 +1,134 @@
+"""Whatever may take longer than two seconds shows how far it is: a bar in a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import replace
+
+import pytest
+from data_makers import REVIEWS, archive, cifar_files, imdb_archive, imdb_source, put
+from test_data_fetch import cut_after, get, host, status, whole  # noqa: F401 - a fixture
+from test_data_prepare import SOURCE, cache, data, no_network, real, small_twins  # noqa: F401 - fixtures
+
+from workloads.data import progress as module
+from workloads.data.cache import verify
+from workloads.data.fetch import present
+from workloads.data.prepare import prepare
+from workloads.data.progress import byte_progress, progress
+
+# ruff: noqa: F811 - arguments named after imported fixtures
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """As if each step took longer than two seconds."""
+    for name in ("QUIET_S", "EVERY_S"):
+        monkeypatch.setattr(module, name, 0.0, raising=False)
+
+
+def steps(text: str) -> list[str]:
+    """The descriptions in the order in which they came, each once."""
+    return list(dict.fromkeys(line.rpartition(": ")[0] for line in text.splitlines()))
+
+
+def test_real_cifar100_is_never_silent(real, at_once, capsys, data):
+    real()
+    assert steps(capsys.readouterr().err) == [
+        f"reading {SOURCE.archive.file}",
+        "cifar100: checking",
+        "cifar100: parsing",
+        "cifar100: hashing",
+        "cifar100: writing",
+    ]
+    real()
+    assert steps(capsys.readouterr().err) == ["cifar100: hashing"]
+    for name, content in cifar_files().items():
+        put(data / "below" / SOURCE.folder / name, content)
+    SOURCE.read(data / "below" / SOURCE.folder)
+    assert steps(capsys.readouterr().err)[0] == "cifar100: reading"
+
+
+@pytest.mark.parametrize("form", ["archive", "folder"])
+def test_real_imdb_is_never_silent(tmp_path, cache, at_once, capsys, form):
+    source, reading = imdb_source(), ["reading aclImdb_v1.tar.gz"]
+    if form == "archive":
+        put(tmp_path / source.archive.file, imdb_archive())
+    else:
+        reading = [f"imdb: reading {split}/{label}" for split in ("train", "test") for label in ("neg", "pos")]
+        for key, content in REVIEWS.items():
+            put(tmp_path.joinpath("aclImdb", *key), content)
+    prepare("imdb", "real", tmp_path, cache, official=source, say=lambda _: None)
+    after = ["imdb: counting words", "imdb: encoding train", "imdb: encoding test", "imdb: hashing", "imdb: writing"]
+    assert steps(capsys.readouterr().err) == [*reading, *after]
+
+
+@pytest.mark.parametrize("name", ["cifar100", "imdb"])
+def test_twins_are_never_made_in_silence(cache, at_once, capsys, name):
+    folder = prepare(name, "synthetic", cache=cache, say=lambda _: None)
+    assert steps(capsys.readouterr().err) == [f"{name}: {step}" for step in ("generating", "hashing", "writing")]
+    verify(folder)
+    assert steps(capsys.readouterr().err) == [f"{name}: hashing"]
+
+
+def test_a_download_that_is_there_is_hashed_with_progress(tmp_path, at_once, capsys):
+    there = archive(b"content", "http://127.0.0.1:1/data.tar.gz")
+    put(tmp_path / "data.tar.gz", b"content")
+    assert present(there, tmp_path)
+    assert steps(capsys.readouterr().err) == ["hashing data.tar.gz"]
+
+
+def test_a_download_says_where_it_goes_and_why_it_waits(host, real, tmp_path, capsys):
+    url = f"http://127.0.0.1:{host.port}/some/data.tar.gz"
+    with pytest.raises(RuntimeError, match="no real"):
+        real(directory=None, official=replace(SOURCE, archive=replace(host.archive, bytes=1)))
+    assert real.said == [f"cifar100: downloading {url} (0 MiB)"]
+    host.answers = [cut_after(1000), status(503), whole]
+    get(host, tmp_path / "other")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(f"{url}: the connection ended after 1000 of 300000 bytes; trying again in ")
+    assert lines[1].startswith(f"{url}: the host says 503")
+
+
+class Clock:
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+
+
+def test_a_log_gets_nothing_for_two_seconds_and_then_a_line_every_ten(monkeypatch, capsys):
+    clock = Clock(monkeypatch)
+    for _ in progress(range(30), "counting", "review"):
+        clock.now += 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["counting: 2 of 30 reviews", "counting: 12 of 30 reviews", "counting: 22 of 30 reviews"]
+    with byte_progress("hashing", 2**20, 5 * 2**20) as advance:
+        clock.now += 2
+        advance(2**21)
+    assert capsys.readouterr().err == "hashing: 3 of 5 MiB\n"
+
+
+def test_what_has_no_length_is_counted(monkeypatch, at_once, capsys):
+    assert list(progress((item for item in "ab"), "reading", "file")) == ["a", "b"]
+    assert capsys.readouterr().err == "reading: 1 files\nreading: 2 files\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_bar_at_once(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    for _ in progress(range(3), "counting", "review"):
+        assert "counting" in terminal.getvalue()
+    with byte_progress("hashing", 0, 2**20) as advance:
+        assert "hashing" in terminal.getvalue()
+        advance(2**20)
+
+
+def test_a_terminal_without_tqdm_gets_lines(monkeypatch, at_once):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    assert list(progress([1], "counting", "review")) == [1]
+    assert terminal.getvalue() == "counting: 1 of 1 reviews\n"
