@@ -80,12 +80,11 @@ def test_command_help_teaches(capsys):
 
 
 def test_command_interrupted(cache):
-    command = [sys.executable, "-m", "workloads.data", "fetch", "cifar100", "--source", "synthetic"]
     # What starts the tests in the background may have them ignore SIGINT, and children inherit that.
-    process = subprocess.Popen(
-        [*command, "--cache-dir", str(cache)], cwd=ROOT, stdout=-1, stderr=-1, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
-    )  # fmt: skip
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from workloads.data.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "fetch", "cifar100", "--source", "synthetic", "--cache-dir", str(cache)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=-1, stderr=-1, text=True)
     assert process.stderr is not None
     assert "generating" in process.stderr.readline()
     time.sleep(0.1)

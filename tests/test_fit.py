@@ -80,7 +80,8 @@ def test_a_worker_under_a_real_limit_finds_what_fits_and_the_file_holds_every_tr
         "--min-window=0.01", "--data=synthetic", "--device=cpu", "--max-time=120", "-k", "cifar100_cnn and pytorch",
         f"--journals={tmp_path / 'journals'}", "--benchmark-json", str(tmp_path / "saved.json"),
     ]  # fmt: skip
-    environment = os.environ | {"SUITE_CACHE_DIR": str(tmp_path / "cache"), "SUITE_DATA_DIR": ""}
+    left = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environment = left | {"SUITE_CACHE_DIR": str(tmp_path / "cache"), "SUITE_DATA_DIR": ""}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     saved = json.loads((tmp_path / "saved.json").read_text())
     records = [Record.from_json(each["extra_info"]["record"]) for each in saved["benchmarks"]]

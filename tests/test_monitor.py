@@ -186,6 +186,7 @@ def spinning() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+@pytest.mark.alone
 def test_a_real_process_is_seen_and_its_neighbour_too(nvml: Nvml, spinning: subprocess.Popen[bytes]) -> None:
     with Monitor(spinning.pid, time.perf_counter()) as monitor:
         time.sleep(1.6)

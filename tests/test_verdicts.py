@@ -22,7 +22,7 @@ from suite.record import Record
 from tests.frameworks import needs_frameworks
 from workloads.data.prepare import prepare
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.alone]
 
 CELL = Cell("imdb_lstm", "pytorch", batch=256, size="small")
 
