@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 from pathlib import Path
@@ -82,12 +83,19 @@ def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
 
     Raises `JournalError` for a file that is no journal. A last line without its end is left out.
     """
-    whole = path.read_bytes()
-    whole = whole[: whole.rfind(b"\n") + 1]
+    records: list[Record] = []
+    whole = 0
     try:
-        first, *lines = [json.loads(line) for line in whole.split(b"\n")[:-1]] or [None]
-        if not isinstance(first, dict) or not isinstance(first.get("run"), dict):
-            raise RecordError("its first line describes no run")
-        return first["run"], [Record.from_json(line) for line in lines], len(whole)
+        with path.open("rb") as file:  # line by line: a journal can be larger than the memory that is free
+            lines = itertools.takewhile(lambda line: line.endswith(b"\n"), file)
+            first = next(lines, b"null\n")
+            described = json.loads(first[:-1])
+            if not isinstance(described, dict) or not isinstance(described.get("run"), dict):
+                raise RecordError("its first line describes no run")
+            whole = len(first)
+            for line in lines:
+                records.append(Record.from_json(json.loads(line[:-1])))
+                whole += len(line)
+        return described["run"], records, whole
     except (ValueError, RecursionError) as error:  # a RecordError is a ValueError
         raise JournalError(f"{path.name} is no journal of this suite: {error}") from None

@@ -1,7 +1,8 @@
 """How long does a comparison take, and how much memory? ``python -m tests.scale`` generates runs, compares and prints.
 
 First one saved run of many cells, as `pytest suite --benchmark-save` writes them, plots included; then several large
-files, whose records hold long lines over time. What is generated is no measurement of anything.
+files, whose records hold long lines over time; with ``--journal 50000`` one journal of so many launches as well. What
+is generated is no measurement of anything.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -28,7 +29,7 @@ from tests import records
 
 ROOT = Path(__file__).parent.parent
 
-#: What a comparison of 500 cells with ten launches each may take.
+#: What a comparison of 500 cells with ten launches each may take; the memory is that of a journal of 50,000 too.
 MOST_S, MOST_BYTES = 10.0, 2**30
 
 HOST = ("cpu_cores", "other_cpu_cores", "context_switches_per_s", "rss_bytes", "threads", "available_bytes")
@@ -61,7 +62,7 @@ def measured(paths: Iterable[Path], output: Path) -> Cost:
     return Cost(time.perf_counter() - begin, usage.ru_maxrss * 1024, process.returncode)
 
 
-def many_cells(cells: int, launches: int) -> Iterator[Record]:
+def many_cells(cells: int, launches: int, points: int = 30) -> Iterator[Record]:
     """So many cells over every axis, block by block."""
     axes = itertools.product(
         ("cifar100_cnn", "imdb_lstm"),
@@ -76,7 +77,7 @@ def many_cells(cells: int, launches: int) -> Iterator[Record]:
             one = records.record(
                 framework, block, workload=workload, precision=precision, batch=batch, loader=loader, run="scale"
             )
-            yield noted(one, points=30, gpus=0)
+            yield noted(one, points=points, gpus=0)
 
 
 def long_lines(run: str, launches: int) -> Iterator[Record]:
@@ -135,6 +136,31 @@ def save(path: Path, held: Iterable[Record], run: str) -> int:
     return count
 
 
+def journal(path: Path, launches: int, cells: int = 100) -> None:
+    """A journal of so many launches, block by block, with about 11 KB in a line.
+
+    Only what differs between launches is made anew: making records takes longer than comparing them.
+    """
+    templates = [record.to_json() for record in many_cells(cells, 1, points=98)]
+    draw = random.Random(launches).random
+    with path.open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"run": {"id": "scale", "seed": 1}}) + "\n")
+        for number in range(launches):
+            block, position = divmod(number, cells)
+            line = templates[position] | {"launch": block, "run": {"id": "scale", "seed": 1, "position": number}}
+            line["started"] = f"2026-03-01T10:{block // 60 % 60:02d}:{block % 60:02d}+00:00"
+            factor = 0.98 + 0.04 * draw()
+            line["phases"] = {
+                name: phase | {"windows": [window | {"seconds": window["seconds"] * factor} for window in windows]}
+                for name, phase in line["phases"].items()
+                for windows in [phase["windows"]]
+            }
+            line["identity"] = line["identity"] | {
+                "losses": [loss * (1 + 1e-9 * draw()) for loss in line["identity"]["losses"]]
+            }
+            file.write(json.dumps(line) + "\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Generate, compare and print; the exit status is 1 where a comparison failed or the first took too much."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,6 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--launches", type=int, default=10, help="of each of them (default: 10)")
     parser.add_argument("--files", type=int, default=10, help="large ones (default: 10)")
     parser.add_argument("--size", type=int, default=84, metavar="N", help="launches in each (default: 84, about 50 MB)")
+    parser.add_argument("--journal", type=int, default=0, metavar="N", help="launches in one journal (default: none)")
     options = parser.parse_args(arguments)
     failed = False
     print(f"{'':22}{'launches':>9}{'MB':>7}{'s':>8}{'peak MiB':>10}")
@@ -157,6 +184,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             held = ((path, path.stem) for path in paths)
             count = sum(save(path, long_lines(run, options.size), run) for path, run in held)
             failed |= bool(_told(f"{options.files} large files", count, paths, folder).status)
+        if options.journal:
+            long = folder / "long.jsonl"
+            journal(long, options.journal)
+            cost = _told("one journal", options.journal, [long], folder)
+            failed |= bool(cost.status) or cost.peak_bytes > MOST_BYTES
     return int(failed)
 
 

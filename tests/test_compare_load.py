@@ -59,6 +59,15 @@ def test_a_half_written_last_line_is_left_out_with_a_note(tmp_path: Path) -> Non
     assert "half written" in loaded.notes[0]
 
 
+def test_what_a_file_itself_gives_rise_to_is_said_before_what_its_launches_do(tmp_path: Path) -> None:
+    again = replace(records.record(), started="2026-03-01T12:00:00+00:00")
+    path = records.journal(tmp_path / "a.jsonl", [records.record(), again, records.record("jax")])
+    path.write_text(path.read_text()[:-40])
+    half, twice = load([path]).notes
+    assert "half written" in half
+    assert "held twice" in twice
+
+
 def test_a_journal_without_a_finished_launch_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="no finished launch"):
         load([records.journal(tmp_path / "a.jsonl", [])])

@@ -70,24 +70,25 @@ def test_a_saved_run_loads_whatever_the_pieces(piece: int, tmp_path: Path, monke
     assert load([path]) == whole
 
 
-def timed(points: int, **changes: Any) -> dict[str, Any]:
-    names = ("power_w", "sm_clock_mhz")
-    values = {name: [float(i) for i in range(points)] for name in names}
-    gpu = {"name": "Example GPU", "phases": {"train": {"power_w": {"median": 300.0}}}}
+def timed(points: int, name: str = "power_w", **changes: Any) -> dict[str, Any]:
+    """A source of metrics: one line and one median that are shown."""
+    values = {name: [float(i) for i in range(points)]}
+    gpu = {"name": "Example GPU", "phases": {"train": {name: {"median": 300.0}}}}
     return gpu | {"timeline": {"at_s": [0.1 * i for i in range(points)], "values": values} | changes}
 
 
-def test_lines_over_time_are_thinned_and_all_else_stays(tmp_path: Path) -> None:
-    metrics = {"host": timed(30), "gpus": [timed(600), timed(601)]}
+@pytest.mark.parametrize("points", [600, 601])
+def test_lines_over_time_are_thinned_and_what_is_shown_stays(points: int, tmp_path: Path) -> None:
+    metrics = {"host": timed(30, "cpu_cores"), "gpus": [timed(points), timed(points)]}
     path = records.journal(tmp_path / "a.jsonl", [replace(records.record(), metrics=metrics)])
     (launch,) = load([path]).launches
-    host, *gpus = launch.record.metrics["host"], *launch.record.metrics["gpus"]
-    assert host == timed(30)
-    for gpu in gpus:
-        line = gpu.pop("timeline")
-        assert POINTS / 2 <= len(line["at_s"]) <= POINTS
-        assert [0.1 * value for value in line["values"]["power_w"]] == pytest.approx(line["at_s"])
-        assert gpu == {name: value for name, value in timed(1).items() if name != "timeline"}
+    host, gpu, other = launch.record.metrics["host"], *launch.record.metrics["gpus"]
+    assert host == timed(30, "cpu_cores")
+    line = gpu.pop("timeline")
+    assert POINTS / 2 <= len(line["at_s"]) <= POINTS
+    assert [0.1 * value for value in line["values"]["power_w"]] == pytest.approx(line["at_s"])
+    assert gpu == {name: value for name, value in timed(1).items() if name != "timeline"}
+    assert other == {"name": "Example GPU"}, "of a second device only the facts are shown"
 
 
 @pytest.mark.parametrize(

@@ -70,21 +70,25 @@ def learned(group: Group, baseline: str) -> Learned:
 
 def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
     """One row per epoch of every launch that trained to its end, as ``epochs.csv`` has them."""
-    rows = []
+    held: dict[str, list[Any]] = {}  # by columns, since rows take several times the memory
     for launch in launches:
-        record = launch.record
-        for count, epoch in enumerate(record.course.epochs if record.course else (), 1):
-            cell = record.cell
-            place: dict[str, Any] = {
-                "run": launch.run,
-                "cell": cell.id,
-                "workload": cell.workload,
-                "framework": cell.framework,
-            }
-            place |= {"precision": cell.precision, "recipe": cell.recipe, "launch": record.launch}
-            place |= {"outcome": record.outcome.status}
-            rows.append(place | {"seed": record.run.get("seed"), "epoch": count, **vars(epoch)})
-    return pd.DataFrame(rows)
+        record, cell = launch.record, launch.record.cell
+        trained = record.course.epochs if record.course else ()
+        place: dict[str, Any] = {
+            "run": launch.run,
+            "cell": cell.id,
+            "workload": cell.workload,
+            "framework": cell.framework,
+            "precision": cell.precision,
+            "recipe": cell.recipe,
+            "launch": record.launch,
+            "outcome": record.outcome.status,
+            "seed": record.run.get("seed"),
+        }
+        for count, epoch in enumerate(trained, 1):
+            for name, value in (place | {"epoch": count, **vars(epoch)}).items():
+                held.setdefault(name, []).append(value)
+    return pd.DataFrame(held)
 
 
 def courses(row: Row, target: float | None = None) -> list[Course]:

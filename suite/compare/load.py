@@ -3,8 +3,8 @@
 Nothing is repaired: a file that cannot be trusted is refused with one line that names it and the way out. The one
 exception is the last line of a journal, which a killed run leaves half written; it is ignored, and a note says so.
 
-Files are taken in launch by launch, and of each launch only what a comparison needs is kept, so that many large files
-can be compared at once.
+Files are taken in launch by launch, and of each launch only what a comparison needs is kept (see `suite.compare.kept`),
+so that many large files can be compared at once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ import gc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from sys import intern
+from typing import TYPE_CHECKING, Any, TextIO
 
 from suite.compare.stream import Text, parse
 from suite.record import Record, RecordError
 from suite.text import clean
+
+if TYPE_CHECKING:
+    from suite.compare.kept import Kept
 
 SCHEMA = 1
 STORAGE = Path("results/runs")
@@ -35,7 +39,7 @@ class LoadError(ValueError):
     """Input that cannot be compared; one line that names the file, what is wrong, and the way out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Launch:
     """A record and where it came from: the id of its run, and the name (never the folder) of the file."""
 
@@ -94,26 +98,29 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
 
 def load(paths: Iterable[Path]) -> Loaded:
     """The launches of all files, each launch of a run once. Raises `LoadError`."""
+    from suite.compare.kept import Kept  # which needs what imports this module
+
     launches: dict[tuple[str, str], Launch] = {}
     notes: list[str] = []
+    kept = Kept()
     for path in paths:
+        twice: list[str] = []
         with _all_kept():
-            found = _journal(path, notes) if path.suffix == ".jsonl" else _saved(path, notes)
-        for launch in found:
-            before = launches.get(launch.key)
-            if before is None or before.record == launch.record:
-                launches.setdefault(launch.key, launch)
-                continue
-            last = max(before, launch, key=lambda each: str(each.record.started))
-            launches[launch.key] = last
-            notes.append(
-                f"{launch.record.key} is held twice and differently ({before.source}, {launch.source}); the one that "
-                f"started last counts (from {last.source}, {last.record.outcome.status})"
-            )
+            found = _journal(path, notes, kept) if path.suffix == ".jsonl" else _saved(path, notes, kept)
+            for launch in found:
+                before = launches.setdefault(key := launch.key, launch)
+                if before is launch or before.record == launch.record:
+                    continue
+                last = launches[key] = max(before, launch, key=lambda each: str(each.record.started))
+                twice.append(
+                    f"{launch.record.key} is held twice and differently ({before.source}, {launch.source}); the one "
+                    f"that started last counts (from {last.source}, {last.record.outcome.status})"
+                )
+        notes += twice
     return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes))
 
 
-def _saved(path: Path, notes: list[str]) -> list[Launch]:
+def _saved(path: Path, notes: list[str], kept: Kept) -> list[Launch]:
     records: list[Record] = []
     foreign = 0
     rest: dict[str, Any] = {}
@@ -121,7 +128,7 @@ def _saved(path: Path, notes: list[str]) -> list[Launch]:
         for name, value in _parts(path):
             held = value.get("extra_info") if name == "benchmarks" and isinstance(value, dict) else None
             if isinstance(held, dict) and "record" in held:
-                records.append(_record(held["record"], str(path)))
+                records.append(_record(held["record"], str(path), kept))
             elif name == "benchmarks":
                 foreign += 1
             else:
@@ -147,7 +154,7 @@ def _saved(path: Path, notes: list[str]) -> list[Launch]:
     failed = suite.get("failed", [])
     if not isinstance(failed, list):
         raise LoadError(f"{path}: its failed launches are not a list")
-    records += [_record(data, str(path)) for data in failed]
+    records += [_record(data, str(path), kept) for data in failed]
     if not records:
         raise LoadError(f"{path}: holds no launch; make a run with {_MAKE}")
     described = suite.get("run")
@@ -179,10 +186,9 @@ def _parts(path: Path) -> Iterator[tuple[str, Any]]:
         raise LoadError(f"{path}: no run of this suite and no pytest-benchmark file; make one with {_MAKE}")
 
 
-def _journal(path: Path, notes: list[str]) -> list[Launch]:
-    launches: list[Launch] = []
+def _journal(path: Path, notes: list[str], kept: Kept) -> Iterator[Launch]:
     run: Any = None
-    empty = True
+    empty = bare = True
     with _reading(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -200,15 +206,15 @@ def _journal(path: Path, notes: list[str]) -> list[Launch]:
             if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
                 run = data["run"].get("id") if isinstance(data["run"], dict) else None
                 continue
-            launches.append(_launch(_record(data, f"{path}: line {number}"), path, run))
+            bare = False
+            yield _launch(_record(data, f"{path}: line {number}", kept), path, run)
     if empty:
         raise LoadError(_EMPTY.format(path))
-    if not launches:
+    if bare:
         raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
-    return launches
 
 
-def _record(data: Any, where: str) -> Record:
+def _record(data: Any, where: str, kept: Kept) -> Record:
     try:
         if isinstance(data, dict):
             _thin(data.get("metrics"))
@@ -220,11 +226,12 @@ def _record(data: Any, where: str) -> Record:
         raise LoadError(clean(f"{where}: {error}")) from None
     except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise LoadError(clean(f"{where}: not a record: {error}")) from None
-    return record
+    return kept.of(record)
 
 
 def _launch(record: Record, path: Path, run: Any) -> Launch:
-    return Launch(record, clean(record.run.get("id") or run or path.stem, 80), clean(path.name))
+    name = clean(record.run.get("id") or run or path.stem, 80)
+    return Launch(record, intern(name), intern(clean(path.name)))
 
 
 def _thin(metrics: Any) -> None:

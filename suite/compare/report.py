@@ -139,7 +139,7 @@ def _learned(table: Learned, number: int) -> str:
     return f"<h2>{escape(told.title)}</h2>\n{_table(f'learned{number}', headers, rows)}\n<ul class=notes>{notes}</ul>"
 
 
-def _table(name: str, headers: Sequence[str], rows: Sequence[Sequence[tuple[str, bool]]]) -> str:
+def _table(name: str, headers: Sequence[str], rows: Iterable[Iterable[tuple[str, bool]]]) -> str:
     head = "".join(f"<th>{escape(header)}</th>" for header in headers)
     body = "\n".join(
         "<tr>" + "".join(f"<td{' class=best' if best else ''}>{escape(value)}</td>" for value, best in row) + "</tr>"
@@ -153,7 +153,8 @@ def _table(name: str, headers: Sequence[str], rows: Sequence[Sequence[tuple[str,
 
 def _launches(frame: pd.DataFrame) -> str:
     shown = [name for name in SHOWN if name in frame.columns]
-    rows = [[(_cell(value), False) for value in row] for row in frame[shown].values.tolist()]
+    # One row at a time: all of them at once take more memory than the launches themselves.
+    rows = (((_cell(value), False) for value in row) for row in zip(*(frame[name] for name in shown), strict=True))
     return _table("launches", [name.replace("_", " ") for name in shown], rows)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from suite.compare.text import figure
-from suite.compare.traces import Line, lines_of
+from suite.compare.traces import Line, has_lines, lines_of
 from suite.record import Record
 from suite.text import clean
 
@@ -29,7 +29,7 @@ WORDS = {
 
 def timelines(records: Iterable[Record]) -> list[str]:
     """HTML: a heading, and per launch with a timeline a drawing that a click unfolds; nothing if there is none."""
-    told = [record for record in records if record.metrics and lines_of(record)]
+    told = [record for record in records if record.metrics and has_lines(record)]
     left_out = ""
     if (there := len(told)) > MOST:
         told = list({record.cell: record for record in reversed(told)}.values())[::-1][:MOST]

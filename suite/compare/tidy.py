@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import pandas as pd
@@ -100,16 +101,19 @@ _PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
 
 def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
     """One row per launch, failed ones included, in the order of `COLUMNS`; then the columns of `FAMILIES`."""
-    rows = [_row(each) for each in loaded]
-    known = [column.name for column in COLUMNS]
+    known = [each.name for each in COLUMNS]  # no name of a function: Python 3.12.1 would not find it below
+    held: dict[str, list[Any]] = {name: [] for name in known}
+    count = 0
+    # By columns, since the rows of tens of thousands of launches take several times the memory.
+    for count, launch in enumerate(loaded, 1):
+        for name, value in _row(launch).items():
+            values = held.setdefault(name, [])
+            values += [None] * (count - 1 - len(values))  # launches that did not have it
+            values.append(value)
     first = [f"startup_{part}" for part in _PARTS]
-    there = {name for row in rows for name in row} - set(known)
+    there = held.keys() - set(known)
     more = sorted(there, key=lambda name: (not name.startswith("startup_"), name not in first, _place(name, first)))
-    names = [*known, *more]
-    # Whole numbers stay whole where some launch has none: pandas would make floats of them.
-    return pd.DataFrame(
-        {name: pd.Series([row.get(name) for row in rows], dtype=_DTYPES[column(name).kind]) for name in names}
-    )
+    return pd.DataFrame({name: _series(name, held.pop(name), count) for name in [*known, *more]})
 
 
 def column(name: str) -> Column:
@@ -128,7 +132,8 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
         found = column(name)
         told = {"unit": found.unit, "meaning": found.meaning}
         fields.append(pa.field(name, types[found.kind], metadata=told))
-        columns.append(pa.array([_typed(value, found.kind) for value in frame[name]], types[found.kind]))
+        values = [_whole(value) for value in frame[name]] if found.kind == WHOLE else frame[name]
+        columns.append(pa.array(values, types[found.kind], from_pandas=True))
     schema = pa.schema(fields, metadata={"suite_schema": str(SCHEMA)})
     parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path)
 
@@ -161,13 +166,21 @@ def documented() -> str:
     )
 
 
+def _series(name: str, values: list[Any], count: int) -> Any:
+    """A column of ``count`` launches, of which the last may not have had it.
+
+    Whole numbers stay whole where some launch has none: pandas would make floats of them.
+    """
+    return pd.Series([*values, *[None] * (count - len(values))], dtype=_DTYPES[column(name).kind])
+
+
 def _row(launch: Launch) -> dict[str, Any]:
     record, cell = launch.record, launch.record.cell
     row: dict[str, Any] = {
         "schema": SCHEMA,
         "run": launch.run,
         "source": launch.source,
-        "cell": cell.id,
+        "cell": intern(cell.id),  # which many launches share
         "workload": cell.workload,
         "size": cell.size,
         "framework": cell.framework,
@@ -185,11 +198,11 @@ def _row(launch: Launch) -> dict[str, Any]:
         "status": record.outcome.status,
         "reason": clean(record.outcome.reason),
         "flags": " ".join(clean(flag, 40) for flag in record.flags),
-        "data_kind": clean(record.data.get("kind", ""), 20),
-        "data_digest": clean(record.data.get("digest", ""), 80),
-        "spec_digest": clean(record.workload.get("digest", ""), 80),
-        "environment_digest": clean(record.environment.get("digest", ""), 80),
-        "machine": machine(record),
+        "data_kind": intern(clean(record.data.get("kind", ""), 20)),
+        "data_digest": intern(clean(record.data.get("digest", ""), 80)),
+        "spec_digest": intern(clean(record.workload.get("digest", ""), 80)),
+        "environment_digest": intern(clean(record.environment.get("digest", ""), 80)),
+        "machine": intern(machine(record)),
     }
     for name in PHASES:
         row |= _phase(record, name)
@@ -223,13 +236,11 @@ def _place(name: str, first: Sequence[str]) -> Any:
     return (first.index(name), "") if name in first else (0, name)
 
 
-def _typed(value: Any, kind: str) -> Any:
-    """The value as its column holds it; None where there is none, and for a whole number beyond 64 bits."""
+def _whole(value: Any) -> int | None:
+    """None where there is no number, and for one beyond 64 bits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    if kind == WHOLE:
-        return int(value) if abs(value) < 2**63 else None
-    return float(value) if kind == NUMBER else value
+    return int(value) if abs(value) < 2**63 else None
 
 
 _NAMED = {column.name: column for column in COLUMNS}

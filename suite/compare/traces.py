@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from suite.compare.groups import Row
 from suite.compare.metrics import first_gpu, number
+from suite.compare.packed import Points
 from suite.record import Record
 
 #: What is shown, by its name in a timeline.
@@ -43,32 +44,45 @@ class Trace:
 
 def trace(row: Row) -> Trace | None:
     """The launch with the median throughput (of an even number the slower) among those with a timeline, if any."""
-    told = [(record, lines) for record in row.ok if (lines := lines_of(record))]
+    told = sorted(filter(has_lines, row.ok), key=lambda record: record.samples_per_s or 0.0)
     if not told:
         return None
-    ordered = sorted(told, key=lambda each: each[0].samples_per_s or 0.0)
-    record, lines = ordered[(len(ordered) - 1) // 2]
+    record = told[(len(told) - 1) // 2]
     spans = {name: phase.span for name, phase in record.phases.items() if phase.span}
-    return Trace(row, record.block, lines, spans)
+    return Trace(row, record.block, lines_of(record), spans)
 
 
 def lines_of(record: Record) -> dict[str, Line]:
     """What the record kept of one launch, by metric."""
+    return dict(_lines(record))
+
+
+def has_lines(record: Record) -> bool:
+    """Whether it kept any. The lines of all launches at once would not fit into memory."""
+    return next(_lines(record), None) is not None
+
+
+def _lines(record: Record) -> Iterator[tuple[str, Line]]:
     host = record.metrics.get("host")
-    sources = ((host if isinstance(host, Mapping) else {}, HOST), (first_gpu(record), GPU))
-    return {name: line for source, names in sources for name in names if (line := _line(source.get("timeline"), name))}
+    for source, names in ((host if isinstance(host, Mapping) else {}, HOST), (first_gpu(record), GPU)):
+        for name in names:
+            if line := _line(source.get("timeline"), name):
+                yield name, line
 
 
 def _line(timeline: Any, name: str) -> Line | None:
     """One line of a timeline; None where it is not there, or was not read twice, or is none."""
     values = timeline.get("values") if isinstance(timeline, Mapping) else None
     held = values.get(name) if isinstance(values, Mapping) else None
-    at = timeline.get("at_s") if isinstance(held, list) else None
-    if not isinstance(held, list) or not isinstance(at, list) or len(at) != len(held):
+    at = timeline.get("at_s") if isinstance(timeline, Mapping) else None
+    if not isinstance(held, (list, Points)) or not isinstance(at, (list, Points)) or len(at) != len(held):
         return None
-    times = [number(moment) for moment in at]
+    times, read = _numbers(at), _numbers(held)
     known = [moment for moment in times if moment is not None]
     if len(known) < len(times) or known != sorted(known):
         return None
-    read = tuple(number(value) for value in held)
-    return Line(tuple(known), read) if sum(value is not None for value in read) > 1 else None
+    return Line(tuple(known), read) if len(read) - read.count(None) > 1 else None
+
+
+def _numbers(values: list[Any] | Points) -> tuple[float | None, ...]:
+    return tuple(values) if isinstance(values, Points) else tuple(map(number, values))
