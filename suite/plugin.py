@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from suite import options, order
-from suite.cell import Cell, CellError
-from suite.interrupts import interruptible
-from suite.journal import JournalError
-from suite.launch import LaunchError
-from suite.matrix import MatrixError, blocks
-from suite.record import CONTROL
-from suite.run import Run
-from suite.saving import SaveError, name_fits, save_failed, saved_whole
+from suite.plan import options, order
+from suite.plan.cell import Cell, CellError
+from suite.plan.matrix import MatrixError, blocks
+from suite.plan.measuring import CONTROL, LEAST_TESTED
+from suite.session import settings
+from suite.session.interrupts import interruptible
+from suite.session.journal import JournalError
+from suite.session.launch import LaunchError
+from suite.session.run import Run
+from suite.session.storage import SaveError, name_fits, save_failed, saved_whole
 from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
@@ -50,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give a bare ``--benchmark-save`` a name before pytest-benchmark reads it."""
     try:
         chosen = options.chosen_matrix(config)
-        options.refuse_without_cuda(config)
+        settings.refuse_without_cuda(config)
     except EXPECTED as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("benchmark_only", False):
@@ -74,7 +75,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
         return
     chosen = options.chosen_matrix(metafunc.config)
-    control = chosen.launches >= options.LEAST_TESTED and not metafunc.config.getoption("no_control")
+    control = chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
     control = control and not all(cell.recipe for cell in chosen.cells)  # which would train to the same end twice
     planned = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
     launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in planned}
@@ -105,7 +106,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     terminal = _Terminal(config)
     config.stash[_RESTORE] = interruptible()
     try:
-        run = Run(options.settings(config, chosen), planned, terminal.say, terminal.show)
+        run = Run(settings.settings(config, chosen), planned, terminal.say, terminal.show)
         config.stash[_RUN] = run
         run.prepare()
     except EXPECTED as error:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from suite.cell import Cell
-from suite.record import SKIPPED
-from suite.run import Run
-from suite.text import clean, printable
+from suite.plan.cell import Cell
+from suite.record.record import SKIPPED
+from suite.record.text import clean, printable
+from suite.session.run import Run
 
 
 class Clock:

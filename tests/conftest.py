@@ -10,15 +10,15 @@ from textwrap import dedent
 
 import pytest
 
-from suite.cell import FRAMEWORKS
-from suite.launch import launch
+from suite.plan.cell import FRAMEWORKS
+from suite.session.launch import launch
 from tests.launches import JOB, StandIn, Told
 from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
 from workloads.data import cache as caches
 from workloads.data import synthetic
 
-#: A stand-in is started like the worker: ``PYTHON -m suite.worker FD JOB``.
+#: A stand-in is started like the worker: ``PYTHON -m suite.worker.process FD JOB``.
 PREAMBLE = """
 import json, os, signal, subprocess, sys, time
 from pathlib import Path

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.cell import FRAMEWORKS, WORKLOADS, Cell
-from suite.fingerprint import proof
-from suite.frameworks import MODULES, VARIABLES
+from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
+from suite.plan.frameworks import MODULES, VARIABLES
+from suite.worker.fingerprint import proof
 from workloads.data import synthetic
 from workloads.data.augment import Batches
 from workloads.data.dataset import Array, DataSet
@@ -88,7 +88,7 @@ def training(
     At the end the framework's global switches are as they were.
     """
     spec = spec or proof(specification(workload, size))
-    code = import_module(f"suite.frameworks.{framework}")
+    code = import_module(f"suite.worker.frameworks.{framework}")
     cell = Cell(workload, framework, precision=precision, size=size)
     with _switches_restored(framework):
         code.prepare(cell, "cpu", 0)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.cell import Cell
-from suite.job import Job
-from suite.record import Record
+from suite.plan.cell import Cell
+from suite.record.job import Job
+from suite.record.record import Record
 
 #: Makes an interpreter that runs this code instead of a worker.
 StandIn = Callable[[str], Path]

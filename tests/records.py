@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.cell import Cell, Loader
-from suite.record import CONTROL, Identity, Outcome, Phase, Record, Window
+from suite.plan.cell import Cell, Loader
+from suite.plan.measuring import CONTROL
+from suite.record.record import Identity, Outcome, Phase, Record, Window
 
 if TYPE_CHECKING:
-    from suite.compare.tables import Table
+    from suite.report.tables import Table
 
 #: Seconds of a step per sample, of starting, and of compiling, roughly as CPU prototypes had them.
 STEP_S = {"pytorch": 1.0e-3, "tensorflow": 0.8e-3, "jax": 2.5e-3}
@@ -147,10 +148,10 @@ def journal(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:
 
 def tables(held: Sequence[Record], baseline: str = "pytorch") -> list[Table]:
     """What `suite.compare` makes of them; pandas is imported only here, for tests that need records alone."""
-    from suite.compare.groups import group
-    from suite.compare.load import Launch
-    from suite.compare.tables import table
-    from suite.text import clean
+    from suite.analysis.groups import group
+    from suite.analysis.load import Launch
+    from suite.record.text import clean
+    from suite.report.tables import table
 
     return [table(each, baseline) for each in group(Launch(r, clean(r.run["id"], 80), "0001_a.json") for r in held)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.record import Record
+from suite.record.record import Record
 
 ROOT = Path(__file__).parent.parent
 

@@ -25,9 +25,9 @@ def loaded(*modules: str) -> set[str]:
     "module",
     [
         "suite.plugin",
-        "suite.run",
-        "suite.launch",
-        "suite.worker",
+        "suite.session.run",
+        "suite.session.launch",
+        "suite.worker.process",
         "suite.compare.__main__",
         "workloads.spec",
         "workloads.data.prepare",
@@ -40,7 +40,9 @@ def test_no_framework_is_imported_but_by_its_own_files(module: str) -> None:
 
 
 def test_the_core_needs_the_standard_library_only() -> None:
-    core = loaded("suite.cell", "suite.record", "suite.measure", "suite.job", "suite.environment")
+    core = loaded(
+        "suite.plan.cell", "suite.record.record", "suite.worker.measure", "suite.record.job", "suite.record.environment"
+    )
     bare = loaded("json")  # what the environment itself loads at each start
     assert core - bare <= sys.stdlib_module_names | {"suite"}
 
@@ -50,12 +52,73 @@ def test_workloads_do_not_know_the_suite() -> None:
     assert not {path for path in ROOT.glob("workloads/**/*.py") if "suite" in imported(path)}
 
 
+#: Which rooms of the suite a room may import besides itself. Commands, and what pytest loads, may import any.
+ROOMS = {
+    "plan": set(),
+    "record": {"plan"},
+    "monitor": {"plan", "record"},
+    "worker": {"plan", "record"},
+    "session": {"plan", "record", "monitor"},
+    "analysis": {"plan", "record"},
+    "report": {"plan", "record", "analysis"},
+}
+COMMANDS = {"compare", "reproduce", "doctor", "checks"}
+LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for room, allowed in ROOMS.items():
+        for path in (ROOT / "suite" / room).rglob("*.py"):
+            others = {name.split(".")[1] for name in modules(path) if name.startswith("suite.")}
+            others &= {*ROOMS, *COMMANDS, "plugin"}
+            wrong += [f"{path.relative_to(ROOT)} imports suite.{other}" for other in others - allowed - {room}]
+    assert not wrong
+
+
+def test_no_two_files_of_a_room_import_each_other() -> None:
+    arrows = {}
+    for path in [*ROOT.glob("suite/**/*.py"), *ROOT.glob("workloads/**/*.py")]:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        arrows[name] = modules(path, anywhere=False) - {name}
+    done: set[str] = set()
+
+    def walk(name: str, way: tuple[str, ...]) -> None:
+        assert name not in way, f"a circle: {' -> '.join([*way[way.index(name) :], name])}"
+        if name not in done:
+            for other in sorted(arrows[name] & arrows.keys()):
+                walk(other, (*way, name))
+            done.add(name)
+
+    for name in arrows:
+        walk(name, ())
+
+
+def test_every_file_has_a_room_and_can_be_read_at_once() -> None:
+    assert {path.name for path in (ROOT / "suite").glob("*.py")} == LOOSE
+    assert {path.parent.name for path in (ROOT / "suite").glob("*/__init__.py")} == {*ROOMS, *COMMANDS}
+    long = [path for path in ROOT.glob("suite/**/*.py") if len(path.read_text(encoding="utf-8").splitlines()) > 300]
+    long += [path for path in ROOT.glob("workloads/**/*.py") if len(path.read_text().splitlines()) > 300]
+    assert not long
+
+
 def test_frameworks_are_named_in_their_rooms_only() -> None:
-    rooms = {ROOT / "suite" / "frameworks", ROOT / "suite" / "loaders"}
+    rooms = {ROOT / "suite" / "worker" / name for name in ("frameworks", "loaders")}
     others = [path for path in ROOT.glob("suite/**/*.py") if path.parent not in rooms]
     others += [path for path in ROOT.glob("workloads/**/*.py") if path.stem not in ("pytorch", "tensorflow", "jax")]
     assert others
     assert not {path for path in others if imported(path) & FRAMEWORKS}
+
+
+def modules(path: Path, anywhere: bool = True) -> set[str]:
+    """All modules and names that a file imports, in full; with ``anywhere``, inside of functions and for types too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree)) if anywhere else tree.body
+    found = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
 
 
 def imported(path: Path) -> set[str]:

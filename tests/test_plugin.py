@@ -13,10 +13,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from suite.cell import FRAMEWORKS
-from suite.journal import read
-from suite.matrix import matrix
-from suite.record import Record
+from suite.plan.cell import FRAMEWORKS
+from suite.plan.matrix import matrix
+from suite.record.record import Record
+from suite.session.journal import read
 from tests.processes import assert_public
 from tests.sessions import ROOT, Suite, records_of
 

@@ -12,21 +12,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from suite.cell import FRAMEWORKS
-from suite.compare.accuracy import learned, trains_to_the_end
-from suite.compare.accuracy_words import terminal as in_terminal
-from suite.compare.axes import AXES, base
-from suite.compare.files import INDEX, Compared, place_for, text_of, write
-from suite.compare.groups import Group, group
-from suite.compare.load import STORAGE, Loaded, LoadError, find, load
-from suite.compare.metrics import Prices
-from suite.compare.notes import legend
-from suite.compare.regress import changes, threshold
-from suite.compare.render import terminal, wrap
-from suite.compare.site import check, publish
-from suite.compare.tables import table
-from suite.compare.text import markdown
-from suite.text import clean
+from suite.analysis.accuracy import learned, trains_to_the_end
+from suite.analysis.axes import AXES, base
+from suite.analysis.groups import Group, group
+from suite.analysis.load import STORAGE, Loaded, LoadError, find, load
+from suite.analysis.metrics import Prices
+from suite.analysis.regress import changes, threshold
+from suite.plan.cell import FRAMEWORKS
+from suite.record.text import clean
+from suite.report.accuracy import terminal as in_terminal
+from suite.report.folder import INDEX, Compared, place_for, text_of, write
+from suite.report.site import check, publish
+from suite.report.tables import table
+from suite.report.terminal import terminal, wrap
+from suite.report.text import markdown
+from suite.report.words import legend
 
 RESULTS = Path("results")
 

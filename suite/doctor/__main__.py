@@ -11,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from suite.cell import FRAMEWORKS, PRECISIONS, Cell
 from suite.doctor.checks import BAD, data, frameworks, gpus, host
-from suite.environment import machine
-from suite.frameworks import UnsupportedError
-from suite.launch import LateError, LaunchError, ask
+from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
+from suite.record.environment import machine
+from suite.session.launch import LateError, LaunchError, ask
+from suite.worker.frameworks import UnsupportedError
 
 #: All frameworks are asked at once, so that this is about how long the command takes at most.
 ANSWER_WITHIN_S = 12.0
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def installation(framework: str) -> dict[str, Any]:
     """What a framework says of itself: versions, devices, and which precisions it has here, or why not."""
-    adapter = import_module(f"suite.frameworks.{framework}")
+    adapter = import_module(f"suite.worker.frameworks.{framework}")
     found: dict[str, Any] = adapter.installation()
     found["precisions"] = {}
     for precision in PRECISIONS:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.environment import core_limit, machine
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
+from suite.record.environment import core_limit, machine
 from workloads.data.cache import folder_of
 from workloads.data.prepare import NAMES, cache_directory, data_directory
 

@@ -1,6 +1,6 @@
 """Watches a worker from its parent: a thread that waits, reads, and writes down; the measured process knows nothing.
 
-What it costs is measured, not assumed: ``python -m suite.monitor`` runs the same cell with and without it.
+What it costs is measured, not assumed: ``python -m suite.checks monitor`` runs the same cell with and without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import psutil
 from suite.monitor import host
 from suite.monitor.gpu import COUNTERS, POWER_CAP, THROTTLES, Gpu
 from suite.monitor.timeline import ENERGY_LEAST_S, Sample, Span, cut, energy_j, grown, line, rates, summary
-from suite.record import Phase, Record
+from suite.record.record import Phase, Record
 
 GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
 

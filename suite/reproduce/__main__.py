@@ -8,20 +8,22 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.cell import Cell
-from suite.compare.groups import group
-from suite.compare.load import STORAGE, LoadError, find, load
-from suite.compare.ratios import margin
-from suite.interrupts import interruptible
-from suite.journal import JournalError
-from suite.launch import LaunchError
-from suite.matrix import blocks
-from suite.measure import Plan
-from suite.record import Record
+from suite.analysis.groups import group
+from suite.analysis.load import STORAGE, LoadError, find, load
+from suite.analysis.ratios import margin
+from suite.plan.cell import Cell
+from suite.plan.matrix import blocks
+from suite.plan.measuring import Plan
+from suite.plan.options import JOURNALS
+from suite.record.record import Record
+from suite.record.text import clean
 from suite.reproduce.install import install
 from suite.reproduce.verdicts import Verdict, differences, judge
-from suite.run import JOURNALS, Run, Settings
-from suite.text import clean
+from suite.session.interrupts import interruptible
+from suite.session.journal import JournalError
+from suite.session.launch import LaunchError
+from suite.session.run import Run
+from suite.session.settings import Settings
 from workloads.data.dataset import DataError
 
 EPILOG = """\

@@ -15,10 +15,10 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from suite.cell import Cell
-from suite.compare.load import LoadError
-from suite.record import Record
-from suite.text import clean
+from suite.analysis.load import LoadError
+from suite.plan.cell import Cell
+from suite.record.record import Record
+from suite.record.text import clean
 
 #: Per framework the distributions of its extras that a record may name (its adapter's `DISTRIBUTIONS`, and NumPy); the
 #: first, or one of the first, is the framework itself.

@@ -15,12 +15,12 @@ from statistics import median
 import numpy as np
 from scipy import stats
 
-from suite.cell import FRAMEWORKS, Cell
-from suite.compare.environments import changed
-from suite.compare.groups import machine
-from suite.compare.statistics import LEVEL, MARGIN
-from suite.record import Record
-from suite.text import clean
+from suite.analysis.environments import changed
+from suite.analysis.groups import machine
+from suite.analysis.statistics import LEVEL, MARGIN
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.record.record import Record
+from suite.record.text import clean
 
 #: By how much a ratio between frameworks may differ on another machine and still be the same shape: a choice, no law.
 SHAPE_MARGIN = 0.25

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from suite.environment import redact
-from suite.launch import ROOT
+from suite.record.environment import redact
+from suite.session.launch import ROOT
 from tests.cuda.cells import BATCH, DEVICE, MATRIX
 from tests.cuda.launcher import Answers, Launches, end, lacks
 from tests.cuda.probe_loaders import CHECKS
@@ -25,9 +25,9 @@ MATRIX_S = 300.0  # the longest that the run may take, and in which all of it is
 
 #: A user's own matrix, as a file.
 FILE = """
-from suite.cell import Cell
-from suite.matrix import Matrix
-from suite.measure import Plan
+from suite.plan.cell import Cell
+from suite.plan.matrix import Matrix
+from suite.plan.measuring import Plan
 
 def cells():
     workloads, frameworks = {workloads!r}, {frameworks!r}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from suite.cell import FRAMEWORKS, PRECISIONS, WORKLOADS, Cell, Loader
-from suite.measure import Plan
+from suite.plan.cell import FRAMEWORKS, PRECISIONS, WORKLOADS, Cell, Loader
+from suite.plan.measuring import Plan
 
 REHEARSAL = os.environ.get("SUITE_CUDA_REHEARSE", "")
 DEVICE = REHEARSAL or "cuda"

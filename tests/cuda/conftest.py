@@ -3,8 +3,8 @@
     python3 -m pytest tests/cuda                             on a machine with an NVIDIA GPU, in at most eight minutes
     SUITE_CUDA_REHEARSE=cpu python3 -m pytest tests/cuda     a few small cells on a CPU, to try the tests themselves
 
-Every framework runs in processes of its own, by `suite.launch` or as a probe of this folder. All that is found goes
-into one JSON report: ``SUITE_CUDA_REPORT``, by default ``cuda-report.json`` in the working directory. It is written
+Every framework runs in processes of its own, by `suite.session.launch` or as a probe of this folder. All that is found
+goes into one JSON report: ``SUITE_CUDA_REPORT``, by default ``cuda-report.json`` in the working directory, written
 after every test and every launch. It holds the machine, ``figures`` (what bounds and documents take their numbers
 from), ``tests`` (outcome, reason, seconds) and ``launches`` (records, seconds, and whether each had the device to
 itself: times and peaks of those that had not mean nothing). ``SUITE_CUDA_BUDGET_S``, by default 480, is the time after
@@ -21,10 +21,11 @@ from typing import Any
 
 import pytest
 
-from suite.cell import Cell
-from suite.environment import describe, has_gpu
 from suite.monitor.gpu import Gpu, NvmlError, opened
-from suite.record import Record
+from suite.plan.cell import Cell
+from suite.plan.device import has_gpu
+from suite.record.environment import describe
+from suite.record.record import Record
 from tests.cuda import background
 from tests.cuda.cells import BATCH, DEVICE, KERNELS, PROBED, REHEARSAL, SIZE, TEST, TRAIN, cost
 from tests.cuda.launcher import Alike, Launched, Launches, Probed

@@ -1,4 +1,4 @@
-"""How far two fingerprints lie apart, as `suite.compare.identity` and `python -m tests.tolerances` count it."""
+"""How far two fingerprints lie apart, as `suite.analysis.identity` and `tests.studies.tolerances` count it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from suite.record import Identity, Record
+from suite.record.record import Identity, Record
 
 
 def deviation(one: Identity, other: Identity) -> dict[str, Any]:

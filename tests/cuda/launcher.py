@@ -21,12 +21,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from suite import devices
-from suite.cell import WORKLOADS, Cell
-from suite.environment import machine, redact
-from suite.job import Job
-from suite.launch import ROOT, interpreter, launch, variables
-from suite.record import Outcome, Record
+from suite.plan.cell import WORKLOADS, Cell
+from suite.record.environment import machine, redact
+from suite.record.job import Job
+from suite.record.record import Outcome, Record
+from suite.session import devices
+from suite.session.launch import ROOT, interpreter, launch, variables
 from tests.cuda.cells import DEVICE, PLAN
 from tests.cuda.report import Report
 from workloads.spec import specification

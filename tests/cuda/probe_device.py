@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from suite import probe
-from suite.cell import PRECISIONS, Cell
-from suite.frameworks import UnsupportedError
+from suite.plan.cell import PRECISIONS, Cell
+from suite.worker import probe
+from suite.worker.frameworks import UnsupportedError
 from tests.cuda.probing import Request, Stepper, answer_all, in_turns
 
 #: Rounds of a chain of kernels, and how long the shorter chain lasts at least.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.cell import Cell
+from suite.plan.cell import Cell
 from tests.cuda.probing import Request
 
 

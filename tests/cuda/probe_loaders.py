@@ -6,7 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from suite.cell import Cell
+from suite.plan.cell import Cell
 from tests.cuda.cells import LOADERS
 from tests.cuda.probing import Request, answer_all
 
@@ -23,7 +23,7 @@ def delivered(request: Request, workload: str, kind: str) -> dict[str, Any]:
     if workload not in _TRAININGS:
         _TRAININGS[workload] = request.training(cell)
     training, source, reference = _TRAININGS[workload], request.batches(cell), request.batches(cell)
-    loaders = import_module(f"suite.loaders.{request.framework}")
+    loaders = import_module(f"suite.worker.loaders.{request.framework}")
     loader = loaders.batches(cell, source, request.device, training.put)
     differ, places = [], set()
     count = min(reference.per_epoch, 8) + MORE

@@ -17,9 +17,9 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
-from suite.cell import Cell
-from suite.environment import redact
-from suite.frameworks import UnsupportedError
+from suite.plan.cell import Cell
+from suite.record.environment import redact
+from suite.worker.frameworks import UnsupportedError
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.spec import specification
@@ -49,7 +49,7 @@ class Request:
     @property
     def code(self) -> ModuleType:
         """The framework's file; importing it imports the framework."""
-        return import_module(f"suite.frameworks.{self.framework}")
+        return import_module(f"suite.worker.frameworks.{self.framework}")
 
     def prepare(self, cell: Cell) -> None:
         """Set the framework's switches for a cell. Raises `UnsupportedError`."""

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from suite.environment import redact
-from suite.record import Record
+from suite.record.environment import redact
+from suite.record.record import Record
 
 SCHEMA = 1
 

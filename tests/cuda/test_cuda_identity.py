@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from suite.cell import Cell
-from suite.compare.identity import TOLERANCE, verdicts
-from suite.probe import BANDS
+from suite.analysis.identity import TOLERANCE, verdicts
+from suite.plan.cell import Cell
+from suite.worker.probe import BANDS
 from tests.cuda.cells import COMPARED, GROWN_OF, compared, grown
 from tests.cuda.deviations import largest, pairs
 from tests.cuda.launcher import Alike, Launched

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from suite.cell import FRAMEWORKS, Cell
-from suite.compare.identity import TOLERANCE
+from suite.analysis.identity import TOLERANCE
+from suite.plan.cell import FRAMEWORKS, Cell
 from tests.cuda.cells import BATCH, COMPILED, KERNELS, KERNELS_OF, REHEARSAL, SIZE, compiled, kernels
 from tests.cuda.deviations import pairs
 from tests.cuda.launcher import Launched, Probed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from suite.cell import FRAMEWORKS
+from suite.plan.cell import FRAMEWORKS
 from tests.cuda import background
 from tests.cuda.cells import DEVICE, LOADERS
 from tests.cuda.launcher import Answers, Launches

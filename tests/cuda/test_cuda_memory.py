@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from suite.cell import FRAMEWORKS, Cell, Loader
-from suite.job import Job
+from suite.plan.cell import FRAMEWORKS, Cell, Loader
+from suite.record.job import Job
 from tests.cuda.cells import ABSURD_BATCH, DEVICE, GROWN_OF, LEFT_BYTES, PLAN, REHEARSAL, TEST, TRAIN, grown
 from tests.cuda.launcher import Launched, Launches, lacks
 from workloads.data import cache, synthetic

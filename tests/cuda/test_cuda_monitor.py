@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from suite.cell import FRAMEWORKS
 from suite.monitor.gpu import Gpu
 from suite.monitor.timeline import Sample, grown
+from suite.plan.cell import FRAMEWORKS
 from tests.cuda.cells import REHEARSAL
 from tests.cuda.launcher import Launches, lacks
 

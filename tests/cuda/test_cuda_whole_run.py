@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.record import Record
+from suite.record.record import Record
 from tests.cuda import background
 from tests.cuda.background import Compared
 from tests.cuda.cells import DEVICE, MATRIX

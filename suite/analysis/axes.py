@@ -1,0 +1,126 @@
+"""Along what ratios are formed: frameworks, or within a framework one of its settings, or machines.
+
+The rows of one ratio differ in nothing but their place on the axis. One value is the base, and its rows are what the
+others are held against.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, SIZES, USUAL_COMPILE, Cell
+
+if TYPE_CHECKING:
+    from suite.analysis.groups import Row
+
+
+@dataclass(frozen=True)
+class Axis:
+    """``value`` is a row's place on it and ``rank`` where that stands in the natural order.
+
+    ``free`` names the settings of a cell that may differ within a ratio; what ``fixed`` reads must agree all the same.
+    A value that is ``usual`` is the base before those that come first.
+    """
+
+    name: str
+    value: Callable[[Row], str]
+    rank: Callable[[Row], Any]
+    free: tuple[str, ...]
+    fixed: Callable[[Cell], object] = lambda _: None
+    usual: Callable[[Row], bool] = lambda _: True
+
+
+@dataclass(frozen=True)
+class Base:
+    """The value of an axis that ratios are to, by framework: only the usual compile mode is not the same for all."""
+
+    axis: Axis
+    values: dict[str, str]
+
+    def holds(self, row: Row) -> bool:
+        """Whether this row is at it."""
+        return self.axis.value(row) == self.values[row.cell.framework]
+
+    def __str__(self) -> str:
+        if len(set(self.values.values())) > 1:
+            return ", ".join(f"{value} for {framework}" for framework, value in self.values.items())
+        return next(iter(self.values.values()), "")
+
+
+def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
+    """The base among these rows: the value asked for, else the usual one or the first in the natural order.
+
+    A machine may be asked for by a part of its name.
+    """
+    held = list(rows)
+    frameworks = list(dict.fromkeys(row.cell.framework for row in held))
+    if wanted is not None:
+        named = (axis.value(row) for row in held if wanted.lower() in axis.value(row).lower())
+        value = next(named, wanted) if axis.name == "machine" else wanted
+        return Base(axis, dict.fromkeys(frameworks, value))
+    if axis.name == "compile":
+        return Base(axis, {name: _first(axis, [r for r in held if r.cell.framework == name]) for name in frameworks})
+    return Base(axis, dict.fromkeys(frameworks, _first(axis, held)))
+
+
+def order(axis: Axis) -> Callable[[Row], tuple[Any, ...]]:
+    """How rows are sorted: those of one ratio next to each other, in the natural order."""
+    last = ("framework", "compile") if axis.name == "framework" else (axis.name,)
+    first = ("framework",) if axis.name not in ("framework", "machine") else ()
+    names = [*first, *(name for name in AXES if name not in {*first, *last}), *last]
+    ranks = [AXES[name].rank for name in names]
+    return lambda row: tuple(rank(row) for rank in ranks)
+
+
+def _first(axis: Axis, rows: Sequence[Row]) -> str:
+    return axis.value(min(rows, key=lambda row: (not axis.usual(row), axis.rank(row))))
+
+
+def _loader(row: Row) -> tuple[int, int, str]:
+    loader = row.cell.loader
+    return LOADERS.index(loader.kind), loader.workers, loader.id
+
+
+_AXES = (
+    Axis("size", lambda row: row.cell.size, lambda row: SIZES.index(row.cell.size), ("size",)),
+    Axis("precision", lambda row: row.cell.precision, lambda row: PRECISIONS.index(row.cell.precision), ("precision",)),
+    Axis("batch", lambda row: str(row.cell.batch or "auto"), lambda row: row.cell.batch or math.inf, ("batch",)),
+    # What one update sees is cut into more parts, so that fewer samples go through at once.
+    Axis(
+        "accumulate",
+        lambda row: str(row.cell.accumulate),
+        lambda row: row.cell.accumulate,
+        ("accumulate", "batch"),
+        fixed=lambda cell: cell.effective_batch,
+    ),
+    Axis(
+        "loader",
+        lambda row: row.cell.loader.id,
+        _loader,
+        ("loader",),
+        usual=lambda row: row.cell.loader.id == "tuned",
+    ),
+    Axis("kernel", lambda row: row.cell.kernel, lambda row: KERNELS.index(row.cell.kernel), ("kernel",)),
+    # Each framework is held against the others in its own compile mode.
+    Axis(
+        "framework",
+        lambda row: row.cell.framework,
+        lambda row: FRAMEWORKS.index(row.cell.framework),
+        ("framework", "compile"),
+    ),
+    Axis(
+        "compile",
+        lambda row: row.cell.compile,
+        lambda row: COMPILES.index(row.cell.compile),
+        ("compile",),
+        usual=lambda row: row.cell.compile == USUAL_COMPILE[row.cell.framework],
+    ),
+    # Without a natural order: as the files were named.
+    Axis("machine", lambda row: row.machine, lambda _: 0, ()),
+)
+
+#: By name, in the order in which they sort rows.
+AXES = {axis.name: axis for axis in _AXES}

@@ -1,0 +1,116 @@
+"""Parts of a record at eight bytes a number: as objects of their own they take four to six times as much."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from operator import truediv
+from typing import Any, overload
+
+from suite.record.record import Phase, Window
+
+_OF_A_LINE = {int, float, type(None)}
+
+
+class Points(Sequence[float | None]):
+    """Numbers, and None where nothing was read. Equal to every list and tuple of the same values."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, values: Sequence[float | None]) -> None:
+        """Raises OverflowError for an integer beyond all floats."""
+        self._held = array("d", [math.nan if value is None else value for value in values])
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[float | None]:
+        return iter([None if math.isnan(value) else value for value in self._held])
+
+    @overload
+    def __getitem__(self, at: int) -> float | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[float | None]: ...
+    def __getitem__(self, at: int | slice) -> float | list[float | None] | None:
+        return list(self)[at]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, (Points, list, tuple)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Points({list(self)})"
+
+
+def points(values: list[Any]) -> Sequence[Any]:
+    """`Points` of a list of numbers as JSON has them; a list of anything else as it is."""
+    if not set(map(type, values)) <= _OF_A_LINE:
+        return values
+    try:
+        return Points(values)
+    except OverflowError:
+        return values
+
+
+class Packed(Phase):
+    """The same phase, whose windows are numbers side by side until somebody asks for them."""
+
+    __slots__ = ("_counted", "_seconds", "_step_s", "_steps")
+    _counted: int
+    _seconds: array[float]
+    _steps: array[float]
+    _step_s: float
+
+    def __init__(
+        self,
+        windows: tuple[Window, ...],
+        warmup: tuple[Window, ...] = (),
+        steady: bool = True,
+        span: tuple[float, float] | None = None,
+    ) -> None:
+        put = object.__setattr__  # past what keeps a phase from being changed
+        put(self, "_counted", len(windows))
+        put(self, "_seconds", array("d", [window.seconds for window in (*windows, *warmup)]))
+        put(self, "_steps", array("d", [window.steps for window in (*windows, *warmup)]))
+        put(self, "_step_s", Phase(windows).step_s)
+        put(self, "steady", steady)
+        put(self, "span", span)
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return self._part(slice(self._counted))
+
+    @property
+    def warmup(self) -> tuple[Window, ...]:
+        return self._part(slice(self._counted, None))
+
+    @property
+    def step_s(self) -> float:
+        return self._step_s
+
+    @property
+    def step_times_s(self) -> list[float]:
+        return list(map(truediv, self._seconds[: self._counted], self._steps))
+
+    def _part(self, of: slice) -> tuple[Window, ...]:
+        return tuple(map(Window, map(int, self._steps[of]), self._seconds[of]))
+
+    def __eq__(self, other: object) -> bool:
+        """As `Phase` has it, which compares its own kind only."""
+        if not isinstance(other, Phase):
+            return NotImplemented
+        return _plain(self) == _plain(other)
+
+    __hash__ = Phase.__hash__
+
+
+def packed(phase: Phase) -> Phase:
+    """The phase, as `Packed` holds it."""
+    return Packed(phase.windows, phase.warmup, phase.steady, phase.span)
+
+
+def _plain(phase: Phase) -> tuple[Any, ...]:
+    return phase.windows, phase.warmup, phase.steady, phase.span

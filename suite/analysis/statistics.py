@@ -1,0 +1,138 @@
+"""Is a ratio more than noise? A paired test on the ratios of blocks, its interval, and a verdict with a margin.
+
+A block holds one launch of each cell, so that what slows the machine for all cancels out in its ratio. The logarithms
+of these ratios are tested by Student's one-sample t-test against 0. It was chosen by simulation (``python -m
+tests.studies.significance``): with six launches neither a sign test nor Wilcoxon's can fall below p = .031, so that
+Holm's correction over a few rows would never let anything be significant. The t-test can decide there, and with the
+margin on top no more than a few in ten thousand rows without a difference are called faster, with drift and outliers
+too. What outliers cost is power: where one launch in twenty is 30 % slow, a ratio of 1.30 is found in half of the rows
+only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+#: Fewer blocks are shown and not tested.
+LEAST = 6
+LEVEL = 0.05
+#: Ratios closer to 1 than this are equal for every practical purpose.
+MARGIN = 0.02
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The geometric mean of the ratios with its 95 % interval, and the p-value before any correction."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    blocks: int
+
+
+def paired(ratios: Sequence[float]) -> Paired | None:
+    """The test; None with fewer than `LEAST` blocks."""
+    if len(ratios) < LEAST:
+        return None
+    logs = np.log(ratios)
+    if np.ptp(logs) < 1e-12:  # no scatter at all, which only generated figures have
+        value = math.exp(float(logs[0]))
+        return Paired(value, value, value, 1.0 if abs(logs[0]) < 1e-12 else 0.0, len(ratios))
+    error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+    return _student(float(logs.mean()), error, len(logs) - 1, len(logs))
+
+
+def welch(new: Sequence[float], base: Sequence[float]) -> Paired:
+    """The same of values that share no blocks, as of two runs: Welch's t-test on their logarithms, at least two each.
+
+    ``blocks`` is the smaller number of values.
+    """
+    logs, others = np.log(new), np.log(base)
+    value, blocks = math.exp(float(logs.mean() - others.mean())), min(len(new), len(base))
+    if max(float(np.ptp(logs)), float(np.ptp(others))) < 1e-12:
+        return Paired(value, value, value, 1.0 if abs(math.log(value)) < 1e-12 else 0.0, blocks)
+    one, other = (float(np.var(each, ddof=1)) / len(each) for each in (logs, others))
+    freedom = (one + other) ** 2 / (one**2 / (len(logs) - 1) + other**2 / (len(others) - 1))  # Welch and Satterthwaite
+    return _student(math.log(value), math.sqrt(one + other), freedom, blocks)
+
+
+def _student(mean: float, error: float, freedom: float, blocks: int) -> Paired:
+    """Of the mean of logarithms and its standard error: value, interval and p-value by Student's t, two-sided.
+
+    By the distribution's own functions: `scipy.stats` takes longer to import than most comparisons take.
+    """
+    p = 2 * float(special.stdtr(freedom, -abs(mean) / error))
+    half = _quantile(freedom) * error
+    return Paired(math.exp(mean), math.exp(mean - half), math.exp(mean + half), p, blocks)
+
+
+def _quantile(freedom: float) -> float:
+    return float(special.stdtrit(freedom, 1 - LEVEL / 2))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction of p-values, in their order (Holm, Scandinavian Journal of Statistics 6, 1979)."""
+    adjusted, running = [0.0] * len(values), 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        running = max(running, min(1.0, (len(values) - rank) * values[index]))
+        adjusted[index] = running
+    return adjusted
+
+
+def margin(control: Sequence[float]) -> float:
+    """How far from 1 a ratio may lie and mean nothing: 2 %, or more where two copies of one cell differ by more.
+
+    ``control`` holds the A/A ratios: the same cell against itself, in the same blocks. Theirs is the 95th percentile of
+    what lies between single launches, so that it is a careful margin.
+    """
+    if not control:
+        return MARGIN
+    return max(MARGIN, math.expm1(float(np.percentile(np.abs(np.log(control)), 95))))
+
+
+def verdict(found: Paired, p: float, apart: float) -> str:
+    """`faster` or `slower` outside of the margin and significant, `equal` within it, else `inconclusive`.
+
+    ``p`` is the corrected p-value of ``found``, and ``apart`` the margin.
+    """
+    if p < LEVEL and found.low > 1 + apart:
+        return "faster"
+    if p < LEVEL and found.high < 1 / (1 + apart):
+        return "slower"
+    return "equal" if 1 / (1 + apart) <= found.low and found.high <= 1 + apart else "inconclusive"
+
+
+def blocks_to_decide(found: Paired, apart: float, most: int = 100) -> int | None:
+    """How many blocks would take the interval out of the margin if the scatter stays as it is; None if none would.
+
+    For a table that cannot decide: the way out is more launches, and this is how many.
+    """
+    mean = abs(math.log(found.value))
+    if mean <= math.log1p(apart):
+        return None
+    half = (math.log(found.high) - math.log(found.low)) / 2
+    deviation = half / _quantile(found.blocks - 1) * math.sqrt(found.blocks)
+    for blocks in range(found.blocks + 1, most + 1):
+        if mean - _quantile(blocks - 1) * deviation / math.sqrt(blocks) > math.log1p(apart):
+            return blocks
+    return None
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """The 25th, 50th and 75th percentile, linear between neighbours. NumPy takes ten times as long for a few values."""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+
+    def at(share: float) -> float:
+        below = int(share * last)
+        rest = share * last - below
+        low, high = ordered[below], ordered[min(below + 1, last)]
+        return low + (high - low) * rest if rest < 0.5 else high - (high - low) * (1 - rest)
+
+    return at(0.25), at(0.5), at(0.75)

@@ -1,0 +1,33 @@
+"""Numbers and names in words, for findings that are sentences and for tables alike."""
+
+from __future__ import annotations
+
+import math
+
+#: An en dash: between the ends of a range, and where there is no figure.
+DASH = "\u2013"
+NONE = DASH
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number with at least ``digits`` significant ones, thousands parted: 1,234 and 26.3 and 0.0263; None is a dash.
+
+    >>> figure(1234.4), figure(26.31), figure(0.02631)
+    ('1,234', '26.3', '0.0263')
+    """
+    if value is None or not math.isfinite(value):
+        return NONE
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:,.{max(0, decimals)}f}" if decimals < 8 else f"{value:.{digits - 1}e}"
+
+
+def middle(text: str, limit: int = 24) -> str:
+    """A long name with its middle left out, since the ends tell names apart."""
+    return text if len(text) <= limit else f"{text[: limit // 2 - 1]}…{text[-(limit // 2) :]}"
+
+
+def listing(words: list[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

@@ -1,0 +1,118 @@
+"""How many samples a second does each loader deliver? ``python -m suite.worker.loaders``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
+from suite.plan.measuring import Plan
+from suite.session.launch import LaunchError, ask
+from suite.worker.measure import measure
+from workloads.data.augment import Batches
+from workloads.data.cache import open_cached
+from workloads.data.dataset import DataError
+from workloads.data.prepare import prepare
+from workloads.spec import specification
+
+LOADERS = (Loader("naive"), Loader("workers", 1), Loader("workers", 2), Loader(), Loader("resident"))
+EXPLANATION = """\
+Every figure is the input phase alone (loader and transfer to the device, no training step): median samples/s over the
+windows, lowest and highest. The ceiling is the same batches made by vectorised NumPy on one core, in windows between
+those of the loaders in the same process, so that both saw the same machine.
+"""
+
+
+def main() -> int:
+    """Measure every loader asked for, a process per framework, and print a line for each."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.worker.loaders", description=__doc__, epilog=EXPLANATION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--workload", choices=WORKLOADS, default="cifar100_cnn")
+    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--windows", type=int, default=8, help="windows per loader (default: 8)")
+    parser.add_argument("--min-window", type=float, default=0.5, metavar="S", help="seconds (default: 0.5)")
+    parser.add_argument("--data", choices=("auto", "real", "synthetic"), default="auto")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    parser.add_argument("--answer", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.answer:
+        Path(options.answer).write_text(json.dumps(measured(options)))
+        return 0
+    try:
+        folder = prepare(specification(options.workload).data, options.data)
+    except DataError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{options.workload}, batch {options.batch}, {open_cached(folder).kind} data")
+    print(f"{'framework':12}{'loader':10}{'samples/s':>12}{'lowest-highest':>22}{'n':>4}{'of ceiling':>12}  settings")
+    failed = False
+    for framework in options.framework or FRAMEWORKS:
+        arguments = ["--workload", options.workload, "--framework", framework, "--folder", str(folder)]
+        for name in ("batch", "windows", "min_window"):
+            arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+        try:
+            lines = ask(framework, "suite.worker.loaders", arguments)
+        except LaunchError as error:
+            failed, lines = True, []
+            print(f"{framework:12}{error}")
+        for name, rates, share, settings in lines:
+            middle, spread = f"{median(rates):,.0f}", f"{min(rates):,.0f}-{max(rates):,.0f}"
+            print(f"{framework:12}{name:10}{middle:>12}{spread:>22}{len(rates):>4}{share:>12.2f}  {settings}")
+    return int(failed)
+
+
+def measured(options: argparse.Namespace) -> list[tuple[str, list[float], float, str]]:
+    """Name, samples/s of each window, share of the ceiling and settings, of every loader of one framework."""
+    (framework,) = options.framework
+    data, spec = open_cached(Path(options.folder)), specification(options.workload)
+    source = Batches(data, options.batch, 0, getattr(spec, "length", None))
+    adapter = import_module(f"suite.worker.frameworks.{framework}")
+    base = Cell(options.workload, framework, batch=options.batch)
+    device, _ = adapter.prepare(base, "auto", 0)
+    module = import_module(f"workloads.{options.workload}.{framework}")
+    training = adapter.Training(base, spec, module, spec.reference_weights(0), device)
+    plan = Plan(options.min_window, options.windows, 10 * options.min_window)
+    found, ceilings = [], []
+    for loader in LOADERS:
+        batches = import_module(f"suite.worker.loaders.{framework}").batches(
+            base.but(loader=loader), source, device, training.put
+        )
+
+        def steps(number: int, batches: Any = batches) -> None:
+            for _ in range(number):
+                last = next(batches)
+            training.fence(last)
+
+        phase = measure(steps, plan)
+        settings = ", ".join(f"{name} {value}" for name, value in batches.settings.items())
+        batches.close()
+        found.append((loader.id, [options.batch / t for t in phase.step_times_s], settings))
+        ceilings += _numpy_rates(source, 2, options.min_window)
+    ceiling = median(ceilings)
+    lines = [(name, rates, median(rates) / ceiling, settings) for name, rates, settings in found]
+    return [*lines, ("NumPy", ceilings, 1.0, "the ceiling: vectorised, one core")]
+
+
+def _numpy_rates(source: Batches, windows: int, seconds: float) -> list[float]:
+    """Samples/s of the reference pipeline, one figure a window."""
+    rates, numbers = [], count()
+    for _ in range(windows):
+        made, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            made += len(source[next(numbers)][1])
+        rates.append(made / (time.perf_counter() - start))
+    return rates
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What does monitoring cost? ``python -m suite.checks monitor`` switches it on and off while a cell trains."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from suite.analysis.statistics import LEAST, Paired, paired
+from suite.monitor.gpu import Gpu, NvmlError, opened
+from suite.monitor.sampler import Idle, Monitor, idle
+from suite.plan.cell import FRAMEWORKS, SIZES, Cell
+from suite.plan.matrix import STUDIED
+from suite.plan.measuring import Plan
+from suite.record.job import Job
+from suite.session.launch import LaunchError, launch
+from workloads.data.prepare import prepare
+from workloads.spec import specification
+
+#: What throughput under the monitor must be, as a share of that without.
+SHARE_LEAST = 0.99
+
+EXPLANATION = """\
+One process trains, and its parent starts and ends the monitor between its windows: on, off, off, on, so that neither
+launches nor drift come in between. The ratio is throughput with the monitor over throughput without, one of each such
+round; 1.000 means that watching costs nothing. With it stand its 95 % interval (Student's t on logarithms), the number
+of rounds, the processor time that the watching process took, as a share of one core, and what follows: `within 1 %`
+where the whole interval says so, `costs more` where it says the contrary, else `undecided`, which more --rounds end.
+
+exit status: 0, or 1 where a launch failed or watching costs more than one percent
+"""
+
+
+class _OverError(Exception):
+    """The training phase is over: what the worker would do next is not looked at."""
+
+
+class Turns:
+    """Watches a worker in two windows of four, as `launch` tells of it and of the windows that it has trained."""
+
+    def __init__(self, rounds: int, gpus: Sequence[Gpu] = (), before: Idle | None = None) -> None:
+        # Where the warm-up ends is not known before, so that up to three windows precede the first whole round.
+        self.windows = 4 * rounds + 3
+        self.rounds, self.gpus, self.before = rounds, gpus, before
+        self.cpu_s = self.watched_s = 0.0
+        self.rates: list[float] = []  # samples/s of each window, the warm-up's first
+        self._worker = 0, 0.0
+        self._monitor: Monitor | None = None
+        self._since_s = (0.0, 0.0)
+
+    def spawned(self, pid: int, at_s: float) -> None:
+        """A worker is there. It is not watched yet."""
+        self._worker = pid, at_s
+
+    def told(self, message: dict[str, Any]) -> None:
+        """Switch where a window has ended. Raises `_OverError` when the last has."""
+        if message["progress"] == "train":
+            self.rates.append(message["samples_per_s"])
+            self.watch(len(self.rates) % 4 in (0, 3))
+        elif self.rates:
+            raise _OverError
+
+    def watch(self, on: bool) -> None:
+        """Begin, go on or end, and note the time that this process spent on watching."""
+        if on and not self._monitor:
+            self._since_s = time.process_time(), time.perf_counter()
+            self._monitor = Monitor(*self._worker, self.gpus, self.before).__enter__()
+        elif self._monitor and not on:
+            self._monitor.__exit__(None, None, None)
+            self._monitor = None
+            self.cpu_s += time.process_time() - self._since_s[0]
+            self.watched_s += time.perf_counter() - self._since_s[1]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Of the rounds after the warm-up, throughput with the monitor over that without (both as harmonic means)."""
+        warm = len(self.rates) - self.windows
+        whole = self.rates[warm + -warm % 4 :][: 4 * self.rounds]
+        return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(whole)] * 4, strict=True)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure every pair asked for, each in a process of its own, and print a line for each."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.checks monitor", description=__doc__, epilog=EXPLANATION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
+    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})")
+    parser.add_argument("--min-window", type=float, default=5.0, metavar="S", help="seconds (default: 5)")
+    options = parser.parse_args(arguments)
+    if options.rounds < LEAST:
+        parser.error(f"--rounds {options.rounds} is too few for an interval; at least {LEAST}")
+    print(f"{'workload':18}{'framework':12}{'with/without':>12}  {'95 % interval':15}{'n':>3}{'own CPU':>9}")
+    failed = False
+    with ExitStack() as stack:
+        gpus: list[Gpu] = []
+        try:
+            gpus = [] if options.device == "cpu" else stack.enter_context(opened())[1]
+        except NvmlError as error:
+            print(f"no GPU is watched: {error}", file=sys.stderr)
+        before = idle(gpus)
+        for workload in options.workload or STUDIED:
+            for framework in options.framework or FRAMEWORKS:
+                cell = Cell(workload, framework, batch=options.batch, size=options.size)
+                turns = Turns(options.rounds, gpus, before)
+                try:
+                    found = compared(cell, turns, options.device, options.min_window)
+                    failed = failed or found.high < SHARE_LEAST
+                    figures = (
+                        f"{found.value:>12.3f}  {f'{found.low:.3f}-{found.high:.3f}':15}{found.blocks:>3}"
+                        f"{turns.cpu_s / turns.watched_s:>9.2%}  {verdict(found)}"
+                    )
+                except LaunchError as error:
+                    failed, figures = True, f" {error}"
+                print(f"{workload:18}{framework:12}{figures}", flush=True)
+    return int(failed)
+
+
+def compared(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Paired:
+    """Train a cell in turns with the monitor and without. Raises `LaunchError` where the launch fails."""
+    data = prepare(specification(cell.workload).data, "synthetic", say=lambda _: None)
+    plan = Plan(min_window_s, turns.windows, max_warmup_s=20.0)
+    with tempfile.TemporaryDirectory(prefix="suite-") as folder:
+        try:
+            log = Path(folder, "log")
+            job, most_s = Job(cell, str(data), device=device, plan=plan), 3600 + 2 * turns.windows * min_window_s
+            record = launch(job, log, most_s, lambda message: _told(turns, message), turns.spawned)
+        except _OverError:
+            found = paired(turns.ratios)
+            assert found, "the command takes no fewer rounds"
+            return found
+        finally:
+            turns.watch(False)
+            _say("")
+    raise LaunchError(f"{record.outcome.status}: {record.outcome.reason}")
+
+
+def _told(turns: Turns, message: dict[str, Any]) -> None:
+    turns.told(message)
+    _say(f"{message['progress']}: window {len(turns.rates)} of about {turns.windows}")
+
+
+def _say(text: str) -> None:
+    """On a terminal, one line that the next is written over."""
+    if sys.stderr.isatty():
+        print(f"\r{text:60}", end="" if text else "\r", file=sys.stderr, flush=True)
+
+
+def verdict(found: Paired) -> str:
+    """What the interval says of `SHARE_LEAST`."""
+    if found.low >= SHARE_LEAST:
+        return "within 1 %"
+    return "costs more" if found.high < SHARE_LEAST else "undecided"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Is the suite's training step as fast as the plainest loop of the same framework? ``python -m suite.checks plain``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from importlib import import_module
+from itertools import cycle
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from suite.plan.cell import FRAMEWORKS, SIZES, Cell
+from suite.plan.matrix import STUDIED
+from suite.session.launch import LaunchError, ask
+from suite.worker.measure import Steps
+from suite.worker.process import training_steps
+from workloads.data import synthetic
+from workloads.data.augment import Batches
+from workloads.spec import specification
+
+BATCHES = 4
+EXPLANATION = """\
+Both train the same network on the same batches in one process, in rounds of four windows (suite, plain, plain, suite)
+of at least --min-window seconds, so that what a change from one to the other costs falls on both. The ratio is the
+throughput of the suite's step over that of the plain loop in each round; 1.00 means equally fast. The
+harness column is what the suite's own loop and clock cost, as a share of a window: the same window with a step that
+does nothing.
+"""
+
+
+def main() -> int:
+    """Run every pair asked for, each in a process of its own, and print a line for each."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.checks plain", description=__doc__, epilog=EXPLANATION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
+    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=10, help="of four windows (default: 10)")
+    parser.add_argument("--min-window", type=float, default=1.5, metavar="S", help="seconds (default: 1.5)")
+    parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
+    options = parser.parse_args()
+    if options.answer:
+        Path(options.answer).write_text(json.dumps(pair(options)))
+        return 0
+    print(f"{'workload':18}{'framework':12}{'suite/plain':>12}  {'quartiles':13}{'n':>3}{'step ms':>10}{'harness':>10}")
+    failed = False
+    for workload in options.workload or STUDIED:
+        for framework in options.framework or FRAMEWORKS:
+            try:
+                figures = line(workload, framework, options)
+            except LaunchError as error:
+                failed, figures = True, f" {error}"
+            print(f"{workload:18}{framework:12}{figures}", flush=True)
+    return int(failed)
+
+
+def line(workload: str, framework: str, options: argparse.Namespace) -> str:
+    """One line of figures from a fresh process; raises `LaunchError` if it failed."""
+    arguments = ["--workload", workload, "--framework", framework]
+    for name in ("size", "batch", "rounds", "min_window"):
+        arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+    found = ask(framework, "suite.plain", arguments)
+    low, middle, high = quantiles(found["ratios"], n=4, method="inclusive")
+    return (
+        f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(found['ratios']):>3}"
+        f"{1e3 * found['step_s']:>10.1f}{found['harness']:>10.4%}"
+    )
+
+
+def pair(options: argparse.Namespace) -> dict[str, Any]:
+    """Time the suite's step and the plain loop in turns, in this process."""
+    (workload,), (framework,) = options.workload, options.framework
+    cell = Cell(workload, framework, batch=options.batch, size=options.size)
+    spec: Any = specification(workload, cell.size)
+    data = synthetic.generate(spec.data, train=BATCHES * cell.batch, test=100)
+    source = Batches(data, cell.batch, 0, getattr(spec, "length", None))
+    batches = [source[number] for number in range(BATCHES)]
+    adapter = import_module(f"suite.worker.frameworks.{framework}")
+    device, _ = adapter.prepare(cell, "auto", 0)
+    module = import_module(f"workloads.{workload}.{framework}")
+    training = adapter.Training(cell, spec, module, spec.reference_weights(0), device)
+    held = [training.put(batch) for batch in batches]
+    training.compile(held[0])
+    ours = training_steps(cycle(held), training, [])
+    theirs = import_module(f"workloads.plain.{framework}").plain(spec, batches, device)
+    count = max(_steps_per_window(run, options.min_window) for run in (ours, theirs))
+    ratios, times = [], []
+    for _ in range(options.rounds):
+        first, *plain, last = (_seconds(run, count) for run in (ours, theirs, theirs, ours))
+        ratios.append(sum(plain) / (first + last))
+        times += [first, last]
+    idle = median(_seconds(training_steps(cycle(held), _Idle(), []), count) for _ in range(20))
+    return {"ratios": ratios, "step_s": median(times) / count, "harness": idle / median(times)}
+
+
+class _Idle:
+    """A training whose steps do nothing, so that what is left is the harness."""
+
+    def step(self, batch: Any) -> None: ...
+
+    def fence(self, pending: Any) -> None: ...
+
+    def read(self, losses: list[Any]) -> list[float]:
+        return [0.0 for _ in losses]
+
+
+def _steps_per_window(run: Steps, seconds: float) -> int:
+    run(2)  # compiles
+    _seconds(run, 2)
+    return max(2, round(seconds / _seconds(run, 2) * 2))
+
+
+def _seconds(run: Steps, count: int) -> float:
+    start = time.perf_counter_ns()
+    run(count)
+    return (time.perf_counter_ns() - start) / 1e9
+
+
+if __name__ == "__main__":
+    sys.exit(main())

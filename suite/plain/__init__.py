@@ -1,1 +1,0 @@
-"""Is a framework held back by the suite? ``python -m suite.plain`` sets its steps against the plainest loops."""

@@ -1,0 +1,1 @@
+"""What is to be measured: cells, matrices, options, how long. Imports nothing else of the suite."""

@@ -1,0 +1,153 @@
+"""One cell of a matrix: every setting of one measured training run, as a value.
+
+Standard library only. A cell is hashable, has a readable id for ``pytest -k``, and travels as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
+COMPILES = ("eager", "graph", "compile", "max")
+KERNELS = ("auto", "cudnn", "scan")
+LOADERS = ("naive", "workers", "tuned", "resident", "dali")
+SIZES = ("full", "small")
+RECIPES = ("", "study", "modern", "no-dropout")
+
+#: A batch that `suite.session.batch_finder` has to find: the largest that fits.
+AUTO = 0
+
+#: How each framework is used when nobody asks for anything else.
+USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
+
+
+class CellError(ValueError):
+    """A setting that no cell can have; the message lists what there is."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """How batches are made, and what of it is asked for by name; None leaves a choice to the loader.
+
+    ``naive`` is what beginners write: one thread, sample by sample. ``workers`` asks for N processes or threads.
+    ``tuned`` is the framework's best on the machine at hand. ``resident`` keeps the data set on the device and augments
+    there. ``dali`` is NVIDIA DALI. ``prefetch`` counts batches kept ready, ``pin_memory`` asks for page-locked host
+    memory, ``cache`` for a copy of the data set in memory instead of mapped files.
+    """
+
+    kind: str = "tuned"
+    workers: int = 0
+    prefetch: int | None = None
+    pin_memory: bool | None = None
+    cache: bool | None = None
+
+    def __post_init__(self) -> None:
+        _choice("loader", self.kind, LOADERS)
+        _natural("workers", self.workers, least=0)
+        if self.workers and self.kind != "workers":
+            raise CellError(
+                f"the {self.kind} loader chooses its workers itself; Loader('workers', {self.workers}) asks"
+            )
+        if self.prefetch is not None:
+            _natural("prefetch", self.prefetch, least=0)
+        for name in ("pin_memory", "cache"):
+            if getattr(self, name) not in (None, True, False):
+                raise CellError(f"{name} is {getattr(self, name)!r}; it must be true, false or left out")
+
+    @property
+    def id(self) -> str:
+        parts = [f"w{self.workers}" if self.kind == "workers" else self.kind]
+        parts += [] if self.prefetch is None else [f"prefetch{self.prefetch}"]
+        parts += [] if self.pin_memory is None else ["pinned" if self.pin_memory else "unpinned"]
+        parts += [] if self.cache is None else ["cached" if self.cache else "mapped"]
+        return "-".join(parts)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The settings of one measured training run.
+
+    ``batch`` counts the samples that go through the network at once (`AUTO`: as many as fit), ``accumulate`` how many
+    such batches make one update; ``kernel`` is the LSTM's: the framework's choice, cuDNN's, or a loop over time steps.
+    With a ``recipe`` (see `workloads.recipes`) the cell trains to its end and is evaluated after every epoch.
+    """
+
+    workload: str
+    framework: str
+    precision: str = "fp32"
+    batch: int = 32
+    compile: str = ""
+    loader: Loader = field(default_factory=Loader)
+    size: str = "full"
+    accumulate: int = 1
+    kernel: str = "auto"
+    recipe: str = ""
+
+    def __post_init__(self) -> None:
+        _choice("workload", self.workload, WORKLOADS)
+        _choice("framework", self.framework, FRAMEWORKS)
+        _choice("precision", self.precision, PRECISIONS)
+        _choice("kernel", self.kernel, KERNELS)
+        _choice("size", self.size, SIZES)
+        _choice("recipe", self.recipe, RECIPES)
+        if type(self.batch) is not int or self.batch != AUTO:
+            _natural("batch", self.batch, least=1)
+        _natural("accumulate", self.accumulate, least=1)
+        if not self.compile:
+            object.__setattr__(self, "compile", USUAL_COMPILE[self.framework])
+        _choice("compile", self.compile, COMPILES)
+
+    @property
+    def effective_batch(self) -> int:
+        """Samples that one update sees; of a batch that is still to be found, see the record."""
+        return self.batch * self.accumulate
+
+    @property
+    def id(self) -> str:
+        """For example ``cifar100_cnn-pytorch-bf16-b128-compile-w4``; what is not at its default comes after that."""
+        parts = [
+            self.workload,
+            self.framework,
+            self.precision,
+            f"b{self.batch or 'auto'}",
+            self.compile,
+            self.loader.id,
+        ]
+        parts += [f"a{self.accumulate}"] if self.accumulate > 1 else []
+        parts += [self.kernel] if self.kernel != "auto" else []
+        parts += [self.size] if self.size != "full" else []
+        parts += [self.recipe] if self.recipe else []
+        return "-".join(parts)
+
+    def but(self, **changes: Any) -> Cell:
+        """The same cell with some settings changed; a new framework gets its usual compile mode."""
+        if "framework" in changes:
+            changes.setdefault("compile", "")
+        return replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Cell:
+        """Raises `CellError` for anything that `to_json` cannot have written."""
+        try:
+            known = {f.name for f in fields(cls)}
+            if unknown := sorted(set(data) - known):
+                raise CellError(f"a cell has no setting {', '.join(unknown)}; it has {', '.join(sorted(known))}")
+            return cls(**{**data, "loader": Loader(**data.get("loader", {}))})
+        except (TypeError, AttributeError) as error:
+            raise CellError(f"not a cell: {error}") from None
+
+
+def _choice(what: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise CellError(f"unknown {what} {value!r}; there are: {', '.join(choices)}")
+
+
+def _natural(what: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise CellError(f"{what} is {value!r}; it must be a whole number of at least {least}")

@@ -1,0 +1,226 @@
+"""Named matrices: functions that return cells, each varying one axis around a base.
+
+A user's own matrix is such a function in a file of his own: ``--matrix path/to/file.py:name``. It returns a `Matrix`,
+or just the cells.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from suite.plan.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
+from suite.plan.measuring import CONTROL, Plan
+from workloads.spec import specification
+
+STUDIED = ("cifar100_cnn", "imdb_lstm")
+BATCH = 128
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Cells, and how often and how long each is measured unless the command line says otherwise."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    launches: int = 6
+    plan: Plan = field(default_factory=Plan)
+
+
+class MatrixError(ValueError):
+    """A matrix that does not exist or holds no cells; the message lists those that do."""
+
+
+def smoke() -> Matrix:
+    """The study's workloads in all frameworks, once around in minutes on two cores."""
+    plan = Plan(min_window_s=0.5, windows=6, max_warmup_s=5.0)
+    return Matrix("smoke", tuple(_base(STUDIED, batch=32)), launches=2, plan=plan)
+
+
+def cpu() -> Matrix:
+    """The study's workloads at two batch sizes, with launches enough for a verdict, in half an hour on a CPU."""
+    cells = (cell for size in (32, 64) for cell in _base(STUDIED, batch=size))
+    return Matrix("cpu", tuple(cells), plan=smoke().plan)
+
+
+def default() -> Matrix:
+    """All workloads and frameworks in float32 and in bf16, what most people train in."""
+    return Matrix("default", tuple(c.but(precision=precision) for precision in ("fp32", "bf16") for c in _base()))
+
+
+def precision() -> Matrix:
+    """Every number format; on a CPU those of NVIDIA's tensor cores end as unsupported."""
+    formats = ("fp32", "tf32", "bf16", "fp16")
+    return Matrix("precision", tuple(cell.but(precision=found) for found in formats for cell in _base(STUDIED)))
+
+
+def batch() -> Matrix:
+    """Throughput and memory against batch size."""
+    return Matrix("batch", tuple(cell.but(batch=size) for size in (32, 128, 512, 2048) for cell in _base(STUDIED)))
+
+
+def largest_batch() -> Matrix:
+    """The largest batch that fits, found by trying; what a number format saves in memory shows there."""
+    cells = (cell.but(batch=AUTO, precision=found) for found in ("fp32", "bf16") for cell in _base(STUDIED))
+    return Matrix("largest-batch", tuple(cells))
+
+
+def compile_modes() -> Matrix:
+    """Each framework's own modes; what a framework lacks ends as unsupported."""
+    return Matrix("compile", tuple(cell.but(compile=mode) for mode in COMPILES for cell in _base(STUDIED)))
+
+
+def loader() -> Matrix:
+    """From what beginners write to the data set on the device."""
+    loaders = (Loader("naive"), Loader("workers", 2), Loader("workers", 4), Loader(), Loader("resident"))
+    return Matrix("loader", tuple(cell.but(loader=found) for found in loaders for cell in _base(STUDIED)))
+
+
+def accumulate() -> Matrix:
+    """One effective batch, cut into ever smaller parts."""
+    parts = (1, 2, 4, 8)
+    cells = (cell.but(batch=BATCH // count, accumulate=count) for count in parts for cell in _base(STUDIED))
+    return Matrix("accumulate", tuple(cells))
+
+
+def lstm_kernel() -> Matrix:
+    """The LSTM of cuDNN against a loop over time steps."""
+    cells = (cell.but(kernel=kernel) for kernel in ("cudnn", "scan") for cell in _base(("imdb_lstm",)))
+    return Matrix("lstm-kernel", tuple(cells))
+
+
+def accuracy() -> Matrix:
+    """The studied workloads trained to their end by the modern recipe; each launch is a seed."""
+    return _courses("accuracy", "modern")
+
+
+def accuracy_precision() -> Matrix:
+    """The same in bf16 and fp16 beside float32, to see whether the narrower formats still learn."""
+    return _courses("accuracy-precision", "modern", ("fp32", "bf16", "fp16"))
+
+
+def accuracy_study() -> Matrix:
+    """The study's hyperparameters and epochs: hours on a GPU, days on a CPU."""
+    return _courses("accuracy-study", "study")
+
+
+def loss_curve() -> Matrix:
+    """One epoch without dropout from one seed: curves of the loss that must lie on each other."""
+    return replace(_courses("loss-curve", "no-dropout"), launches=1)
+
+
+def full() -> Matrix:
+    """All that measures speed."""
+    made = (default(), precision(), batch(), largest_batch(), compile_modes(), loader(), accumulate(), lstm_kernel())
+    return Matrix("full", _distinct(cell for one in made for cell in one.cells))
+
+
+MATRICES: dict[str, Callable[[], Matrix]] = {
+    "smoke": smoke,
+    "cpu": cpu,
+    "default": default,
+    "precision": precision,
+    "batch": batch,
+    "largest-batch": largest_batch,
+    "compile": compile_modes,
+    "loader": loader,
+    "accumulate": accumulate,
+    "lstm-kernel": lstm_kernel,
+    "accuracy": accuracy,
+    "accuracy-precision": accuracy_precision,
+    "accuracy-study": accuracy_study,
+    "loss-curve": loss_curve,
+    "full": full,
+}
+
+
+def matrix(name: str) -> Matrix:
+    """The matrix of this name, or that of a user's file. Raises `MatrixError`."""
+    if ":" in name:
+        return _from_file(name)
+    if name not in MATRICES:
+        raise MatrixError(f"unknown matrix {name!r}; there are: {', '.join(MATRICES)}, or path/to/file.py:name")
+    return MATRICES[name]()
+
+
+def union(matrices: Sequence[Matrix]) -> Matrix:
+    """Several matrices as one: every cell once, the most launches, the longest windows."""
+    if len(matrices) == 1:
+        return matrices[0]
+    plan = max((one.plan for one in matrices), key=lambda plan: plan.min_window_s * plan.windows)
+    cells = _distinct(cell for one in matrices for cell in one.cells)
+    return Matrix("+".join(one.name for one in matrices), cells, max(one.launches for one in matrices), plan)
+
+
+def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
+    """Part 1, 2, ... of so many. Cells that differ in framework only stay together: their ratio needs one machine."""
+    alike = list(dict.fromkeys(_apart_from_framework(cell) for cell in cells))
+    mine = set(alike[part - 1 :: parts])
+    return tuple(cell for cell in cells if _apart_from_framework(cell) in mine)
+
+
+def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = False) -> list[tuple[Cell, int]]:
+    """Every launch in the order in which it runs: blocks of one launch a cell, each in a random order of its own.
+
+    A drift of the machine then hits all cells alike. The same seed gives the same order. With ``control``, each block
+    holds a second launch of one framework's cells, whose ratio to the first says what a ratio of 1 looks like.
+    """
+    order = []
+    for block in range(launches):
+        shuffled = [(cell, block) for cell in cells]
+        if control:
+            shuffled += [(cell, CONTROL + block) for cell in cells if cell.framework == FRAMEWORKS[0]]
+        random.Random(f"{seed}/{block}").shuffle(shuffled)  # noqa: S311 - an order, not a secret
+        order += shuffled
+    return order
+
+
+def _base(workloads: Iterable[str] = WORKLOADS, batch: int = BATCH) -> list[Cell]:
+    return [Cell(workload, framework, batch=batch) for workload in workloads for framework in FRAMEWORKS]
+
+
+def _courses(name: str, recipe: str, precisions: Sequence[str] = ("fp32",)) -> Matrix:
+    cells = [
+        cell.but(precision=precision, recipe=recipe, batch=specification(cell.workload).batch)
+        for precision in precisions
+        for cell in _base(STUDIED)
+    ]
+    return Matrix(name, tuple(cells), launches=3)
+
+
+def _distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    return tuple(dict.fromkeys(cells))
+
+
+def _apart_from_framework(cell: Cell) -> str:
+    return cell.but(framework=FRAMEWORKS[0]).id
+
+
+def _from_file(name: str) -> Matrix:
+    place, _, function = name.rpartition(":")
+    path = Path(place)
+    if not path.is_file():
+        raise MatrixError(f"no file {place!r} for the matrix {name!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise MatrixError(f"{place} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        made: Any = getattr(module, function)()
+    except Exception as error:
+        raise MatrixError(f"{name}: {type(error).__name__}: {error}") from error
+    found = made if isinstance(made, Matrix) else Matrix(function, _cells(name, made))
+    if not found.cells:
+        raise MatrixError(f"{name} holds no cells")
+    return found
+
+
+def _cells(name: str, made: Any) -> tuple[Cell, ...]:
+    if not isinstance(made, (list, tuple)) or not all(isinstance(cell, Cell) for cell in made):
+        raise MatrixError(f"{name} returned {type(made).__name__}; it must return a Matrix or a list of cells")
+    return _distinct(made)

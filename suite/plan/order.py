@@ -1,0 +1,80 @@
+"""The order in which pytest runs the launches: that of the blocks, one at a time, each once.
+
+A drift of the machine cancels out of a ratio only where one launch of every cell runs in each block. Plugins that
+reorder, repeat or parallelise are refused where somebody asked for that; where they are merely installed the order is
+put right.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parents[1]
+
+#: Options of other plugins: the values that change nothing, and what any other does.
+REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
+    "numprocesses": ((None, 0, "0"), "-n of pytest-xdist runs launches side by side"),
+    "dist": ((None, "no"), "--dist of pytest-xdist runs launches side by side"),
+    "tx": ((None, []), "--tx of pytest-xdist runs launches elsewhere"),
+    "workers": ((None, 1, "1"), "--workers of pytest-parallel runs launches side by side"),
+    "tests_per_worker": ((None, 1, "1"), "--tests-per-worker of pytest-parallel runs launches side by side"),
+    "forked": ((None, False), "--forked of pytest-forked hides what a launch found"),
+    "count": ((None, 1), "--count of pytest-repeat repeats launches; --launches asks for more"),
+    "reruns": ((None, 0), "--reruns of pytest-rerunfailures repeats launches; --resume goes on with a run"),
+    "flake_finder_enable": ((None, False), "--flake-finder of pytest-flakefinder repeats launches"),
+    "randomly_seed": ((None, "default"), "--randomly-seed of pytest-randomly reorders launches; --seed orders them"),
+    "random_order": ((None, False), "--random-order of pytest-random-order reorders launches; --seed orders them"),
+    "random_order_bucket": ((None, "module"), "--random-order-bucket reorders launches; --seed orders them"),
+    "random_order_seed": ((None,), "--random-order-seed reorders launches; --seed orders them"),
+    "reverse": ((None, False), "--reverse of pytest-reverse reorders launches"),
+}
+
+
+def broken_by(config: pytest.Config) -> str:
+    """Why the launches would not run as planned, in a line that names the way out; empty where they will."""
+    if not _asked(config):
+        return ""
+    for option, (harmless, reason) in REFUSED.items():
+        value = config.getoption(option, None)
+        if value not in harmless and not (option == "random_order_seed" and not config.getoption("random_order", None)):
+            return f"{reason}: leave it out, since a comparison needs launches one after the other, in blocks"
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return "pytest-xdist runs launches side by side: leave out -n"
+    return ""
+
+
+def restore(items: list[pytest.Item], test: str, planned: Sequence[str]) -> None:
+    """Bring the launches among the items into the planned order, at the places that launches have."""
+    places = [at for at, item in enumerate(items) if _is(item, test)]
+    numbers = {name: number for number, name in enumerate(planned)}
+    ordered = sorted((items[at] for at in places), key=lambda item: numbers[_launch_id(item)])
+    for at, item in zip(places, ordered, strict=True):
+        items[at] = item
+
+
+def planned_ids(items: Sequence[pytest.Item], test: str, planned: Sequence[str]) -> list[str]:
+    """The ids of the launches among the items, in the order in which they are to run."""
+    chosen = {_launch_id(item) for item in items if _is(item, test)}
+    return [name for name in planned if name in chosen]
+
+
+def _asked(config: pytest.Config) -> bool:
+    """Whether the command line names the suite, or a folder above it."""
+    places = [
+        Path(config.invocation_params.dir, str(argument).partition("::")[0]).resolve() for argument in config.args
+    ]
+    return any(place == HERE or HERE in place.parents or place in HERE.parents for place in places)
+
+
+def _is(item: pytest.Item, test: str) -> bool:
+    return getattr(item, "originalname", "") == test and hasattr(item, "callspec")
+
+
+def _launch_id(item: pytest.Item) -> str:
+    name: str = item.callspec.params["launch_id"]  # type: ignore[attr-defined]
+    return name

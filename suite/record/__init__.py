@@ -1,0 +1,1 @@
+"""What crosses a process or goes to disk: records, jobs, environments. Imports `suite.plan` only."""

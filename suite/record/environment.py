@@ -1,0 +1,159 @@
+"""What a measurement ran on: machine, system, library versions. Standard library only.
+
+What lands in a record can be published as it is: no host name, user name or path, and of the environment variables
+only those that change what is computed or how fast (`recorded`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import platform
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+#: Beginnings of the environment variables that a record holds, since they change what is computed or how fast.
+PREFIXES = (
+    "ATEN_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GOMP_", "JAX_", "KERAS_", "KMP_", "MALLOC_", "MKL_", "NCCL_",
+    "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_", "PYTORCH_", "TF_", "TORCH_", "TORCHINDUCTOR_", "XLA_",
+)  # fmt: skip
+ALSO = ("LD_PRELOAD",)
+
+#: Of these, those that name a place or a device, or what a launch is given for itself alone.
+NOT_RECORDED = re.compile(
+    r"CUDA_(VISIBLE_DEVICES|HOME|PATH|CACHE_PATH|VERSION.*)|NCCL_(VERSION|HOME).*|.*_(DIR|HOME|ROOT|PATH|FILE)"
+)
+#: What may be a secret or name a host: that it is set is all that is recorded.
+PRIVATE = re.compile(r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|ADDR|HOST|URL)")
+
+#: Where Linux shows its control groups, and which of them this process is in.
+GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+# The directories of an absolute path, in running text, in a list (PATH), after an option (-I/usr/include) or in a
+# file's address; not those of a relative path or of a web address.
+_DIRECTORIES = re.compile(r"(?:(?<=file://)|(?<=-[IL])|(?<![\w./~-]))~?/(?:[^\s/:'\"<>()]+/)+")
+
+
+def describe(distributions: Iterable[str]) -> dict[str, Any]:
+    """The environment of the calling process, with the versions of those distributions that are installed.
+
+    ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
+    """
+    installed = sorted({f"{d.metadata['Name']}=={d.version}".lower() for d in metadata.distributions()})
+    versions = {_normal(name): version for name, _, version in (line.partition("==") for line in installed)}
+    return {
+        "machine": machine(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
+        "variables": recorded(os.environ),
+        "digest": hashlib.sha256("\n".join(installed).encode()).hexdigest(),
+    }
+
+
+def recorded(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those environment variables that change what is computed or how fast, without places, hosts and secrets."""
+    chosen = sorted(
+        name for name in variables if (name.startswith(PREFIXES) or name in ALSO) and not NOT_RECORDED.fullmatch(name)
+    )
+    return {name: "<set>" if PRIVATE.match(name) else redact(variables[name]) for name in chosen}
+
+
+def _normal(distribution: str) -> str:
+    """The name that all spellings share: a wheel of ``tensorflow-cpu`` calls itself ``tensorflow_cpu``."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def machine() -> dict[str, Any]:
+    """Processor model, cores that this process may use, and memory of the machine in bytes."""
+    return {
+        "cpu": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def usable_cores() -> int:
+    """Whole cores that this process may keep busy, at least one: those of its affinity, or fewer by a quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = core_limit()
+    return cores if limit is None else max(1, min(cores, int(limit)))
+
+
+def core_limit() -> float | None:
+    """How many cores' time the control groups leave to this process, as 1.5; None where there is no quota.
+
+    Groups are nested, and a quota holds for all below, so that the tightest counts. Files: Linux kernel documentation,
+    admin-guide/cgroup-v2 (``cpu.max``) and scheduler/sched-bwc (version 1).
+    """
+    quotas = (_quota(folder) for folder in _own_groups())
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _own_groups() -> Iterator[Path]:
+    """The folders of the control groups that may limit this process's cores, down from where they are mounted."""
+    yield GROUPS
+    for line in _read(OWN_GROUPS).splitlines():
+        _, _, named = line.partition(":")
+        controllers, _, own = named.partition(":")
+        if own.startswith("/") and (not controllers or "cpu" in controllers.split(",")):
+            # In a container the mount may show its own group, while the kernel tells the host's path to it.
+            for folder in (GROUPS / (controllers or "unified"), GROUPS / ("cpu" if controllers else "")):
+                below = Path() if ".." in own.split("/") else Path(own.strip("/"))
+                yield from (folder / part for part in (below, *below.parents))
+
+
+def _quota(group: Path) -> float | None:
+    """Cores by the files of one control group, of version 2 or 1; None where they set no limit."""
+    words = _read(group / "cpu.max").split()
+    words = words or [word for name in ("quota", "period") for word in _read(group / f"cpu.cfs_{name}_us").split()]
+    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):  # `max`, or -1
+        return None
+    return int(words[0]) / int(words[1])
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def redact(text: str) -> str:
+    """The text without the directories of absolute paths, the user's name and the host's."""
+    host = socket.gethostname()
+    text = re.sub(rf"(?<![\w.]){re.escape(_home())}(?![\w.-])", "~", text) if _home() else text
+    text = _DIRECTORIES.sub(".../", text)
+    for private, public in ((_user(), "<user>"), (host, "<host>"), (host.partition(".")[0], "<host>")):
+        if private:
+            text = re.sub(rf"(?<!\w){re.escape(private)}(?!\w)", public, text)
+    return text
+
+
+def _home() -> str:
+    """The home folder, unless it is the root of all."""
+    try:
+        return str(Path.home()).rstrip("/")
+    except RuntimeError:  # a user id without a home, as containers have it
+        return ""
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as containers have it
+        return ""
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,45 @@
+"""What the parent asks of a worker: one cell, its data, and how long to measure. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
+
+#: The environment variable that holds a launch's mark, and the one with the process id of its worker.
+MARK, WORKER = "SUITE_LAUNCH", "SUITE_WORKER"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One launch of one cell.
+
+    ``data`` is the folder of the parsed cache, ``device`` is ``auto``, ``cpu`` or ``cuda``. ``memory_limit``
+    holds on a CPU, in bytes that the process may allocate. ``spawned_ns`` is the parent's monotonic clock just before
+    it spawned the worker, which on one machine is the worker's clock too. ``epochs`` and ``target`` go before those of
+    the cell's recipe; ``checkpoint`` is the file that such a training goes on from.
+    """
+
+    cell: Cell
+    data: str
+    launch: int = 0
+    seed: int = 0
+    device: str = "auto"
+    plan: Plan = field(default_factory=Plan)
+    memory_limit: int | None = None
+    epochs: int | None = None
+    target: float | None = None
+    checkpoint: str = ""
+    spawned_ns: int = 0
+
+    def dumps(self) -> str:
+        """One line of JSON for the worker's command line."""
+        return json.dumps({**vars(self), "cell": self.cell.to_json(), "plan": self.plan.to_json()})
+
+    @classmethod
+    def loads(cls, text: str) -> Job:
+        values: dict[str, Any] = json.loads(text)
+        return cls(**{**values, "cell": Cell.from_json(values["cell"]), "plan": Plan(**values["plan"])})

@@ -1,0 +1,1 @@
+"""Findings in; text, pictures and pages out: knows no process."""

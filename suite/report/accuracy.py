@@ -1,0 +1,215 @@
+"""The table of what was learnt, in words: its title, columns, and the notes that say what the figures stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tabulate import tabulate
+
+from suite.analysis.accuracy import MARGIN, Learned, courses
+from suite.analysis.groups import SETTINGS, Row
+from suite.analysis.wording import DASH, NONE, listing
+from suite.record.text import clean
+from suite.report.terminal import WIDTH, wrap
+from suite.report.text import markdown, spread
+
+#: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
+#: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.
+STUDY = {
+    "cifar100_cnn": "200 epochs: TensorFlow .407 (1:48 h), PyTorch .467 (2:14 h), Keras .552 (1:47 h)",
+    "imdb_lstm": "50 epochs: TensorFlow .875 (2:18 h), PyTorch .877 (0:17 h), Keras .878 (about 6.4 h)",
+}
+DIFFERENT = {
+    "cifar100_cnn": (
+        "There TensorFlow read planar images as interleaved ones, PyTorch alone augmented and kept a dropout on while "
+        "it was tested, and Keras' rate decayed; here all three train the same model on the same batches"
+    ),
+    "imdb_lstm": (
+        "There TensorFlow and Keras did not use cuDNN's LSTM; words, order and starting weights were each "
+        "framework's own"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Words:
+    """A table as strings, ready for any output."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def words(table: Learned) -> Words:
+    """The table and its notes."""
+    columns = _columns(table)
+    told = [row | _settings(table, key) for key, row in zip(table.group.rows, _records(table), strict=True)]
+    rows = [[read(row) for read in columns.values()] for row in told]
+    return Words(_title(table), list(columns), rows, _notes(table))
+
+
+def terminal(table: Learned) -> str:
+    """For a terminal: two lines a row where one would be too wide."""
+    told = words(table)
+    text = ""
+    for bracket in (" (", "\n("):
+        rows = [[cell.replace(" (", bracket) for cell in row] for row in told.rows]
+        text = tabulate(rows, headers=told.headers, tablefmt="simple", disable_numparse=True)
+        if max(map(len, text.splitlines())) <= WIDTH:
+            break
+    notes = [wrap(note) for note in told.notes]
+    return "\n".join([told.title, "=" * min(len(told.title), WIDTH), text, "", *notes])
+
+
+def in_markdown(table: Learned) -> str:
+    """For a Markdown reader; nothing of a record is taken for markup."""
+    told = words(table)
+    rows = [[markdown(cell) for cell in row] for row in told.rows]
+    headers = [header.replace("\n", " ") for header in told.headers]
+    text = tabulate(rows, headers=headers, tablefmt="pipe", disable_numparse=True)
+    notes = "\n".join(f"- {markdown(note)}" for note in told.notes)
+    return f"## {markdown(told.title)}\n\n{text}\n\n{notes}\n"
+
+
+def sentences(table: Learned) -> list[str]:
+    """What the table says, row by row against its baseline."""
+    told = []
+    for row in _records(table):
+        if not row["verdict"]:
+            continue
+        name = f"On {row['workload']} ({row['recipe']} recipe, {row['precision']})"
+        bounds = f"{_points(row['difference_value'])} points, 95 % interval {_points(row['difference_low'])} to "
+        bounds += f"{_points(row['difference_high'])}, {row['difference_seeds']:g} seeds"
+        word = {
+            "same": f"reaches the same test accuracy as {table.baseline} within {100 * MARGIN:g} point",
+            "higher": f"ends higher than {table.baseline}",
+            "lower": f"ends lower than {table.baseline}",
+            "undecided": f"cannot be told from {table.baseline} yet, nor called the same",
+        }[row["verdict"]]
+        told.append(f"{name} {row['framework']} {word} ({bounds}).")
+    return told
+
+
+def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
+    energy = table.frame["energy_j_to_target"].notna().any()
+    to_fp32 = (table.frame["fp32_verdict"] != "").any()
+    target = _target(table)
+    return {
+        "framework": lambda row: row["framework"],
+        **{name: _setting(name) for name in _varying(table)},
+        "seeds": lambda row: _n(row["seeds_ok"], row["seeds"]),
+        "epochs": lambda row: _whole(row["epochs"]),
+        "test accuracy": _accuracy,
+        f"against\n{table.baseline}": lambda row: _against(row, ""),
+        **({"against\nfp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
+        f"epochs\nto {target}": _epochs,
+        f"seconds\nto {target}": lambda row: _reached(row, "seconds_to_target"),
+        "samples/s": lambda row: _spread(row, "samples_per_s"),
+        **({"J to\ntarget*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
+        "identity": lambda row: row["identity"] or NONE,
+        "outcome": lambda row: "; ".join(filter(None, [row["outcome"], row["flags"]])),
+    }
+
+
+def _records(table: Learned) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
+
+
+def _varying(table: Learned) -> list[str]:
+    """The settings in which rows differ; frameworks' modes of compiling do not count where each has one."""
+    modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
+    own = len(modes) == len({framework for framework, _ in modes})
+    return [name for name in table.group.varying if not (own and name == "compile")]
+
+
+def _settings(table: Learned, row: Row) -> dict[str, str]:
+    """Those settings, beside the figures, which have some of the same names."""
+    return {f"setting {name}": SETTINGS[name](row) for name in _varying(table)}
+
+
+def _setting(name: str) -> Callable[[Any], str]:
+    return lambda row: clean(row[f"setting {name}"], 40)
+
+
+def _title(table: Learned) -> str:
+    group = table.group
+    row = group.rows[0].cell
+    words = f"{group.workload}, size {group.size}, {group.data_words}: trained to the end, recipe {row.recipe}"
+    return words if "batch" in group.varying else f"{words}, batch {row.batch}"
+
+
+def _notes(table: Learned) -> list[str]:
+    group = table.group
+    lines = [
+        "Test accuracy after the last epoch, on the whole test split, mean over seeds (95 % interval by Student's t). "
+        "A seed sets weights, order, augmentation and dropout; the first three are equal in all frameworks, so that "
+        f"tests are on the differences within seeds. same: within {100 * MARGIN:g} point of {table.baseline}'s by two "
+        "one-sided t-tests; higher, lower: significantly apart and not the same; all corrected after Holm.",
+        "Seconds are of training alone, compiling included, evaluations not; median over seeds "
+        f"(lowest{DASH}highest). Samples/s likewise. Identity is of the model and its plain training; that a schedule "
+        "moves all frameworks alike is tested in float64.",
+    ]
+    if table.frame["energy_j_to_target"].notna().any():
+        lines.append("* From the first step to the end of the epoch that reached it, evaluations included; first GPU.")
+    failed = [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
+    lines += failed
+    resumed = [group.label(row) for row in group.rows if any(course.resumed_at for course in courses(row))]
+    lines += [f"Resumed from a checkpoint: {listing(resumed)}."] if resumed else []
+    if group.workload in STUDY:
+        scale = "" if group.size == "full" else " Size small is another, slimmer network."
+        lines.append(f"The study, {STUDY[group.workload]}. {DIFFERENT[group.workload]}.{scale}")
+    machines = [machine for machine in dict.fromkeys(table.frame["machine"]) if machine]
+    lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
+    lines.append(f"Digests: data {group.data_digest[:12] or 'unknown'}, recipe {group.spec_digest[:12] or 'unknown'}.")
+    return lines
+
+
+def _target(table: Learned) -> str:
+    targets = table.frame["target"].dropna()
+    return f"{targets.iloc[0]:.2f}".lstrip("0") if len(targets) else "target"
+
+
+def _accuracy(row: Any) -> str:
+    if row["accuracy"] is None or row["accuracy"] != row["accuracy"]:
+        return NONE
+    text = f"{row['accuracy']:.4f}"
+    low, high = row["accuracy_low"], row["accuracy_high"]
+    return text if low is None or low != low else f"{text} ({low:.4f}{DASH}{high:.4f})"  # noqa: PLR0124
+
+
+def _against(row: Any, prefix: str) -> str:
+    word = row[f"{prefix}verdict"]
+    return f"{word} ({_points(row[f'{prefix}difference_value'])})" if word else NONE
+
+
+def _points(value: float) -> str:
+    """A difference of accuracies in percentage points."""
+    return f"{100 * value:+.2f}"
+
+
+def _epochs(row: Any) -> str:
+    if row["reached"] < row["seeds"]:
+        return _reached(row, "epochs_to_target")
+    low, middle, high = (row[f"epochs_to_target{end}"] for end in ("_min", "", "_max"))
+    return f"{middle:g}" + (f" ({low:g}{DASH}{high:g})" if low != high else "")
+
+
+def _whole(value: Any) -> str:
+    return NONE if value is None or value != value else f"{value:g}"  # noqa: PLR0124 - not a number
+
+
+def _reached(row: Any, name: str) -> str:
+    if row["reached"] == row["seeds"]:
+        return _spread(row, name)
+    return f"{row['reached']}/{row['seeds']} reached it"
+
+
+def _spread(row: Any, name: str) -> str:
+    return spread(row[name], row[f"{name}_min"], row[f"{name}_max"])
+
+
+def _n(ok: int, started: int) -> str:
+    return str(ok) if ok == started else f"{ok}/{started}"

@@ -1,0 +1,113 @@
+"""Energy per sample against throughput, with the Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import dist
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from suite.analysis.groups import Row
+from suite.analysis.metrics import first_gpu
+from suite.report.curves import Consumption, consumptions
+from suite.report.plots.canvas import (
+    FACE,
+    GRID,
+    INK,
+    MARKER,
+    PALE,
+    among,
+    frameworks,
+    labels,
+    legend,
+    plain_numbers,
+    sheet,
+    wide,
+)
+from suite.report.tables import Table
+
+#: More cells than this are not numbered one by one, but for those on the front.
+NUMBERED = 40
+#: Inches within which marks share one label.
+NEAR_IN = 0.22
+
+
+def energy(table: Table) -> Figure | None:
+    """A mark per cell, numbered by throughput; on the Pareto front it is filled, and a line joins the front."""
+    found = sorted(consumptions(table), key=lambda each: -each.samples_per_s)
+    if not found:
+        return None
+    rows = [each.row for each in found]
+    named = [each for each in found if each.best or len(found) <= NUMBERED]
+    names = dict(zip([row.key for row in rows], labels(table, rows), strict=True))
+    key = [f"{number}  {names[each.row.key]}" for number, each in enumerate(named, 1)]
+    right = 0.4 + (1.15 * wide(key, 8) if key else 0.0)  # some are bold
+    made = sheet(
+        among(table, rows),
+        "Energy against throughput",
+        "medians over launches; better is to the right and down",
+        (max(5.2, 9.0 - 0.8 - right), max(4.2, 0.17 * len(key))),
+        right=right,
+        notes=[_on_energy(rows)],
+        stars=any(name.endswith(" *") for name in names.values()),
+    )
+    axes = made.axes()
+    _front(axes, found)
+    for each in found:
+        name = each.row.cell.framework
+        color = FACE[name] if each.best else "white"
+        style = {"markeredgecolor": INK if each.best else FACE[name], "markersize": 7, "markeredgewidth": 1.2}
+        axes.plot(each.samples_per_s, each.joules, MARKER[name], color=color, **style)
+    right_most, top = 1.08 * max(each.samples_per_s for each in found), 1.1 * max(each.joules for each in found)
+    across, up = made.inside
+    places = [(each.samples_per_s / right_most * across, each.joules / top * up) for each in named]
+    for first, last in together(places, NEAR_IN):
+        words = f"{first + 1}" if first == last else f"{first + 1}\u2013{last + 1}"
+        place = named[first].samples_per_s, named[first].joules
+        axes.annotate(words, place, (5, 4), "data", "offset points", size=8, color=INK)
+    for number, words in enumerate(key):
+        weight = "bold" if named[number].best else "normal"
+        offset = (10, -12 * number - 4)
+        axes.annotate(words, (1, 1), offset, "axes fraction", "offset points", va="top", size=8, weight=weight)
+    axes.set_xlim(0, right_most)
+    axes.set_ylim(0, top)
+    axes.set_xlabel("samples per second")
+    axes.set_ylabel("joules per sample")
+    axes.xaxis.set_major_formatter(plain_numbers())
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.spines["left"].set_visible(True)
+    legend(axes, [*map(_mark, frameworks(rows)), Line2D([], [], color=PALE, linestyle="--", label="Pareto front")])
+    return made.figure
+
+
+def together(places: Sequence[tuple[float, float]], near: float) -> list[tuple[int, int]]:
+    """First and last of each run of places of which each is near the one before it."""
+    found: list[tuple[int, int]] = []
+    for number, place in enumerate(places):
+        if found and dist(place, places[number - 1]) <= near:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
+
+
+def _front(axes: Any, found: list[Consumption]) -> None:
+    """A line through those of each machine that no other beats."""
+    for machine in dict.fromkeys(each.row.machine for each in found):
+        best = [each for each in found if each.best and each.row.machine == machine]
+        at = [each.samples_per_s for each in best], [each.joules for each in best]
+        axes.plot(*at, color=PALE, linestyle="--", linewidth=1, zorder=1)
+
+
+def _mark(name: str) -> Line2D:
+    style: dict[str, Any] = {"markerfacecolor": FACE[name], "markeredgecolor": INK, "markersize": 7}
+    return Line2D([], [], linestyle="", marker=MARKER[name], label=name, **style)
+
+
+def _on_energy(rows: list[Row]) -> str:
+    """Whose energy it is, and how it was found."""
+    sources = [first_gpu(record).get("energy_source") for row in rows for record in row.ok]
+    polled = "; some of it from polled power, which sees a part of the time only" if "polled power" in sources else ""
+    return f"Energy of the first GPU over the training windows{polled}; bold: on the front, beaten in both by no cell."

@@ -1,0 +1,71 @@
+"""How the step times of each cell scatter around their median."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from suite.analysis.groups import Row
+from suite.analysis.wording import figure
+from suite.report.plots.canvas import INK, PALE, absent, bars, beside, canvas, frameworks, legend, swatch, whiskers
+from suite.report.tables import Table, step_times_ms
+
+
+def step_times(table: Table) -> Figure:
+    """Boxes: quartiles over the windows of all launches; dots: the windows, a line of dots per launch.
+
+    In percent of the cell's median, which is written beside it: in milliseconds the batch sizes would set the scale
+    and the scatter could not be seen. Nor may one stalled window set it: what lies far out is named at the margin.
+    """
+    plot, axes, places = canvas(
+        table,
+        "Scatter of step times",
+        "step time in % of the cell's median, which is on the right",
+        "dot: mean of a window, a line of dots per launch; box: quartiles; whisker: lowest to highest",
+        right=1.9,
+    )
+    axes.axvline(100, color=PALE, linewidth=0.8)
+    scaled = {y: _percent_of_median(row) for y, row in places.items()}
+    quartiles = {y: np.percentile(np.concatenate(held), [0, 25, 75, 100]) for y, held in scaled.items() if held}
+    edge = max(105.0, *(q3 + 5 * (q3 - q1) for _, q1, q3, _ in quartiles.values()))
+    # By hand: matplotlib's own boxplot imports pyplot, and that looks for a display.
+    whiskers(axes, {y: (100.0, low, high) for y, (low, _, _, high) in quartiles.items()}, capsize=4)
+    bars(
+        axes,
+        places,
+        {y: q3 - q1 for y, (_, q1, q3, _) in quartiles.items()},
+        {y: each[1] for y, each in quartiles.items()},
+    )
+    axes.vlines(
+        [100] * len(quartiles), [y - 0.33 for y in quartiles], [y + 0.33 for y in quartiles], INK, linewidth=1.6
+    )
+    dots = [(time, y + off) for y, held in scaled.items() for off, times in _lanes(held) for time in times]
+    axes.plot(*zip(*dots, strict=True), "o", color="white", markeredgecolor=INK, markersize=2.4, markeredgewidth=0.5)
+    for y, row in places.items():
+        if y in quartiles:
+            high = quartiles[y][3]
+            beyond = f", up to {high:,.0f} %" if high > edge else ""
+            beside(axes, y, f"{figure(median(step_times_ms(row.ok)))} ms{beyond}")
+        else:
+            absent(axes, y, row)
+    lowest = min(95.0, *(low for low, *_ in quartiles.values()))
+    highest = min(edge, max(105.0, *(high for *_, high in quartiles.values())))
+    margin = 0.04 * (highest - lowest)
+    axes.set_xlim(lowest - margin, highest + margin)
+    legend(axes, [swatch(name) for name in frameworks(places.values())])
+    return plot
+
+
+def _percent_of_median(row: Row) -> list[list[float]]:
+    """Step times of the windows in percent of the row's median, by launch."""
+    times = [step_times_ms([record]) for record in row.ok]
+    middle = median(step_times_ms(row.ok)) if times else 1.0
+    return [[100 * t / middle for t in held] for held in times]
+
+
+def _lanes(held: list[list[float]]) -> list[tuple[float, list[float]]]:
+    """A line of dots per launch, and how far from the middle of the box it stands."""
+    offsets = np.linspace(-0.24, 0.24, len(held)) if len(held) > 1 else np.zeros(len(held))
+    return list(zip(map(float, offsets), held, strict=True))

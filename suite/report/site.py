@@ -1,0 +1,117 @@
+"""A folder of reports as a static site: its index lists all runs, by what their folders themselves say.
+
+Nothing is kept beside the folders, so that a site can be copied, merged or cut down with any tool and be indexed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from suite.analysis.load import REPORT, SUMMARY, LoadError
+from suite.analysis.wording import DASH, NONE
+from suite.record.text import clean
+from suite.report.document import SCRIPT, head
+from suite.report.folder import INDEX, staged
+from suite.report.summary import Summary, SummaryError, read
+
+#: By this a page is known as one that may be written anew.
+MARK = '<meta name="generator" content="suite.compare">'
+
+COLUMNS = ("date", "machine", "device", "versions", "data", "workloads", "cells", "launches", "report")
+
+
+def check(site: Path, folder: Path) -> None:
+    """Raises `LoadError` unless a report in ``folder`` would lie directly in the site, links followed."""
+    if folder.resolve().parent != site.resolve():
+        raise LoadError(f"{folder} does not lie directly in {site}: a site holds its runs, and leads nowhere else")
+    index = site / INDEX
+    if index.is_dir():
+        raise LoadError(f"{index} is a folder, where the index goes: rename it, its report stays readable")
+    if index.is_file() and MARK not in index.read_text(encoding="utf-8", errors="replace")[:2000]:
+        raise LoadError(f"{index} was not made by suite.compare and is left alone: publish into another folder")
+
+
+def publish(site: Path) -> list[str]:
+    """Write the index over all runs in the folder; notes say which could not be listed. Raises `OSError`."""
+    with _alone(site):
+        runs, notes = scan(site)
+        with staged(site, ours=True) as place:  # `check` has seen that the index is
+            (place / INDEX).write_text(page(runs), encoding="utf-8")
+    return notes
+
+
+def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
+    """The folders of the site that hold a run, the newest first, and why others with a report are left out."""
+    found, notes = [], []
+    for folder in sorted(site.iterdir(), key=lambda each: each.name):
+        if folder.name.startswith(".") or not (folder / REPORT).is_file():
+            continue
+        if folder.resolve().parent != site.resolve():
+            notes.append(f"{folder.name} is left out of the index: it leads out of the site")
+            continue
+        try:
+            found.append((folder.name, read(folder)))
+        except SummaryError as error:
+            notes.append(f"{folder.name} is left out of the index: its {SUMMARY} {error}")
+        except OSError:
+            notes.append(f"{folder.name} is left out of the index: it has no {SUMMARY}; compare its run again")
+    found.sort(key=lambda each: each[1].dates[-1:], reverse=True)
+    return found, notes
+
+
+def page(runs: Sequence[tuple[str, Summary]]) -> str:
+    """The index: a row per run. Nothing in it is fetched, and nothing of a summary is taken for markup."""
+    machines = len({name for _, one in runs for name in one.machines})
+    rows = "\n".join(_row(name, one) for name, one in runs)
+    heads = "".join(f"<th class=text>{name}</th>" for name in COLUMNS)
+    return "\n".join(
+        [
+            *head("Training benchmarks: all runs", MARK),
+            "<body>",
+            "<h1>Training benchmarks: all runs</h1>",
+            f"<p class=muted>{_count(len(runs), 'run')} on {_count(machines, 'machine')}. Figures of different "
+            "machines are not to be set against one another; each report says what may be.</p>",
+            '<input type=search data-table=runs placeholder="filter rows" aria-label="filter rows">',
+            f"<div class=wide><table id=runs><thead><tr>{heads}</tr></thead><tbody>",
+            rows,
+            "</tbody></table></div>",
+            f"<script>{SCRIPT}</script></body></html>",
+            "",
+        ]
+    )
+
+
+def _row(name: str, run: Summary) -> str:
+    launches = str(run.launches) if run.ok == run.launches else f"{run.launches}, {run.ok} of them well"
+    told = [
+        DASH.join(run.dates),
+        *("; ".join(words) for words in (run.machines, run.devices)),
+        *(", ".join(words) for words in (run.versions, run.data, run.workloads)),
+        str(run.cells),
+        launches,
+    ]
+    words = "".join(f"<td class=text>{escape(text) or NONE}</td>" for text in told)
+    link = f'<a href="{escape(quote(name, safe=""))}/{REPORT}">{escape(clean(name, 100))}</a>'
+    return f"<tr>{words}<td class=text>{link}</td></tr>"
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" + ("" if n == 1 else "s")
+
+
+@contextlib.contextmanager
+def _alone(site: Path) -> Iterator[None]:
+    """Hold the folder: of two indexes made at once, the last must know both runs."""
+    descriptor = os.open(site, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,109 @@
+"""What a site says of a run in one line: `run.json`, written beside each report and read again when a site is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from suite.analysis.groups import gpus, processor
+from suite.analysis.load import SUMMARY, Launch
+from suite.record.record import Record
+from suite.record.text import clean
+
+SCHEMA = 1
+
+#: Bytes of a summary; a larger file is none.
+LARGEST = 1 << 20
+
+
+class SummaryError(ValueError):
+    """A file that is no summary; the message says why."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """``runs`` are the ids of the runs compared; ``dates`` the first and the last day; counts are of all launches."""
+
+    runs: tuple[str, ...]
+    dates: tuple[str, ...]
+    machines: tuple[str, ...]
+    devices: tuple[str, ...]
+    versions: tuple[str, ...]
+    data: tuple[str, ...]
+    workloads: tuple[str, ...]
+    cells: int
+    launches: int
+    ok: int
+
+    def to_json(self) -> str:
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+
+def summary(loaded: Iterable[Launch]) -> Summary:
+    """The summary of these launches."""
+    launches = list(loaded)
+    records = [launch.record for launch in launches]
+    # A launch that failed early does not know the device.
+    known = [record for record in records if record.outcome.ok] or records
+    days = sorted({clean(record.started, 40)[:10] for record in records if record.started})
+    return Summary(
+        runs=_distinct(launch.run for launch in launches),
+        dates=_distinct([*days[:1], *days[-1:]]),
+        machines=_distinct(map(processor, known)),
+        devices=_distinct(_device(record) for record in known),
+        versions=tuple(sorted(_distinct(map(_version, known)))),
+        data=_distinct(clean(record.data.get("kind", ""), 20) for record in records),
+        workloads=tuple(sorted(_distinct(f"{r.cell.workload} {r.cell.size}" for r in records))),
+        cells=len({(launch.run, launch.record.cell) for launch in launches}),
+        launches=len(launches),
+        ok=sum(record.outcome.ok for record in records),
+    )
+
+
+def read(folder: Path) -> Summary:
+    """The summary of a published folder. Raises `SummaryError`, and `OSError` where there is none."""
+    path = folder / SUMMARY
+    if path.stat().st_size > LARGEST:
+        raise SummaryError("is too large")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise SummaryError("is no JSON") from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if type(schema) is not int or schema < 1:
+        raise SummaryError("has no schema")
+    if schema > SCHEMA:
+        raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
+    return Summary(**{field.name: _checked(field.name, data.get(field.name)) for field in fields(Summary)})
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Text is cleaned again: the file may have been written by anybody."""
+    if name in ("cells", "launches", "ok"):
+        if type(value) is not int or not 0 <= value < 10**9:
+            raise SummaryError(f"has {name} that are no number")
+        return value
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise SummaryError(f"has {name} that are no texts")
+    return tuple(clean(each, 120) for each in value)
+
+
+def _device(record: Record) -> str:
+    """The GPUs, or ``CPU`` for a launch that says it had none."""
+    return gpus(record) or ("CPU" if processor(record) else "")
+
+
+def _version(record: Record) -> str:
+    """The framework's package and its version; the first in the record is the one that counts."""
+    packages = record.environment.get("packages")
+    if not isinstance(packages, dict) or not packages:
+        return ""
+    name, version = next(iter(packages.items()))
+    return f"{clean(name, 40)} {clean(version, 40)}"
+
+
+def _distinct(words: Iterable[str] | Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in words if word))

@@ -1,0 +1,197 @@
+"""Cells as a data frame: one row per cell with all that a table shows.
+
+Times are in seconds (``_s``) or milliseconds (``_ms``), memory is in bytes, throughput is samples per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from suite.analysis.axes import AXES, Base, base
+from suite.analysis.bottleneck import advice, bottleneck, share
+from suite.analysis.groups import ON_DEMAND, SETTINGS, Group, Row, RowKey
+from suite.analysis.identity import Verdict, verdicts
+from suite.analysis.metrics import Prices, metrics, peaks, utilisation
+from suite.analysis.ratios import Ratio, break_even_steps, control, margin, ratios
+from suite.analysis.statistics import MARGIN, quartiles
+from suite.analysis.underutilisation import symptoms
+from suite.analysis.wording import figure
+from suite.record.record import Record
+from suite.record.text import clean
+
+#: Which kind of memory a table shows if all its rows have it: what the framework itself took says most.
+MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A group of comparable rows with its figures: ``frame`` has one row per cell, in the order of ``group.rows``."""
+
+    group: Group
+    base: Base  # what its ratios are to
+    frame: pd.DataFrame
+    margin: float = MARGIN  # how far from 1 a ratio may lie and mean nothing
+    controls: int = 0  # A/A ratios behind it
+
+    @property
+    def baseline(self) -> str:
+        """The base in words: a framework, or the value of the axis that ratios are formed along."""
+        return str(self.base)
+
+    @property
+    def tested(self) -> bool:
+        """Whether any row has a verdict."""
+        return bool((self.frame["ratio_verdict"] != "").any())
+
+    @property
+    def launches(self) -> list[int]:
+        """How many launches each row started."""
+        return [len(row.launches) for row in self.group.rows]
+
+
+def table(group: Group, baseline: str | None = None, prices: Prices = Prices()) -> Table:  # noqa: B008 - frozen
+    """The figures of a group; ratios are to ``baseline`` on the group's axis, or to what is usual there."""
+    judged = verdicts({row.key: row.ok for row in group.rows})
+    formed = ratios(group, baseline, judged)
+    kinds = _memory_kinds(group.rows)
+    apart = margin(group)
+    rows = [_cell(group, row, judged, formed, kinds, apart=apart) for row in group.rows]
+    top = peaks(group)
+    for row, of in zip(rows, group.rows, strict=True):
+        row["model_flops_utilisation"] = utilisation(of, top)
+        row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
+    at = base(AXES[group.by], group.rows, baseline)
+    return Table(group, at, _frame(rows), apart, len(control(group)))
+
+
+#: Columns in which the best value of a table is marked, and whether more is better.
+BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "peak_memory_bytes": False}
+
+
+def best(table: Table) -> dict[str, int]:
+    """The row of the best value of each column of `BEST`; none where fewer than two rows have a value to compare."""
+    found = {}
+    for column, more in BEST.items():
+        values = pd.to_numeric(table.frame[column], errors="coerce")
+        if values.notna().sum() > 1 and (
+            column != "peak_memory_bytes" or table.frame["peak_memory_kind"].nunique() == 1
+        ):
+            found[column] = int(values.argmax() if more else values.argmin())
+    return found
+
+
+def cells(tables: Iterable[Table]) -> pd.DataFrame:
+    """The rows of all tables in one frame, as `cells.csv` has them."""
+    return _frame([row for each in tables for row in each.frame.to_dict("records")])
+
+
+def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
+    """A frame in which bytes stay whole numbers where some row has none: pandas would make floats of them."""
+    frame = pd.DataFrame(rows)
+    for name in frame.columns:
+        if name.endswith("_bytes"):
+            frame[name] = pd.Series([row[name] for row in rows], dtype=object)
+    return frame
+
+
+def _cell(
+    group: Group, row: Row, judged: Mapping[RowKey, Verdict], formed: Mapping[RowKey, Ratio], kinds: Sequence[str],
+    *, apart: float,
+) -> dict[str, Any]:  # fmt: skip
+    ok = row.ok
+    verdict, ratio = judged[row.key], formed[row.key]
+    held, seen = bottleneck(row, group), metrics(row)
+    rates = [rate for record in ok if (rate := record.samples_per_s) is not None]
+    times = step_times_ms(ok)
+    q1, middle, q3 = quartiles(times) if times else (None, None, None)
+    kind = next((kind for kind in kinds if any(kind in record.memory for record in ok)), None)
+    return {
+        "workload": group.workload,
+        "size": row.cell.size,
+        "data_kind": group.data_kind,
+        "data_digest": group.data_digest,
+        "spec_digest": group.spec_digest,
+        "cell": row.cell.id,
+        "framework": row.cell.framework,
+        **{name: read(row) for name, read in SETTINGS.items() if name not in ON_DEMAND},
+        "launches": len(row.launches),
+        "launches_ok": len(ok),
+        "samples_per_s": median(rates) if rates else None,
+        "samples_per_s_min": min(rates, default=None),
+        "samples_per_s_max": max(rates, default=None),
+        "ratio": ratio.value,
+        "ratio_min": ratio.low,
+        "ratio_max": ratio.high,
+        "ratio_blocks": ratio.blocks,
+        "ratio_baseline": ratio.baseline,
+        "ratio_p": ratio.p,
+        "ratio_verdict": ratio.verdict,
+        "ratio_blocks_to_decide": ratio.blocks_to_decide,
+        "ratio_reason": ratio.reason,
+        "ratio_caveat": ratio.caveat,
+        "windows": len(times),
+        "step_ms_median": middle,
+        "step_ms_q1": q1,
+        "step_ms_q3": q3,
+        "train_of_compute": share(row, "compute"),
+        "bottleneck": held.kind,
+        "bottleneck_detail": held.detail,
+        "loading_share": held.loading,
+        "advice": "; ".join(advice(row, group, held, apart)),
+        "symptoms": "; ".join(symptoms(row, seen)),
+        **seen,
+        "first_step_s": _median(record.first_step_s for record in ok),
+        "compile_s": _median(record.compile_s for record in ok),
+        "break_even_steps": break_even_steps(row, group),
+        "peak_memory_bytes": max((r.memory[kind] for r in ok if kind in r.memory), default=None) if kind else None,
+        "peak_memory_kind": clean(kind or "", 40),
+        "identity": str(verdict) if ok else "",
+        "identity_kind": verdict.kind if ok else "",
+        "identity_losses_deviation": verdict.losses,
+        "identity_updates_deviation": verdict.updates,
+        "outcome": row.outcome,
+        "reason": "; ".join(row.reasons),
+        "flags": ", ".join(row.flags),
+        "batch_search": _tries(row),
+        "machine": row.machine,
+    }
+
+
+def _tries(row: Row) -> str:
+    """What `suite.session.batch_finder` tried, as ``32 ok (310 MiB), 64 out-of-memory``."""
+    tries = next((x.record.settings["batch_search"] for x in row.launches if "batch_search" in x.record.settings), None)
+    told = []
+    for each in tries if isinstance(tries, list) else []:
+        if not isinstance(each, dict):
+            continue
+        memory = each.get("memory")
+        held = [memory.get(kind) for kind in MEMORY] if isinstance(memory, dict) else []
+        peak = next((size for size in held if isinstance(size, (int, float))), None)
+        told.append(
+            f"{clean(each.get('batch'), 20)} {clean(each.get('status'), 20)}"
+            + (f" ({figure(peak / 2**20)} MiB)" if peak is not None else "")
+        )
+    return ", ".join(told)
+
+
+def step_times_ms(records: Iterable[Record]) -> list[float]:
+    """The mean step time of every training window of all launches, in milliseconds."""
+    return [1e3 * t for record in records if "train" in record.phases for t in record.phases["train"].step_times_s]
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _memory_kinds(rows: Iterable[Row]) -> list[str]:
+    """The kinds of peak memory in the order of preference: first those that all rows have."""
+    held = [set(record.memory) for row in rows for record in row.ok]
+    there = [kind for kind in MEMORY if any(kind in each for each in held)]
+    there += sorted({kind for each in held for kind in each if "peak" in kind} - set(there))
+    return sorted(there, key=lambda kind: not all(kind in each for each in held))

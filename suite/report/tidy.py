@@ -1,0 +1,247 @@
+"""Every launch as one row of a tidy table: `launches.csv`, and with the types of its columns `launches.parquet`.
+
+The columns are documented in results/SCHEMA.md, which is made from what stands here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sys import intern
+from typing import Any
+
+import pandas as pd
+
+from suite.analysis.groups import machine
+from suite.analysis.load import Launch
+from suite.analysis.statistics import quartiles
+from suite.analysis.wording import NONE
+from suite.record.record import PHASES, Record
+from suite.record.text import clean
+
+#: Of the columns. A column that is added leaves it alone; one that goes, or means something else, makes it the next.
+SCHEMA = 1
+
+TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
+
+
+@dataclass(frozen=True)
+class Column:
+    """``unit`` is empty where there is none; a column that does not apply to a launch is empty there, never zero."""
+
+    name: str
+    kind: str
+    unit: str
+    meaning: str
+
+
+def _of_phase(name: str, words: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{name}_samples_per_s", NUMBER, "samples/s", f"{words}: all samples over all time of its windows"),
+        Column(f"{name}_step_ms_median", NUMBER, "ms", "median over the windows of the mean time of a step"),
+        Column(f"{name}_step_ms_q1", NUMBER, "ms", "first quartile of the same"),
+        Column(f"{name}_step_ms_q3", NUMBER, "ms", "third quartile of the same"),
+        Column(f"{name}_windows", WHOLE, "windows", "that count"),
+        Column(f"{name}_warmup_windows", WHOLE, "windows", "before them, that do not"),
+        Column(f"{name}_steady", FLAG, "", "whether their halves agreed"),
+    )
+
+
+COLUMNS = (
+    Column("schema", WHOLE, "", "version of these columns"),
+    Column("run", TEXT, "", "id of the run"),
+    Column("source", TEXT, "", "name of the file that held the launch"),
+    Column("cell", TEXT, "", "all settings in one readable id"),
+    Column("workload", TEXT, "", "what was trained"),
+    Column("size", TEXT, "", "`full`, or the slim `small`, which is another workload"),
+    Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
+    Column("precision", TEXT, "", "number format"),
+    Column("batch", WHOLE, "samples", "that go through at once; empty where the largest that fits was searched for"),
+    Column("effective_batch", WHOLE, "samples", "that one update sees: batch times accumulate, or what was found"),
+    Column("compile", TEXT, "", "compile mode"),
+    Column("loader", TEXT, "", "how batches were made"),
+    Column("accumulate", WHOLE, "batches", "that make one update"),
+    Column("kernel", TEXT, "", "of the LSTM"),
+    Column("recipe", TEXT, "", "by which it trained to its end; empty where steps were timed"),
+    Column("launch", WHOLE, "", "the block that it ran in, from 0: ratios are formed within blocks"),
+    Column("control", FLAG, "", "whether it is of the second copy of its cell, the A/A control"),
+    Column("started", TEXT, "ISO 8601, UTC", "when it was spawned"),
+    Column("status", TEXT, "", "`ok`, or how else it ended"),
+    Column("reason", TEXT, "", "why, if it did not end well"),
+    Column("flags", TEXT, "", "what was wrong while it ran, with spaces between"),
+    Column("data_kind", TEXT, "", "`real` or `synthetic`"),
+    Column("data_digest", TEXT, "SHA-256", "of the data"),
+    Column("spec_digest", TEXT, "SHA-256", "of sizes and hyperparameters"),
+    Column("environment_digest", TEXT, "SHA-256", "of all installed packages and versions"),
+    Column("machine", TEXT, "", "processor, cores, GPUs"),
+    *_of_phase("train", "training with its loader"),
+    *_of_phase("compute", "the same steps on batches already on the device"),
+    *_of_phase("input", "the loader and the way to the device alone"),
+    Column("first_step_s", NUMBER, "s", "from having everything ready to the first loss, compiling included"),
+    Column("compile_s", NUMBER, "s", "of it, what compiling took"),
+    Column("seed", WHOLE, "", "of weights, order, augmentation and dropout"),
+    Column("epochs", WHOLE, "epochs", "trained to the end; the rest of these is empty where steps were timed"),
+    Column("test_accuracy", NUMBER, "share", "on the whole test split, after the last epoch"),
+    Column(
+        "seconds_to_target", NUMBER, "s", "of training, until the recipe's accuracy was reached; empty if it never was"
+    ),
+)
+
+#: Columns by the beginning of their names, for parts that not every framework and device has.
+FAMILIES = (
+    Column("startup_", NUMBER, "s", "from the spawn to the first step, by part: `startup_import_s` and others"),
+    Column("memory_", WHOLE, "bytes", "by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"),
+)
+
+#: The order of the parts that start a worker; others come after them.
+_PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
+
+
+def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
+    """One row per launch, failed ones included, in the order of `COLUMNS`; then the columns of `FAMILIES`."""
+    known = [each.name for each in COLUMNS]  # no name of a function: Python 3.12.1 would not find it below
+    held: dict[str, list[Any]] = {name: [] for name in known}
+    count = 0
+    # By columns, since the rows of tens of thousands of launches take several times the memory.
+    for count, launch in enumerate(loaded, 1):
+        for name, value in _row(launch).items():
+            values = held.setdefault(name, [])
+            values += [None] * (count - 1 - len(values))  # launches that did not have it
+            values.append(value)
+    first = [f"startup_{part}" for part in _PARTS]
+    there = held.keys() - set(known)
+    more = sorted(there, key=lambda name: (not name.startswith("startup_"), name not in first, _place(name, first)))
+    return pd.DataFrame({name: _series(name, held.pop(name), count) for name in [*known, *more]})
+
+
+def column(name: str) -> Column:
+    """What is known of a column, by its name or by how it begins."""
+    return _NAMED.get(name) or next(each for each in FAMILIES if name.startswith(each.name))
+
+
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """The frame with its types, and the version of its columns as metadata. Raises `ImportError` without pyarrow."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {TEXT: pa.string(), WHOLE: pa.int64(), NUMBER: pa.float64(), FLAG: pa.bool_()}
+    fields, columns = [], []
+    for name in frame.columns:
+        found = column(name)
+        told = {"unit": found.unit, "meaning": found.meaning}
+        fields.append(pa.field(name, types[found.kind], metadata=told))
+        values = [_whole(value) for value in frame[name]] if found.kind == WHOLE else frame[name]
+        columns.append(pa.array(values, types[found.kind], from_pandas=True))
+    schema = pa.schema(fields, metadata={"suite_schema": str(SCHEMA)})
+    parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path)
+
+
+def documented() -> str:
+    """The columns for a reader, in Markdown."""
+    lines = ["| column | kind | unit | meaning |", "|:--|:--|:--|:--|"]
+    for each in [*COLUMNS, *FAMILIES]:
+        name = f"{each.name}*" if each in FAMILIES else each.name
+        lines.append(f"| `{name}` | {each.kind} | {each.unit or NONE} | {each.meaning} |")
+    return "\n".join(
+        [
+            "# Every launch: `launches.csv` and `launches.parquet`",
+            "",
+            f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
+            "empty there; a file without any such launch may lack the columns that end in `*`. The version is in the",
+            "column `schema`, and in the Parquet file's metadata as `suite_schema`; it grows when a column goes or",
+            "changes its meaning, not when one is added. One line loads either file:",
+            "",
+            "```python",
+            'pandas.read_parquet("launches.parquet")',
+            'pandas.read_csv("launches.csv")',
+            "```",
+            "",
+            *lines,
+            "",
+            "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tidy.py`.",
+            "",
+        ]
+    )
+
+
+def _series(name: str, values: list[Any], count: int) -> Any:
+    """A column of ``count`` launches, of which the last may not have had it.
+
+    Whole numbers stay whole where some launch has none: pandas would make floats of them.
+    """
+    return pd.Series([*values, *[None] * (count - len(values))], dtype=_DTYPES[column(name).kind])
+
+
+def _row(launch: Launch) -> dict[str, Any]:
+    record, cell = launch.record, launch.record.cell
+    row: dict[str, Any] = {
+        "schema": SCHEMA,
+        "run": launch.run,
+        "source": launch.source,
+        "cell": intern(cell.id),  # which many launches share
+        "workload": cell.workload,
+        "size": cell.size,
+        "framework": cell.framework,
+        "precision": cell.precision,
+        "batch": cell.batch or None,
+        "effective_batch": record.effective_batch or None,
+        "compile": cell.compile,
+        "loader": cell.loader.id,
+        "accumulate": cell.accumulate,
+        "kernel": cell.kernel,
+        "recipe": cell.recipe,
+        "launch": record.block,
+        "control": record.control,
+        "started": clean(record.started, 40),
+        "status": record.outcome.status,
+        "reason": clean(record.outcome.reason),
+        "flags": " ".join(clean(flag, 40) for flag in record.flags),
+        "data_kind": intern(clean(record.data.get("kind", ""), 20)),
+        "data_digest": intern(clean(record.data.get("digest", ""), 80)),
+        "spec_digest": intern(clean(record.workload.get("digest", ""), 80)),
+        "environment_digest": intern(clean(record.environment.get("digest", ""), 80)),
+        "machine": intern(machine(record)),
+    }
+    for name in PHASES:
+        row |= _phase(record, name)
+    row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
+    seed, course = record.run.get("seed"), record.course
+    row["seed"] = seed if isinstance(seed, int) else None
+    if course:
+        row |= {"epochs": len(course.epochs), "seconds_to_target": course.seconds_to_target}
+        row["test_accuracy"] = course.final_accuracy if course.finished else None
+    row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
+    return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
+
+
+def _phase(record: Record, name: str) -> dict[str, Any]:
+    phase = record.phases.get(name)
+    if not phase:
+        return {f"{name}_windows": 0, f"{name}_warmup_windows": 0}
+    q1, middle, q3 = quartiles([1e3 * t for t in phase.step_times_s])
+    return {
+        f"{name}_samples_per_s": record.effective_batch / phase.step_s,
+        f"{name}_step_ms_median": middle,
+        f"{name}_step_ms_q1": q1,
+        f"{name}_step_ms_q3": q3,
+        f"{name}_windows": len(phase.windows),
+        f"{name}_warmup_windows": len(phase.warmup),
+        f"{name}_steady": phase.steady,
+    }
+
+
+def _place(name: str, first: Sequence[str]) -> Any:
+    return (first.index(name), "") if name in first else (0, name)
+
+
+def _whole(value: Any) -> int | None:
+    """None where there is no number, and for one beyond 64 bits."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return int(value) if abs(value) < 2**63 else None
+
+
+_NAMED = {column.name: column for column in COLUMNS}
+_DTYPES: dict[str, Any] = {TEXT: None, WHOLE: object, NUMBER: float, FLAG: None}

@@ -1,0 +1,137 @@
+"""The largest batch that fits, found by measurement: doubling, then bisection, every try in a fresh process.
+
+What a formula says about memory is wrong by what the allocator, the compiler and cuDNN's workspaces take; so each try
+is a whole launch with the cell's own loader, but for the length of its windows. Every try is kept, with how it ended
+and the peak of its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from suite.plan.cell import AUTO, Cell
+from suite.plan.measuring import Plan
+from suite.record.record import DID_NOT_FIT, Outcome, Record
+
+START = 32
+#: Bisection ends when the gap is no more than this share of what fits; throughput is flat long before.
+RESOLUTION = 1 / 16
+#: Of a try: two steps of each phase, so that optimizer, prefetched batches and the allocator's caches are all there.
+PLAN = Plan(min_window_s=0.0, windows=1, max_warmup_s=0.0)
+
+
+@dataclass(frozen=True)
+class Try:
+    """One batch size that was tried: how it ended, and its peaks of memory in bytes by kind."""
+
+    batch: int
+    status: str
+    reason: str
+    memory: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The largest batch that fits, or None; and every try that led there, in order."""
+
+    batch: int | None
+    tries: tuple[Try, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Why nothing was found."""
+        last = self.tries[-1]
+        return Outcome(last.status, f"not even batch {last.batch} ran: {last.reason}")
+
+    def less(self, record: Record) -> Fit:
+        """What is left after a launch with the batch that was found did not fit after all."""
+        tries = (*self.tries, _tried(record))
+        fitting = [each.batch for each in tries if each.status == "ok" and each.batch < record.cell.batch]
+        return Fit(max(fitting, default=None), tries)
+
+    def noted(self, record: Record, cell: Cell) -> Record:
+        """The record of a launch with the batch that was found, as one of the cell that left it open."""
+        tries = [vars(each) for each in self.tries]
+        effective = (self.batch or 0) * cell.accumulate
+        settings = record.settings | {"effective_batch": effective, "batch_search": tries}
+        return replace(record, cell=cell, settings=settings)
+
+
+def largest(attempt: Callable[[int], Record]) -> Fit:
+    """Search with ``attempt``, which launches one batch size and returns its record.
+
+    From `START` on it doubles while the batch fits, or halves until it does; then it bisects, on multiples of eight
+    where the batches are large. It stops at the first end that says nothing about memory.
+    """
+    tries: list[Try] = []
+    least, most = 0, 0  # the largest that fits, and the smallest that does not; 0 where not known yet
+
+    def fits(batch: int) -> bool | None:
+        record = attempt(batch)
+        tries.append(_tried(record))
+        if record.outcome.ok:
+            return True
+        return (
+            False
+            if record.outcome.status in DID_NOT_FIT or (least and record.outcome.status == "unsupported")
+            else None
+        )
+
+    batch = START
+    while batch:
+        fitting = fits(batch)
+        if fitting is None:
+            return Fit(least or None, tuple(tries))
+        if fitting:
+            least = batch
+        else:
+            most = batch
+        batch = _next(least, most)
+    return Fit(least or None, tuple(tries))
+
+
+def free_memory() -> int:
+    """Bytes that a process could still take: what the system has available, and no more than its control group may."""
+    free: int = psutil.virtual_memory().available
+    group = Path("/sys/fs/cgroup")
+    with contextlib.suppress(OSError, ValueError):  # no group, or one without a limit ("max")
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, limit - used)
+    return max(free, 0)
+
+
+def known(records: Iterable[Record]) -> dict[Cell, Fit]:
+    """What earlier launches of a run found, by cell."""
+    found = {}
+    for record in records:
+        tries = record.settings.get("batch_search")
+        if record.cell.batch == AUTO and isinstance(tries, list):
+            batch = record.effective_batch // record.cell.accumulate
+            found[record.cell] = Fit(batch or None, tuple(_try(each) for each in tries))
+    return found
+
+
+def _tried(record: Record) -> Try:
+    return Try(record.cell.batch, record.outcome.status, record.outcome.reason, record.memory)
+
+
+def _next(least: int, most: int) -> int:
+    """The batch to try next, or 0 when the search is over."""
+    if not most:
+        return 2 * least
+    if not least:
+        return most // 2
+    step = 8 if least >= 64 else 1
+    middle = (least + most) // 2 // step * step
+    close = most - least <= least * RESOLUTION
+    return middle if least < middle < most and not close else 0
+
+
+def _try(data: dict[str, Any]) -> Try:
+    return Try(data["batch"], data["status"], data["reason"], data["memory"])

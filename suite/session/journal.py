@@ -1,0 +1,101 @@
+"""The run's own memory: one record a line, on disk before the next launch starts.
+
+A journal survives what kills the run. Its first line says which run it is; a line that a kill cut short is dropped on
+reading and cut off before anything is appended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from suite.record.record import Record, RecordError
+
+
+class JournalError(RuntimeError):
+    """A journal that cannot be used; one line that names the way out."""
+
+
+class Journal:
+    """An open journal: this process alone appends to it."""
+
+    def __init__(self, path: Path, run: dict[str, Any]) -> None:
+        """Open or create. An existing journal must belong to the same run and must not be in use."""
+        self.path = path
+        self.run = run
+        self.records: list[Record] = []
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what a full disk refuses must not be tried again on closing.
+            self._file = path.open("a+b", buffering=0)
+        except OSError as error:
+            raise JournalError(f"cannot open {path.name}: {error.strerror}; name another folder") from None
+        try:
+            self._begin()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, record: Record) -> None:
+        """Write one record through to the disk. Raises `JournalError`, with the way out, when the disk is full."""
+        self._write(record.to_json())
+        self.records.append(record)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _begin(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(
+                f"{self.path.name} is in use by another run; wait for it or start without --resume"
+            ) from None
+        if self.path.stat().st_size:
+            self.run, self.records, whole = read(self.path)
+            self._file.truncate(whole)
+        else:
+            self._write({"run": self.run})
+
+    def _write(self, data: dict[str, Any]) -> None:
+        end = self._file.seek(0, os.SEEK_END)
+        left = memoryview(json.dumps(data, allow_nan=False).encode() + b"\n")
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):  # a line that stays half written is dropped on reading
+                self._file.truncate(end)
+            raise JournalError(
+                f"cannot write {self.path.name}: {error.strerror}; what was there is kept: "
+                "make room, then go on with --resume"
+            ) from None
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
+    """The run's description, its records, and the length in bytes of what is whole.
+
+    Raises `JournalError` for a file that is no journal. A last line without its end is left out.
+    """
+    records: list[Record] = []
+    whole = 0
+    try:
+        with path.open("rb") as file:  # line by line: a journal can be larger than the memory that is free
+            lines = itertools.takewhile(lambda line: line.endswith(b"\n"), file)
+            first = next(lines, b"null\n")
+            described = json.loads(first[:-1])
+            if not isinstance(described, dict) or not isinstance(described.get("run"), dict):
+                raise RecordError("its first line describes no run")
+            whole = len(first)
+            for line in lines:
+                records.append(Record.from_json(json.loads(line[:-1])))
+                whole += len(line)
+        return described["run"], records, whole
+    except (ValueError, RecursionError) as error:  # a RecordError is a ValueError
+        raise JournalError(f"{path.name} is no journal of this suite: {error}") from None

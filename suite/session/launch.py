@@ -1,0 +1,209 @@
+"""The parent's side of a launch: choose the interpreter, spawn the worker, listen, and leave nothing behind.
+
+Imports no framework. The worker gets a process group of its own, a mark by which all its processes are known, a private
+pipe for its results, a log for all that it prints, a scratch folder for temporary files and compiler caches (so that
+every launch compiles from cold), and a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from suite.monitor.sampler import Monitor
+from suite.plan.cell import WORKLOADS, Cell
+from suite.plan.frameworks import ALLOCATOR, VARIABLES
+from suite.record.environment import machine, recorded, redact
+from suite.record.job import MARK, Job
+from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
+from suite.record.scratch import scratch
+from suite.record.text import clean
+from suite.session import leftovers, logs
+from suite.session.listener import Listener, Progress
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT_PLACE = 50  # letters that a temporary folder's name may have, so that sockets fit into it (108 on Linux)
+
+Watch = Callable[[int, float], Monitor | None]
+
+
+class LaunchError(RuntimeError):
+    """Nothing could be launched; one line that names the way out."""
+
+
+class LateError(LaunchError):
+    """What was launched gave no answer in the time that it had."""
+
+
+def interpreter(framework: str) -> str:
+    """The Python that has this framework: ``SUITE_PYTHON_<FRAMEWORK>``, else the running one."""
+    name = f"SUITE_PYTHON_{framework.upper()}"
+    chosen = os.environ.get(name)
+    if not chosen:
+        return sys.executable
+    found = shutil.which(chosen)
+    if not found:
+        raise LaunchError(f"{name} is {chosen!r}, which is no program; set it to a Python that has {framework}")
+    return str(Path(found).absolute())  # the worker starts in another folder
+
+
+def launch(
+    job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None
+) -> Record:
+    """Run one job in a fresh process and return what it found, however it ended.
+
+    ``progress`` is called with each of the worker's progress messages; ``watch`` may make the `Monitor` of a
+    worker from its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError`
+    where the process cannot be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
+    """
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
+    with _scratch() as folder, _spawned(job, log, folder) as (worker, pipe, spawned_s):
+        monitor = watch(worker.pid, spawned_s) if watch else None
+        with monitor or contextlib.nullcontext():
+            ended = Listener(parts, progress, log).listen(worker, pipe, time.monotonic() + deadline_s)
+    if "outcome" not in parts:
+        outcome = _exit_outcome(worker) if ended else Outcome("timeout", f"no end after {deadline_s:g} s")
+        parts["outcome"] = vars(outcome)
+    logs.cut(log)
+    try:
+        record = Record.from_json({"schema": SCHEMA, **parts})
+    except RecordError as error:
+        record = Record(job.cell, Outcome("error", f"bad record: {error}"), job.launch, started)
+    record = replace(record, outcome=replace(record.outcome, reason=clean(record.outcome.reason, REASON_MOST)))
+    if record.outcome.ok:
+        record = replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
+        return monitor.noted(record) if monitor else record
+    known = record.environment or {"machine": machine(), "variables": recorded(variables(job, ""))}
+    return replace(record, environment=known, log=tuple(map(redact, logs.tail(log))))
+
+
+def variables(job: Job, scratch: str) -> dict[str, str]:
+    """The worker's environment: the caller's, what its framework needs, and nothing that a launch could inherit."""
+    found = ALLOCATOR | dict(os.environ)
+    found.pop("PYTHONHOME", None)
+    found.pop("JAX_COMPILATION_CACHE_DIR", None)
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    found |= VARIABLES[job.cell.framework]
+    found |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
+    if len(scratch) <= SHORT_PLACE:
+        found["TMPDIR"] = scratch
+    if job.device == "cpu":
+        found |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+    # CUDA then counts devices as NVML does, so that what is watched is what is used.
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | found
+
+
+def ask(framework: str, module: str, arguments: list[str], timeout_s: float | None = None) -> Any:
+    """Run a module of the suite with the framework's interpreter and return what it answered.
+
+    The module gets ``--answer FILE`` besides its arguments and writes JSON there. Raises `LaunchError`, with the last
+    line of what the module said, where it failed, and `LateError` after ``timeout_s``.
+    """
+    job = Job(Cell(WORKLOADS[0], framework), "")
+    with _scratch() as place:
+        answer, said = Path(place, "answer.json"), Path(place, "said")
+        command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
+        with _started(command, job, place, said, ()) as process:
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                raise LateError(f"{module} gave no answer for {framework} in {timeout_s:g} s") from None
+        try:
+            if not process.returncode:
+                return json.loads(answer.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            pass
+        last = (logs.tail(said) or ["nothing was said"])[-1]
+        raise LaunchError(f"{module} failed for {framework}: {clean(redact(last))}")
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder for what a launch writes besides its results. Raises `LaunchError`."""
+    folder = contextlib.ExitStack()
+    try:
+        path = folder.enter_context(scratch(before_removal=leftovers.end_of))
+    except OSError as error:
+        raise LaunchError(f"no folder for temporary files: {error.strerror}; name one in TMPDIR") from None
+    with folder:
+        yield str(path)
+
+
+@contextlib.contextmanager
+def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], int, float]]:
+    """The worker of a job, its pipe, and when it was spawned, in seconds of the monotonic clock."""
+    python = interpreter(job.cell.framework)
+    read_end, write_end = os.pipe()
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, read_end)
+        try:
+            spawned_ns = time.perf_counter_ns()
+            text = replace(job, spawned_ns=spawned_ns).dumps()
+            command = [python, "-m", "suite.worker.process", str(write_end), text]
+            worker = opened.enter_context(_started(command, job, scratch, log, (write_end,)))
+        finally:
+            os.close(write_end)
+        yield worker, read_end, spawned_ns / 1e9
+
+
+@contextlib.contextmanager
+def _started(
+    command: list[str], job: Job, scratch: str, log: Path, descriptors: tuple[int, ...]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own group that prints into the log; afterwards all of its processes are ended."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        # Appending, so that it can be cut meanwhile; what an earlier try printed goes.
+        output = os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644), "wb")
+    except OSError as error:
+        raise LaunchError(f"cannot write the log {log}: {error.strerror}; name another folder in --journals") from None
+    with output:
+        try:
+            mark = leftovers.mark()
+            leftovers.note(mark, Path(scratch))
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors,
+                env=variables(job, scratch) | {MARK: mark}, cwd=ROOT, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None
+    try:
+        yield process
+    finally:
+        end_tree(process, mark)
+
+
+def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End a process, its process group, its descendants, and all that bears its mark, wherever it has gone."""
+    descendants: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        descendants = psutil.Process(process.pid).children(recursive=True)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for one in descendants:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    process.wait()
+    leftovers.end(mark, [process.pid, *(one.pid for one in descendants)])
+
+
+def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
+    code = worker.wait()
+    if code >= 0:
+        return Outcome("crashed", f"ended with exit status {code} and no result")
+    known = {number.value: number.name for number in signal.Signals}
+    return Outcome("crashed", f"ended by signal {known.get(-code, -code)}")

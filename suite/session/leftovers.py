@@ -1,0 +1,125 @@
+"""What a launch can leave behind, and its end: processes and shared memory. Standard library only.
+
+Every process of a launch inherits a mark in its environment, whatever parent, group or session it gets later, and the
+names of its shared memory begin with that mark. `end` ends what bears a mark. So that this also happens when the
+process that launches is killed, it has a guardian: a small process in a session of its own that waits for its death.
+Where the guardian was killed too, the next launch finds the mark in the scratch folder that was left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import re
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+from suite.record.job import MARK
+from suite.record.scratch import sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+GUARD = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.leftovers import guard; guard(*sys.argv[2:])"
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux shows POSIX shared memory
+END_WITHIN_S = 5.0  # that a killed process may take to be gone, as the kernel frees its memory
+
+MARK_FILE = "mark"  # in a launch's scratch folder
+
+_numbers = count()
+_starting = threading.Lock()  # the doctor asks several frameworks at once
+_guarded: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}  # by process id, since a fork has its own launches
+
+
+def mark() -> str:
+    """A mark for one launch of this process, whose first one starts the guardian. Raises OSError."""
+    with _starting:
+        if os.getpid() not in _guarded:
+            own = secrets.token_hex(4)
+            command = [sys.executable, "-I", "-S", "-c", GUARD, str(ROOT), str(os.getpid()), own]
+            nothing = subprocess.DEVNULL
+            guardian = subprocess.Popen(
+                command, cwd="/", stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+            )
+            _guarded[os.getpid()] = own, guardian
+            atexit.register(_dismiss, os.getpid())
+    return f"{_guarded[os.getpid()][0]}-{next(_numbers)}-"
+
+
+def end(mark: str, pids: Iterable[int] = ()) -> None:
+    """Kill every process that bears the mark or one that begins with it, and clear their shared memory.
+
+    ``pids`` are further processes of the launch that have ended. Returns when all are gone, or after `END_WITHIN_S`.
+    """
+    killed = set(pids)
+    deadline = time.monotonic() + END_WITHIN_S
+    while (alive := _marked(mark)) and time.monotonic() < deadline:
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        killed.update(alive)
+        time.sleep(0.01)
+    _clear_shared_memory(mark, killed)
+
+
+def note(mark: str, folder: Path) -> None:
+    """Leave the mark in a launch's scratch folder. Raises OSError."""
+    (folder / MARK_FILE).write_text(mark, encoding="ascii")
+
+
+def end_of(folder: Path) -> None:
+    """End the launch whose mark is in a scratch folder that was left."""
+    with contextlib.suppress(OSError, ValueError):
+        with (folder / MARK_FILE).open(encoding="ascii") as file:
+            mark = file.read(40)
+        if re.fullmatch(r"[0-9a-f]{8}-\d+-", mark):
+            end(mark)
+
+
+def _marked(mark: str) -> list[int]:
+    """The living processes whose environment held the mark, or one that begins with it, when they started."""
+    wanted, found = f"{MARK}={mark}".encode(), []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal() and int(process.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                environment = (process / "environ").read_bytes()  # empty where it has ended
+                if environment.startswith(wanted) or b"\0" + wanted in environment:
+                    found.append(int(process.name))
+    return found
+
+
+def _clear_shared_memory(mark: str, pids: Iterable[int]) -> None:
+    """Remove the names that bear the mark, and PyTorch's, which bear the number of the process that made them."""
+    beginnings = (mark, f"sem.{mark}", *(f"torch_{pid}_" for pid in pids))
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(SHARED_MEMORY)):
+            if entry.name.startswith(beginnings) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _dismiss(pid: int) -> None:
+    """Let go of the guardian, which ends by itself when this process has ended."""
+    if pid == os.getpid():
+        _, guardian = _guarded.pop(pid)
+        guardian.returncode = 0  # else Python warns that it still runs
+
+
+def guard(pid: str, own: str) -> None:
+    """Wait for the parent's death, then end all of its launches and remove its scratch folders."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):  # it is dead already
+        watched = os.pidfd_open(int(pid))
+        if os.getppid() == int(pid):
+            select.select([watched], [], [])
+    end(f"{own}-")
+    sweep(Path(tempfile.gettempdir()), "suite-", end_of)

@@ -1,0 +1,98 @@
+"""The parent's end of a worker's pipe: messages become parts of a record, and progress, until the worker has ended."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.record.record import PARENTS
+from suite.record.text import clean
+from suite.session import logs
+
+GRACE_S = 10.0  # how long a worker may take to end after its last word
+LOOK_S = 5.0  # how often the log's size is looked at
+LINE_MOST = 1 << 26  # bytes of one message; the parts of a real one take some megabytes at most
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Listener:
+    """Takes what a worker says: ``parts`` of its record, and progress, which is passed on."""
+
+    parts: dict[str, Any]
+    progress: Progress
+    log: Path
+
+    def __post_init__(self) -> None:
+        self._pieces: list[bytes] = []  # of the line that has no end yet
+        self._length = 0
+
+    def listen(self, worker: subprocess.Popen[bytes], pipe: int, deadline: float) -> bool:
+        """Collect parts until the worker has ended; False when the deadline came first.
+
+        Waits on the pipe and on the process at once: children of the worker may hold the pipe open after its death.
+        """
+        process = os.pidfd_open(worker.pid)
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            selector.register(process, selectors.EVENT_READ)
+            try:
+                while (left := deadline - time.monotonic()) > 0:
+                    ready = {key.fd for key, _ in selector.select(min(left, LOOK_S))}
+                    if pipe in ready:
+                        received = os.read(pipe, 1 << 16)
+                        if not received:
+                            selector.unregister(pipe)
+                        self._receive(received)
+                        if "outcome" in self.parts:
+                            deadline = min(deadline, time.monotonic() + GRACE_S)
+                    elif process in ready:
+                        return True
+                    else:
+                        logs.cut(self.log)
+                return False
+            finally:
+                os.close(process)
+
+    def _receive(self, received: bytes) -> None:
+        *ended, rest = received.split(b"\n")
+        for piece in ended:
+            self._keep(piece)
+            if self._length <= LINE_MOST:
+                self._take(b"".join(self._pieces))
+            self._pieces, self._length = [], 0
+        self._keep(rest)
+
+    def _keep(self, piece: bytes) -> None:
+        """One more piece of a line; of one that is too long to be a message nothing is kept."""
+        self._length += len(piece)
+        self._pieces.append(piece)
+        if self._length > LINE_MOST:
+            self._pieces = []
+
+    def _take(self, line: bytes) -> None:
+        """Take in one line; what is not the worker's own, as libraries write it to descriptors they find, is left out.
+
+        So is what a worker has no say in: which cell it was, and in which launch.
+        """
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(message, dict):
+            return
+        if isinstance(part := message.get("part"), dict):
+            self.parts.update({name: value for name, value in part.items() if name not in PARENTS})
+        elif isinstance(message.get("progress"), str):
+            rate = message.pop("samples_per_s", None)
+            known = {"samples_per_s": rate} if isinstance(rate, (int, float)) and math.isfinite(rate) else {}
+            self.progress(message | {"progress": clean(message["progress"])} | known)

@@ -1,0 +1,254 @@
+"""One run of the suite: its data, its journal, its launches in order, and what it tells the person who waits."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from suite.monitor.gpu import Gpu, NvmlError, opened
+from suite.monitor.sampler import Monitor, idle
+from suite.plan.cell import AUTO, Cell
+from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
+from suite.record.environment import machine
+from suite.record.job import Job
+from suite.record.record import DID_NOT_FIT, Record
+from suite.record.text import clean
+from suite.session import batch_finder, devices
+from suite.session.journal import Journal, JournalError, read
+from suite.session.launch import LaunchError, interpreter, launch
+from suite.session.settings import Settings
+from workloads.data.prepare import prepare
+from workloads.spec import specification
+
+STARTING_S = 12.0  # of a launch besides its phases, as seen on two cores
+
+
+@dataclass
+class Run:
+    """The launches of a session. ``say`` prints a line; ``show`` a passing state, where there is a terminal for it."""
+
+    settings: Settings
+    planned: list[tuple[Cell, int]]  # every launch, in the order in which it is to run
+    say: Callable[[str], None]
+    show: Callable[[str], None]
+    done: int = 0
+    failed: list[Record] = field(default_factory=list)
+    _data: dict[str, Path] = field(default_factory=dict)
+    _open: ExitStack = field(default_factory=ExitStack)
+    _driver: dict[str, str] = field(default_factory=dict)
+    _no_gpu: str = ""
+    _started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.journal = self._open_journal()
+        self.info = self.journal.run | {"launches": self.settings.launches}
+        self._found = {record.key: record for record in self.journal.records}
+        self._fits = batch_finder.known(self.journal.records)
+        self._free = batch_finder.free_memory()
+        self._gpus = self._opened_gpus()
+        self._idle = idle(self._gpus)
+        if self._found:
+            self.say(f"resuming run {self.info['id']}: {len(self._found)} launches are in its journal")
+
+    @property
+    def total(self) -> int:
+        return len(self.planned)
+
+    def launch(self, cell: Cell, number: int) -> Record:
+        """Run one launch, or take it from the journal; write it there before anything else happens."""
+        if self.planned[self.done : self.done + 1] != [(cell, number)]:
+            raise LaunchError(
+                f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
+                "find it with `pytest --trace-config` and leave it out with -p no:NAME"
+            )
+        record = self._found.get(f"{cell.id}#{number}")
+        if record and not self._goes_on(record, number):
+            self.done += 1
+        else:
+            counter, began = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]", time.monotonic()
+            record = self._launch(cell, number, counter)
+            self.journal.append(record)
+            self.done += 1
+            self.say(f"{counter} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}")
+        if not record.outcome.ok:
+            self.failed.append(record)
+        return record
+
+    def _goes_on(self, record: Record, number: int) -> bool:
+        """Whether a training was cut short and has a checkpoint to go on from; its second record then counts."""
+        cut_short = bool(record.cell.recipe) and record.outcome.status in ("crashed", "timeout", "error")
+        return cut_short and self._checkpoint(record.cell, number).exists()
+
+    def close(self) -> None:
+        """Close the journal and let go of the driver."""
+        self._open.close()
+        self.journal.close()
+
+    def prepare(self) -> None:
+        """Check the interpreters, say how long it may take, and get the data."""
+        cells = [cell for cell, _ in self.planned]
+        interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
+        if self.settings.device == "cuda" and (words := devices.lack(interpreters)):
+            raise LaunchError(f"no launch can be on CUDA: {words}")
+        left = self.total - sum(not self._goes_on(record, record.launch) for record in self._found.values())
+        if left > 0 and any(cell.recipe for cell in cells):
+            long = any(cell.recipe and cell.size == "full" for cell in cells)
+            words = ": hours on a CPU" if long else ", which takes minutes each on a CPU"
+            self.say(f"{left} launches, and those with a recipe train to their end{words}")
+        elif left > 0:
+            self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
+        for name in sorted({specification(cell.workload).data for cell in cells}):
+            self._prepared(name)
+
+    def _launch(self, cell: Cell, number: int, counter: str) -> Record:
+        settings = self.settings
+        data = self._prepared(specification(cell.workload).data)
+        # Of a training to the end, each launch is a seed of its own: its spread is what an accuracy is known by.
+        seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
+        job = Job(cell, str(data), number, seed, settings.device, settings.plan)
+        job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
+        kept = self._checkpoint(cell, number)
+        log = kept.with_suffix(".log")
+        job = replace(job, checkpoint=str(kept)) if cell.recipe else job
+        deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
+
+        def start(job: Job) -> Record:
+            def progress(message: dict[str, Any]) -> None:
+                rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
+                self.show(f"{counter} {job.cell.id}  {message['progress']}{rate}")
+
+            record = launch(job, log, deadline_s, progress, self._watch)
+            if cell.batch == AUTO:
+                self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
+            return record
+
+        record = self._fitted(job, start) if cell.batch == AUTO else start(job)
+        if record.outcome.ok:
+            _remove(kept)
+        described = record.environment or {"machine": machine()}
+        if self._driver:  # per launch, since a run may go on after an update
+            described = {**described, "driver": self._driver}
+        position = {
+            "id": self.info["id"],
+            "seed": seed,
+            "plan": settings.plan.to_json(),
+            "block": number % CONTROL,
+            "position": self.done,
+        }
+        return replace(record, run=position, environment=described)
+
+    def _opened_gpus(self) -> list[Gpu]:
+        if self.settings.device == "cpu":
+            self._no_gpu = "the run is of the CPU"
+            return []
+        try:
+            driver, gpus = self._open.enter_context(opened())
+        except NvmlError as error:
+            self._no_gpu = str(error)
+            self.say(f"no GPU metrics: {error}")
+            return []
+        self._driver = dict(vars(driver))
+        self.info.setdefault("driver", self._driver)
+        if not gpus:
+            self._no_gpu = "CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)"
+            self.say(f"no GPU metrics: {self._no_gpu}")
+        return gpus
+
+    def _checkpoint(self, cell: Cell, number: int) -> Path:
+        folder: Path = self.settings.journals / str(self.info["id"])
+        return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
+
+    def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
+        """A launch with the largest batch that fits, which is searched for once per cell and run."""
+        cell = job.cell
+        job = replace(job, memory_limit=job.memory_limit or self._free)
+        if cell not in self._fits:
+            tried = replace(job, plan=batch_finder.PLAN)
+            self._fits[cell] = batch_finder.largest(lambda batch: start(replace(tried, cell=cell.but(batch=batch))))
+        while batch := self._fits[cell].batch:
+            record = start(replace(job, cell=cell.but(batch=batch)))
+            if record.outcome.status not in DID_NOT_FIT:
+                return self._fits[cell].noted(record, cell)
+            self._fits[cell] = self._fits[cell].less(record)  # it fitted for some steps, not for all
+        found = self._fits[cell]
+        return found.noted(Record(cell, found.outcome, job.launch), cell)
+
+    def _watch(self, pid: int, spawned_s: float) -> Monitor:
+        return Monitor(pid, spawned_s, self._gpus, self._idle, self._no_gpu)
+
+    def _prepared(self, name: str) -> Path:
+        if name not in self._data:
+            settings = self.settings
+            self._data[name] = prepare(name, settings.data, settings.data_directory, say=self.say)
+        return self._data[name]
+
+    def _estimate_s(self) -> float:
+        """Seconds of one launch, roughly: start and fingerprint, and three phases of windows with their warm-up."""
+        plan = self.settings.plan
+        return STARTING_S + 3 * (plan.windows + 3) * 1.3 * plan.min_window_s
+
+    def _open_journal(self) -> Journal:
+        settings = self.settings
+        if settings.resume:
+            return Journal(_latest(settings), {})
+        now = datetime.now(UTC)
+        identity = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
+        info = {"id": identity, "started": now.isoformat(timespec="seconds"), **settings.signature()}
+        return Journal(settings.journals / f"{identity}.jsonl", info)
+
+    def _left(self) -> str:
+        left = self.total - self.done
+        fresh = self.done - len(self._found)
+        if not left or fresh < 2:
+            return ""
+        return f", about {(time.monotonic() - self._started) / fresh * left / 60:.1f} min left"
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint, and what a kill left half written of it."""
+    if path.parent.is_dir():
+        for beside in path.parent.iterdir():
+            if beside == path or (beside.name.startswith(f"{path.name}.") and beside.suffix[1:].isdecimal()):
+                beside.unlink(missing_ok=True)
+
+
+def _latest(settings: Settings) -> Path:
+    """The newest journal that was started with the same settings; those that cannot be read are passed over.
+
+    It may have been started with fewer launches: blocks are appended, so that more of them may be asked for later.
+    """
+    newest = ""
+    for path in sorted(settings.journals.glob("*.jsonl"), reverse=True):
+        try:
+            run, _, _ = read(path)
+        except JournalError:
+            continue
+        wanted = settings.signature().items()
+        others = [
+            f"{name} {run.get(name)}, not {value}"
+            for name, value in wanted
+            if run.get(name) != value and not (name == "launches" and _fewer(run.get(name), value))
+        ]
+        if not others:
+            return path
+        newest = newest or f" (the newest, {path.name}, has {'; '.join(others)})"
+    raise JournalError(f"no journal in {settings.journals} has these settings{newest}: run without --resume")
+
+
+def _fewer(started: Any, wanted: int) -> bool:
+    return type(started) is int and started < wanted
+
+
+def _line(record: Record) -> str:
+    if record.outcome.ok:
+        flags = f"  {clean(' '.join(record.flags))}" if record.flags else ""
+        if course := record.course:
+            flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
+        return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
+    return f"{record.cell.id}  {record.outcome.status}: {clean(record.outcome.reason)}"

@@ -1,0 +1,75 @@
+"""What the command line says about a run, besides its cells."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import FRAMEWORKS
+from suite.plan.device import has_gpu
+from suite.plan.matrix import Matrix, MatrixError
+from suite.plan.measuring import Plan
+from suite.plan.options import JOURNALS, batch_of, bytes_of
+from suite.session import devices
+from suite.session.launch import interpreter
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says about a run, besides its cells."""
+
+    matrix: str
+    launches: int
+    plan: Plan
+    seed: int = 0
+    data: str = "auto"
+    data_directory: str | None = None
+    device: str = "auto"
+    deadline_s: float | None = None
+    resume: bool = False
+    journals: Path = JOURNALS
+    size: str | None = None  # of all cells; without it, the matrix's own
+    batch: int | None = None  # likewise
+    memory_limit: int | None = None  # bytes that a worker on a CPU may allocate
+    shard: str | None = None  # I/N: which part of the matrix this run is
+    epochs: int | None = None  # of cells with a recipe; without it, the recipe's own
+    target: float | None = None  # likewise
+
+    def signature(self) -> dict[str, Any]:
+        """What a journal must agree in to be gone on with."""
+        return {
+            "matrix": self.matrix,
+            "launches": self.launches,
+            "seed": self.seed,
+            "plan": self.plan.to_json(),
+            "data": self.data,
+            "device": self.device,
+            "size": self.size,
+            "batch": self.batch,
+            "memory_limit": self.memory_limit,
+            "shard": self.shard,
+            "epochs": self.epochs,
+            "target": self.target,
+        }
+
+
+def refuse_without_cuda(config: pytest.Config) -> None:
+    """Raises `MatrixError` where CUDA is asked for and there is none."""
+    if config.getoption("device") == "cuda" and not has_gpu():
+        there = {name: interpreter(name) for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}")}
+        raise MatrixError(f"--device cuda: {devices.lack(there)}")
+
+
+def settings(config: pytest.Config, chosen: Matrix) -> Settings:
+    """How the chosen matrix is to be run."""
+    return Settings(
+        chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
+        config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
+        config.getoption("resume"), Path(config.getoption("journals")), config.getoption("size"),
+        batch_of(config.getoption("batch")), bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
+        config.getoption("epochs"), config.getoption("target"),
+    )  # fmt: skip

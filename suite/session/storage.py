@@ -1,0 +1,130 @@
+"""Around pytest-benchmark's own saving: a run is saved whole or not at all, and no other file is touched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_benchmark.utils import safe_dumps
+
+from suite.record.scratch import scratch
+from suite.record.text import clean
+
+#: Bytes of a file's name, on every usual file system.
+NAME_MOST = 255
+
+
+class SaveError(RuntimeError):
+    """Something could not be saved; one line that says what and why."""
+
+
+def name_fits(name: str) -> bool:
+    """Whether a run can be saved under this name."""
+    return len(_file(1, name).encode()) <= NAME_MOST
+
+
+@contextlib.contextmanager
+def saved_whole(benchmarks: Any) -> Iterator[None]:
+    """Have pytest-benchmark's session save by `save`; what cannot be written stops nothing that can.
+
+    Raises `SaveError` at the end, with the first thing that could not be saved.
+    """
+    problems: list[str] = []
+    if not hasattr(getattr(benchmarks, "storage", None), "path"):  # no session, or one that saves elsewhere
+        yield
+        return
+    storage, write_json = benchmarks.storage, benchmarks.save_json
+
+    def save_json(content: Any) -> None:
+        try:
+            write_json(content)
+        except OSError as error:
+            problems.append(f"cannot write {clean(benchmarks.json)}: {error.strerror or error}")
+
+    def save_run(content: Any, name: str) -> None:
+        try:
+            path = save(Path(storage.get("x")).parent, name, safe_dumps(content, ensure_ascii=True, indent=4).encode())
+            storage.logger.info(f"Saved benchmark data in: {path}")
+        except OSError as error:
+            problems.append(f"cannot save in {storage.path}: {error.strerror or error}; make room")
+
+    storage.save, benchmarks.save_json = save_run, save_json
+    yield
+    if problems:
+        raise SaveError(problems[-1])
+
+
+def save(folder: Path, name: str, content: bytes) -> Path:
+    """Write a run under the next free number, all of it or nothing. Raises OSError; never replaces a file.
+
+    Two runs that end at once get two numbers: a name is taken by a link, which fails where there is a file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _written(folder, content) as whole:
+        number = _last(folder)
+        while True:
+            number += 1
+            path = folder / _file(number, name)
+            try:
+                path.hardlink_to(whole)
+            except FileExistsError:
+                continue
+            except OSError:  # a file system without links
+                if path.exists():
+                    continue
+                _write_new(path, content)
+            return path
+
+
+@contextlib.contextmanager
+def _written(folder: Path, content: bytes) -> Iterator[Path]:
+    """A file of our own with the content, which is gone afterwards."""
+    with scratch(folder, ".partial-") as place:
+        path = place / "run.json"
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield path
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file that was not there; what a full disk leaves of it goes."""
+    with path.open("xb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _file(number: int, name: str) -> str:
+    return f"{number:04}_{name}.json"
+
+
+def _last(folder: Path) -> int:
+    """The highest number in the folder; files of other names have none."""
+    numbers = (re.match(r"(\d{4,})_", path.name) for path in folder.glob("*.json"))
+    return max((int(number[1]) for number in numbers if number), default=0)
+
+
+def save_failed(config: pytest.Config, benchmarks: Any) -> None:
+    """What pytest-benchmark does with a run, without benchmarks."""
+    commit_info = config.hook.pytest_benchmark_generate_commit_info(config=config)
+    config.hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit_info)
+    output = config.hook.pytest_benchmark_generate_json(
+        config=config, benchmarks=[], include_data=False,
+        machine_info=benchmarks.get_machine_info(), commit_info=commit_info,
+    )  # fmt: skip
+    config.hook.pytest_benchmark_update_json(config=config, benchmarks=[], output_json=output)
+    if benchmarks.json:
+        benchmarks.save_json(output)
+    if name := benchmarks.save or benchmarks.autosave:
+        benchmarks.storage.save(output, name)

@@ -1,0 +1,1 @@
+"""The measured process: the only room that imports a framework."""

@@ -1,0 +1,46 @@
+"""One file per framework, with the same names in the same order, so that they can be read side by side.
+
+Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `installation`, `memory`, `out_of_memory`, `product`,
+`convolution` and `multiplication`. `Training` takes the step that is measured (`put`, `get`, `compile`, `step`,
+`fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
+it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
+memory stands in a second file beside each, named ``*_device``. Importing this package imports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
+LOSS_SCALE = 2.0**16
+LOSS_SCALE_GROWTH_STEPS = 2000
+
+
+class UnsupportedError(RuntimeError):
+    """A setting that this framework does not have on this device; the launch is skipped with the reason."""
+
+
+#: Precisions that are modes of NVIDIA's tensor cores, or too slow elsewhere to be measured.
+CUDA_ONLY = {
+    "tf32": "TF32 is a mode of NVIDIA's tensor cores",
+    "fp16": "float16 training needs the tensor cores of a GPU",
+}
+
+
+def check(workload: str, precision: str, kernel: str, device: str) -> None:
+    """Refuse what no framework has on this device. Raises `UnsupportedError` with the reason."""
+    if device == "cpu" and precision in CUDA_ONLY:
+        raise UnsupportedError(f"{CUDA_ONLY[precision]}; this device is a CPU")
+    if kernel != "auto" and workload != "imdb_lstm":
+        raise UnsupportedError(f"{workload} has no LSTM whose kernel could be {kernel}")
+    if kernel == "cudnn" and device == "cpu":
+        raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
+
+
+def no_cuda(name: str, installed: Mapping[str, Any]) -> str:
+    """Why a framework, by its full name, does not run on CUDA here; ``installed`` is its `installation`."""
+    version, cuda = installed["version"], installed["cuda"]
+    if not cuda:
+        return f"{name} {version} was built without CUDA; install the extra {name.lower()}-cuda"
+    return f"{name} {version} for CUDA {cuda} sees no CUDA device"

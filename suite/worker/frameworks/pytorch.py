@@ -1,0 +1,292 @@
+"""PyTorch: global precision switches, autocast, one training step in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._dynamo.utils import counters
+
+from suite.plan.cell import Cell
+from suite.plan.frameworks import MEMORY_FRACTION
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, no_cuda
+from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
+from workloads.data.dataset import Array
+from workloads.spec import Numbers, Sgd, WorkloadSpec
+
+# What the suite asks of a framework; a part of it stands in the file beside this one.
+__all__ = (
+    "DISTRIBUTIONS",
+    "NUMBERS",
+    "Training",
+    "convolution",
+    "installation",
+    "memory",
+    "multiplication",
+    "out_of_memory",
+    "prepare",
+    "product",
+)
+
+DISTRIBUTIONS = ("torch", "triton")
+
+NUMBERS = {
+    "fp32": Numbers(),
+    "tf32": Numbers(),
+    "bf16": Numbers("bfloat16"),
+    "fp16": Numbers("float16"),
+    "fp64": Numbers("float64", "float64"),
+}
+COMPILE_MODES = {"eager": None, "compile": "default", "max": "max-autotune"}
+
+Batch = tuple[Tensor, Tensor]
+
+
+def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
+    """Choose the device, set every global switch, and read back what is in force.
+
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    `UnsupportedError` for what PyTorch does not have there.
+    """
+    found = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and found == "cpu":
+        raise UnsupportedError(no_cuda("PyTorch", installation()))
+    device = found if device == "auto" else device
+    check(cell.workload, cell.precision, cell.kernel, device)
+    if cell.compile not in COMPILE_MODES:
+        raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
+    if cell.workload == "imdb_lstm" and cell.compile != "eager":
+        raise UnsupportedError("torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode")
+    torch.manual_seed(seed)
+    # TensorFlow and XLA do so by themselves on a CPU. Threads inherit it, so it comes before the first computation.
+    torch.set_flush_denormal(True)
+    _set_tf32(cell.precision == "tf32")
+    if device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(MEMORY_FRACTION)
+    # Shapes never change within a launch, so that trying the algorithms once pays off.
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.enabled = cell.kernel != "scan"
+    return device, {
+        "device": device,
+        "device_name": torch.cuda.get_device_name() if device == "cuda" else "",
+        "threads": torch.get_num_threads(),
+        "fp32_convolution": torch.backends.cudnn.conv.fp32_precision,
+        "fp32_rnn": torch.backends.cudnn.rnn.fp32_precision,
+        "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
+        "memory_format": "channels_last",
+        "optimizer": "fused",
+        **({"memory_fraction": MEMORY_FRACTION} if device == "cuda" else {}),
+    }
+
+
+def _set_tf32(tf32: bool) -> None:
+    """Compute in TF32 or in float32: by the old switches first, then by the new ones, so that all of them agree.
+
+    With the new ones alone, reading an old one raises, which Inductor does where it has kernels to choose from.
+    """
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
+    cudnn = torch.backends.cudnn
+    for switch in (cudnn, cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul):
+        switch.fp32_precision = "tf32" if tf32 else "ieee"
+
+
+class Training:
+    """A model with its optimizer, and the step that is measured."""
+
+    def __init__(
+        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
+        *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
+    ) -> None:  # fmt: skip
+        """``rates`` are the learning rates of all steps, where they are not the spec's one.
+
+        Where a step of fp16 overflows and changes nothing, the next still takes the next rate.
+        """
+        del seed  # dropout draws from the global generator, which `prepare` seeds
+        numbers = NUMBERS[cell.precision]
+        self.cell, self.module, self.device = cell, module, device
+        self.model = module.build(spec, numbers, dropout, device, cell.kernel)
+        module.import_weights(self.model, weights)
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = _optimizer(spec, trained)
+        self.scaler = None
+        if cell.precision == "fp16":
+            self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
+        self.rates, self.steps = rates, 0
+        self.loss, self.scores = module.loss, module.scores
+        mode = COMPILE_MODES[cell.compile]
+        if mode:
+            self.loss = torch.compile(module.loss, fullgraph=True, dynamic=False, mode=mode)
+            self.scores = torch.compile(module.scores, fullgraph=True, dynamic=False, mode=mode)
+
+    def put(self, batch: tuple[Array | Tensor, Array | Tensor]) -> Batch:
+        """The batch on the device; from pinned memory without waiting for it."""
+        inputs, labels = (torch.as_tensor(array).to(self.device, non_blocking=True) for array in batch)
+        return inputs, labels
+
+    def get(self, batch: Batch) -> tuple[Array, Array]:
+        """The batch back on the host, as it reached the device."""
+        inputs, labels = (tensor.cpu().numpy() for tensor in batch)
+        return inputs, labels
+
+    def compile(self, batch: Batch) -> bool:
+        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        del batch  # torch.compile works inside the first call
+        return False
+
+    def step(self, batch: Batch) -> Tensor:
+        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        losses = []
+        if self.rates is not None:
+            self.optimizer.param_groups[0]["lr"] = float(self.rates[self.steps])
+        self.steps += 1
+        for part in zip(*(tensor.split(self.cell.batch) for tensor in batch), strict=True):
+            loss = self._forward(*part) / self.cell.accumulate
+            (self.scaler.scale(loss) if self.scaler else loss).backward()
+            losses.append(loss.detach())
+        if self.scaler:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.cell.compile == "max":  # the next replay of a CUDA graph overwrites what the last one returned
+            losses = [loss.clone() for loss in losses]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        self.model.eval()
+        with torch.inference_mode(), _autocast(self.cell, self.device):
+            losses, right = self.scores(self.model, *batch)
+        self.model.train()
+        if self.cell.compile == "max":  # as in `step`
+            return losses.clone(), right.clone()
+        return losses, right
+
+    def fence(self, pending: Any = None) -> None:
+        """Wait until the device has done all that was asked of it."""
+        del pending
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def read(self, losses: list[Tensor]) -> list[float]:
+        """The losses as numbers; waits for the device."""
+        return [float(loss) for loss in torch.stack(losses).cpu()] if losses else []
+
+    def compiled(self) -> dict[str, int]:
+        """How much was compiled so far, and how often a graph broke."""
+        return {
+            "graphs": counters["stats"]["unique_graphs"],
+            "graph_breaks": sum(counters["graph_break"].values()),
+        }
+
+    def weights(self) -> dict[str, Array]:
+        """Every tensor in canonical layout, on the host."""
+        return self.module.export_weights(self.model)
+
+    def checkpoint(self) -> dict[str, Array]:
+        """All that the next step depends on, besides its batch: for a checkpoint."""
+        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for index, held in self.optimizer.state_dict()["state"].items():
+            found |= {f"optimizer/{index}/{name}": value for name, value in held.items() if value is not None}
+        found["random/cpu"] = torch.get_rng_state()
+        if self.device == "cuda":
+            found["random/cuda"] = torch.cuda.get_rng_state()
+        arrays = {name: tensor.cpu().numpy() for name, tensor in found.items()}
+        scale = self.scaler.state_dict() if self.scaler else {}
+        return arrays | {"steps": np.array(self.steps), "scale": np.array([*scale.values()], float)}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from a checkpoint."""
+        self.steps = int(state["steps"])
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
+        self.model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")})
+        held: dict[int, dict[str, Tensor]] = {}
+        for place, tensor in tensors.items():
+            if place.startswith("optimizer/"):
+                _, index, name = place.split("/")
+                like = self.optimizer.param_groups[0]["params"][int(index)]
+                # The fused kernels walk through memory, so that a buffer must lie as its parameter does.
+                same = like.shape == tensor.shape
+                held.setdefault(int(index), {})[name] = torch.empty_like(like).copy_(tensor) if same else tensor
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": held})
+        torch.set_rng_state(tensors["random/cpu"])
+        if self.device == "cuda":
+            torch.cuda.set_rng_state(tensors["random/cuda"])
+        if self.scaler:
+            names = self.scaler.state_dict()
+            found = dict(zip(names, state["scale"].tolist(), strict=True))
+            self.scaler.load_state_dict({name: type(names[name])(value) for name, value in found.items()})
+
+    def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
+        """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
+        loss = self._forward(*batch)
+        loss.backward()
+        found = self.module.export_weights(self.model, of="grad")
+        self.optimizer.zero_grad(set_to_none=True)
+        return float(loss.detach()), found
+
+    def logits(self, batch: Batch) -> Array:
+        """The model's output, on the host."""
+        with torch.no_grad(), _autocast(self.cell, self.device):
+            return self.model(batch[0]).double().cpu().numpy()
+
+    def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        with _autocast(self.cell, self.device):
+            return self.loss(self.model, inputs, labels)
+
+
+def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
+    """The matrix product as a layer computes it in the cell's precision."""
+    left, right = _probed(cell, device, a, b)
+    with torch.no_grad(), _autocast(cell, device):
+        return torch.matmul(left, right).double().cpu().numpy()
+
+
+def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
+    """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
+    left, right = _probed(cell, device, images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1))
+    with torch.no_grad(), _autocast(cell, device):
+        found = torch.nn.functional.conv2d(left.contiguous(memory_format=torch.channels_last), right)
+    return found.permute(0, 2, 3, 1).double().cpu().numpy()
+
+
+def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
+    """A function that forms the matrix product so many times on the device, and waits for it."""
+    compute = getattr(torch, NUMBERS[cell.precision].compute)  # autocast would cast both in every product
+    left, right = (operand.to(compute) for operand in _probed(cell, device, a, b))
+
+    def run(count: int) -> None:
+        with torch.no_grad():
+            for _ in range(count):
+                torch.matmul(left, right)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return run
+
+
+def _probed(cell: Cell, device: str, *arrays: Array) -> list[Tensor]:
+    dtype = getattr(torch, NUMBERS[cell.precision].weights)
+    return [torch.tensor(array, dtype=dtype, device=device) for array in arrays]
+
+
+def _autocast(cell: Cell, device: str) -> torch.autocast:
+    numbers = NUMBERS[cell.precision]
+    mixed = numbers.compute != numbers.weights
+    return torch.autocast(device, getattr(torch, numbers.compute) if mixed else None, enabled=mixed)
+
+
+def _optimizer(spec: WorkloadSpec, trained: list[Tensor]) -> torch.optim.Optimizer:
+    chosen = spec.optimizer
+    if isinstance(chosen, Sgd):
+        return torch.optim.SGD(
+            trained, lr=chosen.learning_rate, momentum=chosen.momentum, weight_decay=chosen.l2, fused=True
+        )
+    return torch.optim.Adam(
+        trained, lr=chosen.learning_rate, betas=(chosen.beta1, chosen.beta2), eps=chosen.epsilon, fused=True
+    )

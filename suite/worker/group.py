@@ -1,0 +1,47 @@
+"""The processes of one launch: they share a mark, and none outlives the worker."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import threading
+
+from suite.record.job import MARK, WORKER
+
+
+def adopt() -> None:
+    """Let the shared memory and semaphores of this process bear the mark. Called in a worker and in what it spawns."""
+    from multiprocessing import process, shared_memory
+
+    own = os.environ.get(MARK)
+    # No public way sets how names begin, and without one nobody can tell whose a name is.
+    if own and hasattr(shared_memory, "_SHM_NAME_PREFIX"):
+        shared_memory._SHM_NAME_PREFIX = f"/{own}"
+        shared_memory._SHM_SAFE_NAME_LENGTH = len(own) + 18  # type: ignore[attr-defined]
+    if own and hasattr(process.current_process(), "_config"):
+        process.current_process()._config["semprefix"] = f"/{own}"  # type: ignore[attr-defined]
+
+
+def end_with_worker() -> None:
+    """End this process, which a worker spawned, when the worker ends, however that ends."""
+    try:
+        worker = os.pidfd_open(os.getppid())
+    except OSError:
+        os._exit(1)
+    if os.environ.get(WORKER) != str(os.getppid()):
+        os._exit(1)  # it has ended already
+
+    def wait() -> None:
+        select.select([worker], [], [])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, name="end with worker", daemon=True).start()
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent dies, however it dies (Linux: prctl, PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

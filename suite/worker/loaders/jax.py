@@ -1,0 +1,153 @@
+"""JAX: grain over whole batches where it is tuned, a Python loop over samples where it is naive."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import grain
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from suite.plan.cell import Cell
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.loaders import refuse, tuned_workers
+from suite.worker.loaders.dali import Dali
+from workloads.data.augment import PAD, Batches
+from workloads.data.dataset import Array
+
+PREFETCH = 4  # batches that are kept ready, or that each worker process keeps ready
+AHEAD = 2  # batches that a tuned loader keeps on a GPU
+ENDLESS = 2**40
+
+Put = Callable[[Any], Any]
+
+
+class Tuned:
+    """Grain over whole batches, read ahead by a thread or by worker processes; tuned, also put on a GPU ahead."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        asked, self.put = cell.loader, put
+        refuse("JAX", asked, "pin_memory")
+        tuned = asked.kind == "tuned"
+        workers = tuned_workers(device) if tuned else asked.workers
+        prefetch = PREFETCH if asked.prefetch is None else asked.prefetch
+        source = source.in_memory() if asked.cache else source
+        read = grain.ReadOptions(num_threads=min(1, prefetch), prefetch_buffer_size=prefetch)
+        dataset = grain.MapDataset.range(ENDLESS).map(source.__getitem__).to_iter_dataset(read)
+        if workers:
+            flags.FLAGS.mark_as_parsed()  # grain reads absl flags, which only an absl program parses
+            options = grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=max(1, prefetch))
+            dataset = dataset.mp_prefetch(options)
+        self.iterator: Iterator[Any] = iter(dataset)
+        self.ahead: deque[Any] = deque()
+        for _ in range(AHEAD if tuned and device == "cuda" else 0):
+            self.ahead.append(put(next(self.iterator)))
+        self.settings = {
+            "kind": "grain",
+            "workers": workers,
+            "prefetch": prefetch * max(1, workers),
+            "pin_memory": False,
+            "cache": bool(asked.cache),
+        }
+
+    def __iter__(self) -> Tuned:
+        return self
+
+    def __next__(self) -> Any:
+        self.ahead.append(self.put(next(self.iterator)))
+        return self.ahead.popleft()
+
+    def close(self) -> None:
+        """End threads and worker processes; grain's own can outlive the process that started them."""
+        close = getattr(self.iterator, "close", None)
+        if close:
+            close()
+
+
+class Naive:
+    """A Python loop: sample by sample, stacked, put on the device."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        del device
+        refuse("JAX", cell.loader, "prefetch", "pin_memory", "cache")
+        self.source, self.put, self.numbers = source, put, itertools.count()
+        self.settings = {"kind": "python", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": False}
+
+    def __iter__(self) -> Naive:
+        return self
+
+    def __next__(self) -> Any:
+        number = next(self.numbers)
+        samples = [self.source.sample(number, int(index)) for index in self.source.chosen(number)]
+        return self.put(tuple(np.stack(arrays) for arrays in zip(*samples, strict=True)))
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class Resident:
+    """The data set on the device; gather, crop and flip in one jitted function there, with one plan per epoch."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        del device
+        refuse("JAX", cell.loader, "prefetch", "pin_memory", "cache")
+        self.source, self.put, self.number = source, put, 0
+        self.data = put((np.asarray(source.split.inputs), np.asarray(source.split.labels)))
+        make = _images if source.split.inputs.ndim == 4 else partial(_tokens, length=source.length or 0)
+        self.make = jax.jit(partial(make, batch=source.batch))
+        self.plan: Any = None
+        self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
+
+    def __iter__(self) -> Resident:
+        return self
+
+    def __next__(self) -> Any:
+        start = self.number % self.source.per_epoch * self.source.batch
+        if not start:
+            plan = self.source.plan(self.number // self.source.per_epoch)
+            order = plan.order.astype(np.int32)
+            self.plan = self.put((order, plan.rows, plan.columns, plan.flips))
+        self.number += 1
+        return self.make(self.data, self.plan, start)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
+    """NVIDIA DALI, whose tensors become JAX's."""
+    return Dali(cell, source, device, put, take=lambda tensor: jnp.array(jnp.from_dlpack(tensor)))
+
+
+KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}
+
+
+def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
+    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError` for what JAX lacks."""
+    if cell.loader.kind not in KINDS:
+        raise UnsupportedError(f"there is no {cell.loader.kind} loader for JAX here")
+    return KINDS[cell.loader.kind](cell, source, device, put)
+
+
+def _images(data: Any, plan: Any, start: Array, batch: int) -> tuple[jax.Array, jax.Array]:
+    inputs, labels = data
+    order, rows, columns, flips = plan
+    chosen = jax.lax.dynamic_slice_in_dim(order, start, batch)
+    _, height, width, _ = inputs.shape
+    padded = jnp.pad(inputs[chosen], ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
+    row = rows[chosen, None] + jnp.arange(height)
+    across = jnp.arange(width)
+    column = columns[chosen, None] + jnp.where(flips[chosen, None], across[::-1], across)
+    return padded[jnp.arange(batch)[:, None, None], row[:, :, None], column[:, None, :]], labels[chosen]
+
+
+def _tokens(data: Any, plan: Any, start: Array, batch: int, length: int) -> tuple[jax.Array, jax.Array]:
+    inputs, labels = data
+    chosen = jax.lax.dynamic_slice_in_dim(plan[0], start, batch)
+    return inputs[chosen][:, -length:].astype(jnp.int32), labels[chosen]

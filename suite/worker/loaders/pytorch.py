@@ -1,0 +1,166 @@
+"""PyTorch: `DataLoader`, over whole batches where it is tuned, over samples where it is naive.
+
+The tuned data set answers `__getitems__`, so that a batch is one vectorised gather and crop, not one call per sample;
+the sampler yields batch numbers without end, so that worker processes live through all epochs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, Dataset
+
+from suite.plan.cell import Cell
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.loaders import refuse, tuned_workers
+from suite.worker.loaders.dali import Dali
+from workloads.data.augment import PAD, Batches
+from workloads.data.dataset import Array
+
+PREFETCH = 4  # batches that each worker keeps ready
+
+# Python 3.14 no longer forks by itself. A forked worker has its imports at once, and leaves at once when it is told to:
+# a spawned one takes the interpreter down around the thread that still hands over a tensor, and may abort.
+START = "fork" if sys.platform == "linux" else None
+
+Put = Callable[[Any], Any]
+
+
+class NumberedBatches(Dataset):
+    """A data set whose items are whole batches by number."""
+
+    def __init__(self, source: Batches) -> None:
+        self.source = source
+
+    def __getitems__(self, numbers: list[int]) -> tuple[Array, Array]:
+        (number,) = numbers
+        return self.source[number]
+
+
+class Samples(Dataset):
+    """A data set whose items are samples, each cropped and flipped by itself."""
+
+    def __init__(self, source: Batches) -> None:
+        self.source = source
+
+    def __getitem__(self, key: tuple[int, int]) -> tuple[Array, Array]:
+        return self.source.sample(*key)
+
+
+class Tuned:
+    """`DataLoader` over whole batches; page-locked memory where there is a GPU."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        asked, self.put = cell.loader, put
+        workers = tuned_workers(device) if asked.kind == "tuned" else asked.workers
+        if asked.pin_memory and device == "cpu":
+            raise UnsupportedError("page-locked memory serves copies to a GPU; this device is a CPU")
+        if asked.prefetch and not workers:
+            raise UnsupportedError("DataLoader prefetches in worker processes only; ask for some")
+        self.loader = DataLoader(
+            NumberedBatches(source.in_memory() if asked.cache else source),
+            batch_sampler=([number] for number in itertools.count()),
+            collate_fn=_tensors,
+            num_workers=workers,
+            prefetch_factor=(asked.prefetch or PREFETCH) if workers else None,
+            pin_memory=device == "cuda" if asked.pin_memory is None else asked.pin_memory,
+            multiprocessing_context=START if workers else None,
+        )
+        self.iterator: Iterator[Any] = iter(self.loader)
+        self.settings = _settings(self.loader, bool(asked.cache))
+
+    def __iter__(self) -> Tuned:
+        return self
+
+    def __next__(self) -> Any:
+        return self.put(next(self.iterator))
+
+    def close(self) -> None:
+        """End the worker processes."""
+        shutdown = getattr(self.iterator, "_shutdown_workers", None)
+        if shutdown:
+            shutdown()
+
+
+class Naive(Tuned):
+    """`DataLoader` as the tutorials start: one process, sample by sample, the default collation."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        del device
+        refuse("PyTorch", cell.loader, "prefetch", "pin_memory", "cache")
+        self.put = put
+        order = ([(number, int(index)) for index in source.chosen(number)] for number in itertools.count())
+        self.loader = DataLoader(Samples(source), batch_sampler=order)
+        self.iterator = iter(self.loader)
+        self.settings = _settings(self.loader, False)
+
+
+class Resident:
+    """The data set on the device, padded once; gather, crop and flip there, with one plan per epoch."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        refuse("PyTorch", cell.loader, "prefetch", "pin_memory", "cache")
+        inputs, self.labels = put((source.split.inputs[:], source.split.labels[:]))
+        self.images = inputs.ndim == 4
+        self.inputs = F.pad(inputs, (0, 0, PAD, PAD, PAD, PAD)) if self.images else inputs[:, -(source.length or 0) :]
+        self.source, self.device, self.number = source, device, 0
+        self.plan: list[torch.Tensor] = []
+        self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
+
+    def __iter__(self) -> Resident:
+        return self
+
+    def __next__(self) -> Any:
+        start = self.number % self.source.per_epoch * self.source.batch
+        if not start:
+            plan = self.source.plan(self.number // self.source.per_epoch)
+            arrays = (plan.order, plan.rows, plan.columns, plan.flips)
+            self.plan = [torch.as_tensor(array).to(self.device) for array in arrays]
+        self.number += 1
+        order, rows, columns, flips = self.plan
+        chosen = order[start : start + self.source.batch]
+        labels = self.labels[chosen]
+        if not self.images:
+            return self.inputs[chosen].int(), labels
+        side = torch.arange(self.inputs.shape[1] - 2 * PAD, device=self.device)
+        row = rows[chosen, None] + side
+        column = columns[chosen, None] + torch.where(flips[chosen, None], side.flip(0), side)
+        return self.inputs[chosen[:, None, None], row[:, :, None], column[:, None, :]], labels
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
+    """NVIDIA DALI, whose tensors become PyTorch's."""
+    return Dali(cell, source, device, put, take=lambda tensor: torch.from_dlpack(tensor).clone())
+
+
+KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}
+
+
+def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
+    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError` for what PyTorch lacks."""
+    if cell.loader.kind not in KINDS:
+        raise UnsupportedError(f"there is no {cell.loader.kind} loader for PyTorch here")
+    return KINDS[cell.loader.kind](cell, source, device, put)
+
+
+def _settings(loader: DataLoader, cache: bool) -> dict[str, Any]:
+    return {
+        "kind": "torch.utils.data.DataLoader",
+        "workers": loader.num_workers,
+        "prefetch": (loader.prefetch_factor or 0) * loader.num_workers,
+        "pin_memory": loader.pin_memory,
+        "cache": cache,
+    }
+
+
+def _tensors(batch: tuple[Array, Array]) -> tuple[torch.Tensor, torch.Tensor]:
+    inputs, labels = batch
+    return torch.from_numpy(inputs), torch.from_numpy(labels)

@@ -1,0 +1,184 @@
+"""TensorFlow: `tf.data`, over whole batches where it is tuned, over samples where it is naive.
+
+One `numpy_function` call per epoch brings the plan in; gather, crop and flip are TensorFlow operations, and all of it
+runs in tf.data's own threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from suite.plan.cell import Cell
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.frameworks.tensorflow_device import integers, place, placed
+from suite.worker.loaders import refuse, tuned_workers
+from suite.worker.loaders.dali import Dali
+from workloads.data.augment import PAD, Batches
+from workloads.data.dataset import Array
+
+AHEAD = 2  # batches that a tuned loader keeps on a GPU
+
+Put = Callable[[Any], Any]
+
+_LEFT: list[Any] = []  # closed iterators, which must not be collected before the process ends
+
+
+class Tuned:
+    """`tf.data` over whole batches; tuned, it chooses its own threads and prefetches to a GPU."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        asked, self.put = cell.loader, put
+        _refuse(cell)
+        tuned = asked.kind == "tuned"
+        workers = tuned_workers(device) if tuned else asked.workers
+        ahead = tf.data.AUTOTUNE if asked.prefetch is None else asked.prefetch
+        with tf.device("/CPU:0"):
+            parallel = tf.data.AUTOTUNE if tuned else workers or None
+            dataset = _epochs(source).map(_batch(source, device), num_parallel_calls=parallel, deterministic=True)
+            if ahead:
+                dataset = dataset.prefetch(ahead)
+        if tuned and device == "cuda":
+            dataset = dataset.apply(tf.data.experimental.prefetch_to_device(place(device), AHEAD))
+        self.iterator = iter(dataset)
+        self.settings = {
+            "kind": "tf.data",
+            "workers": "autotune" if tuned else workers,
+            "prefetch": "autotune" if asked.prefetch is None else asked.prefetch,
+            "pin_memory": False,
+            "cache": True,
+        }
+
+    def __iter__(self) -> Tuned:
+        return self
+
+    def __next__(self) -> Any:
+        return self.put(next(self.iterator))
+
+    def close(self) -> None:
+        """Leave the threads to the end of the process; their buffers are full, so that they wait.
+
+        Taking them down here took up to 20 s in one launch of eight: tf.data's tuner sleeps, for longer the longer it
+        has run, and does not always hear that it is to end.
+        """
+        _LEFT.append(self.iterator)
+
+
+class Naive(Tuned):
+    """`tf.data` as the tutorials start: one sample at a time, then ``batch``; nothing runs ahead."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        _refuse(cell)
+        refuse("TensorFlow", cell.loader, "prefetch")
+        self.put = put
+        with tf.device("/CPU:0"):
+            one = _batch(source, device)
+
+            def sample(
+                chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
+            ) -> tuple[tf.Tensor, tf.Tensor]:
+                inputs, labels = one(chosen[None], rows[None], columns[None], flips[None])
+                return inputs[0], labels[0]
+
+            dataset = _epochs(source).unbatch().map(sample).batch(source.batch, drop_remainder=True)
+        self.iterator = iter(dataset)
+        self.settings = {"kind": "tf.data", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
+
+
+class Resident:
+    """The data set on the device; gather, crop and flip in one `tf.function` there, with one plan per epoch."""
+
+    def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
+        _refuse(cell)
+        refuse("TensorFlow", cell.loader, "prefetch")
+        self.source, self.put, self.number, self.device = source, put, 0, device
+        with tf.device(place(device)):
+            self.make = tf.function(_batch(source, device), jit_compile=device == "cuda")
+        self.plan: list[tf.Tensor] = []
+        self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
+
+    def __iter__(self) -> Resident:
+        return self
+
+    def __next__(self) -> Any:
+        start = self.number % self.source.per_epoch * self.source.batch
+        with tf.device(place(self.device)):
+            if not start:
+                drawn = _drawn(self.source, self.number // self.source.per_epoch)
+                self.plan = [placed(array, self.device) for array in drawn]
+            self.number += 1
+            return self.make(*(array[start : start + self.source.batch] for array in self.plan))
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
+    """NVIDIA DALI, whose tensors become TensorFlow's."""
+    return Dali(
+        cell, source, device, put,
+        take=lambda tensor: placed(tf.experimental.dlpack.from_dlpack(tensor.__dlpack__()), device),
+    )  # fmt: skip
+
+
+KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}
+
+
+def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
+    """Start the loader; ``put`` brings a host batch to the device.
+
+    Raises `UnsupportedError` for what TensorFlow lacks.
+    """
+    if cell.loader.kind not in KINDS:
+        raise UnsupportedError(f"there is no {cell.loader.kind} loader for TensorFlow here")
+    return KINDS[cell.loader.kind](cell, source, device, put)
+
+
+def _refuse(cell: Cell) -> None:
+    refuse("TensorFlow", cell.loader, "pin_memory")
+    if cell.loader.cache is False:
+        raise UnsupportedError("tf.data here holds the data set as a tensor in memory; it cannot read mapped files")
+
+
+def _drawn(source: Batches, number: int) -> tuple[Array, ...]:
+    """The plan of an epoch in the order of its samples: samples, rows, columns, flips, each (n,)."""
+    made = source.plan(number)
+    order = made.order[: source.per_epoch * source.batch]
+    return order, made.rows[order], made.columns[order], made.flips[order]
+
+
+def _epochs(source: Batches) -> tf.data.Dataset:
+    """The plans of all epochs, cut into batches: samples (b,), rows (b,), columns (b,), flips (b,)."""
+
+    def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
+        types = (tf.int64, tf.int32, tf.int32, tf.bool)
+        arrays = tf.numpy_function(lambda epoch: _drawn(source, int(epoch)), [number], types)
+        cut = tuple(tf.reshape(array, (source.per_epoch, source.batch)) for array in arrays)
+        return tf.data.Dataset.from_tensor_slices(cut)
+
+    return tf.data.Dataset.counter().flat_map(one_epoch)
+
+
+def _batch(source: Batches, device: str) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+    whole = integers(device)
+    # Not tf.constant, which takes seven times as long over a mapped array.
+    inputs, labels = (tf.convert_to_tensor(np.asarray(array)) for array in (source.split.inputs, source.split.labels))
+    labels = tf.cast(labels, whole)
+
+    def tokens(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        del rows, columns, flips  # words are neither cropped nor mirrored
+        return tf.cast(tf.gather(inputs, chosen)[:, -(source.length or 0) :], whole), tf.gather(labels, chosen)
+
+    def images(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        height, width = inputs.shape[1:3]
+        padded = tf.pad(tf.gather(inputs, chosen), ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
+        down, across = (tf.range(side, dtype=rows.dtype) for side in (height, width))
+        row = rows[:, None] + down
+        column = columns[:, None] + tf.where(flips[:, None], across[::-1], across)
+        cropped = tf.gather(padded, row, axis=1, batch_dims=1)
+        return tf.gather(cropped, column, axis=2, batch_dims=1), tf.gather(labels, chosen)
+
+    return images if inputs.shape.rank == 4 else tokens

@@ -1,0 +1,48 @@
+"""How a launch ends: what went wrong in the worker, as the outcome of its record."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+from suite.record.job import Job
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.probe import PrecisionError
+
+
+class DivergedError(RuntimeError):
+    """A loss that is not finite."""
+
+
+class RecompiledError(RuntimeError):
+    """A framework that compiled inside a timed window, so that the window measured its compiler."""
+
+
+def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
+    """Status and reason."""
+    name = job.cell.framework
+    if isinstance(error, UnsupportedError):
+        return "unsupported", str(error)
+    if isinstance(error, ModuleNotFoundError) and framework is None:
+        return "unsupported", (
+            f"{name} cannot be imported ({error}): install its extra, for example "
+            f"pip install -e '.[{name}-cpu]', or name an interpreter that has it in SUITE_PYTHON_{name.upper()}"
+        )
+    if isinstance(error, DivergedError):
+        return "diverged", str(error)
+    if isinstance(error, (PrecisionError, RecompiledError)):
+        return "error", str(error)
+    first = (str(error).strip().splitlines() or [""])[0]
+    if framework is not None and framework.out_of_memory(error):
+        return "out-of-memory", f"batch {job.cell.batch} does not fit: {first}"
+    return "error", f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def check(losses: list[Any], training: Any, where: str) -> list[float]:
+    """The losses as numbers, all finite."""
+    values: list[float] = training.read(losses)
+    for index, value in enumerate(values):
+        if not math.isfinite(value):
+            raise DivergedError(f"the loss is {value} in {where}, step {index + 1}")
+    return values

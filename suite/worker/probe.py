@@ -1,0 +1,160 @@
+"""Is the precision that was asked for the one that is used? Errors of small computations against float64 tell.
+
+Each framework computes a matrix product and a convolution as its layers do, on fixed draws; their relative error lies
+in one band per number format, and the bands lie far apart. An LSTM is checked by its logits, against the same network
+in NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from suite.plan.cell import Cell
+from workloads.data.dataset import Array
+
+
+class PrecisionError(RuntimeError):
+    """The framework did not compute in the precision that was asked for."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Relative errors (root mean square over root mean square) that a number format can have."""
+
+    least: float
+    most: float
+
+    def __contains__(self, error: float) -> bool:
+        return self.least <= error <= self.most
+
+
+#: Rounding to p bits of significand errs by about 0.3 * 2**-p of a term (uniform over an ulp); sums of independent
+#: terms keep that share, and float32 sums add their own. p is 53, 24, 11 (TF32 and float16 alike) and 8. Hardware that
+#: truncates its inputs errs by more: on the draws below, inputs rounded to TF32 give 2.9e-4, truncated ones 7.7e-4, and
+#: inputs rounded to bfloat16 2.4e-3. The boundary lies between the last two.
+BANDS = {
+    "fp64": Band(0.0, 1e-13),
+    "fp32": Band(1e-9, 1e-5),
+    "tf32": Band(5e-5, 1.3e-3),
+    "fp16": Band(5e-5, 1.3e-3),
+    "bf16": Band(1.3e-3, 1e-2),
+}
+
+#: The matrices behind the measured peak: large enough to fill the device, small enough to take no time.
+PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
+PEAK_TIMES, PEAK_WINDOW_S = 5, 0.1
+
+#: The most that the logits of an LSTM over hundreds of steps may be off, where errors add up.
+LSTM_MOST = {"fp64": 1e-11, "fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 2e-1}
+
+
+def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str, float]:
+    """The relative errors of a matrix product and of a convolution in the cell's precision.
+
+    Raises `PrecisionError` where one lies outside of the precision's band.
+    """
+    draws = np.random.default_rng(0)
+    a, b = draws.standard_normal((128, 512)), draws.standard_normal((512, 128))
+    images, kernel = draws.standard_normal((4, 12, 12, 64)), draws.standard_normal((3, 3, 64, 64))
+    arrays = [_exact(array, cell.precision) for array in (a, b, images, kernel)]
+    expected = (arrays[0] @ arrays[1], _convolution(arrays[2], arrays[3]))
+    found = (
+        framework.product(cell, device, arrays[0], arrays[1]),
+        framework.convolution(cell, device, arrays[2], arrays[3]),
+    )
+    errors = {}
+    for name, value, right in zip(("product", "convolution"), found, expected, strict=True):
+        errors[name] = relative_error(value, right)
+        if errors[name] not in BANDS[cell.precision]:
+            raise PrecisionError(
+                f"asked for {cell.precision}, measured {_named(errors[name])}: "
+                f"the {name} is off by {errors[name]:.1e} of float64"
+            )
+    return errors
+
+
+def denormals(cell: Cell, framework: ModuleType, device: str) -> str:
+    """What becomes of numbers too small for full precision in a product: ``kept``, ``flushed`` to zero, or ``mixed``.
+
+    Vanishing gradients end there, and on a CPU what is kept is several times as slow to compute with.
+    """
+    small, smaller = (1e-300, 1e-20) if cell.precision == "fp64" else (1e-30, 1e-10)
+    a, b = np.zeros((512, 512)), np.zeros((512, 512))
+    a[:, 0], b[0, :] = small, smaller
+    kept = float(np.mean(framework.product(cell, device, a, b) != 0))
+    return {0.0: "flushed", 1.0: "kept"}.get(kept, "mixed")
+
+
+def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
+    """The rate of a large matrix product in the cell's precision, the best of some: what this device can really do.
+
+    A model's share of it says more than a share of the data sheet's figure, which no program reaches.
+    """
+    side = PEAK_SIDE[device]
+    draws = np.random.default_rng(0)
+    run = framework.multiplication(cell, device, *(draws.standard_normal((2, side, side)) / side))
+    run(1)
+    count, best_s = 1, math.inf
+    for _ in range(PEAK_TIMES):
+        start = time.perf_counter_ns()
+        run(count)
+        taken = (time.perf_counter_ns() - start) / 1e9
+        best_s = min(best_s, taken / count)
+        count = max(1, round(PEAK_WINDOW_S / max(taken / count, 1e-9)))
+    return 2 * side**3 / best_s
+
+
+def lstm_error(cell: Cell, weights: dict[str, Array], tokens: Array, logits: Array) -> float:
+    """The relative error of an LSTM's logits. Raises `PrecisionError` where it is too large for the precision."""
+    error = relative_error(np.ravel(logits), lstm_logits(weights, tokens))
+    if not error <= LSTM_MOST[cell.precision]:
+        raise PrecisionError(f"asked for {cell.precision}, but the LSTM's logits are off by {error:.1e} of float64")
+    return error
+
+
+def lstm_logits(weights: dict[str, Array], tokens: Array) -> Array:
+    """`imdb_lstm` in NumPy and float64: int tokens (b, length) to logits (b,)."""
+    kept = {name: array.astype(np.float64) for name, array in weights.items()}
+    units = len(kept["lstm/recurrent"])
+    cell = state = np.zeros((len(tokens), units))
+    for words in tokens.T:
+        x = kept["embedding/table"][words]
+        gates = x @ kept["lstm/kernel"] + state @ kept["lstm/recurrent"] + kept["lstm/bias"]
+        i, f, g, o = np.split(gates, 4, axis=1)
+        cell = _sigmoid(f) * cell + _sigmoid(i) * np.tanh(g)
+        state = _sigmoid(o) * np.tanh(cell)
+    logits: Array = (state @ kept["logits/kernel"] + kept["logits/bias"])[:, 0]
+    return logits
+
+
+def relative_error(found: Any, expected: Array) -> float:
+    """Root mean square of the difference over root mean square of what is right."""
+    difference = np.asarray(found, np.float64) - expected
+    return float(np.linalg.norm(difference.ravel()) / np.linalg.norm(expected.ravel()))
+
+
+def _exact(array: Array, precision: str) -> Array:
+    """Draws that float32 holds exactly, so that only the computation errs; in float64 for float64."""
+    return array if precision == "fp64" else array.astype(np.float32).astype(np.float64)
+
+
+def _convolution(images: Array, kernel: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(images, kernel.shape[:2], axis=(1, 2))
+    result: Array = np.tensordot(windows, kernel, axes=([3, 4, 5], [2, 0, 1]))
+    return result
+
+
+def _named(error: float) -> str:
+    names = [name for name, band in BANDS.items() if error in band]
+    return " or ".join(names) if names else "none of the known formats"
+
+
+def _sigmoid(x: Array) -> Array:
+    result: Array = 1 / (1 + np.exp(-x))
+    return result

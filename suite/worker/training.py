@@ -1,0 +1,118 @@
+"""Training to the end: epoch after epoch over the whole split, the test split after each, a checkpoint after that.
+
+Runs in the worker, on the same step, loader and batches that are timed elsewhere. Knows no framework.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.record.history import Course, Epoch
+from suite.record.record import Phase, Window
+from suite.worker import checkpoint
+from suite.worker.outcome import DivergedError
+from workloads.data.augment import evaluation_batches
+from workloads.data.dataset import DataSet
+from workloads.recipes import Recipe
+
+#: Samples that go through the network at once in an evaluation, whatever the training's batch.
+EVALUATION_BATCH = 500
+
+Say = Callable[..., None]
+Told = Callable[[Course, Phase], None]
+Check = Callable[[list[Any], Any, str], list[float]]
+
+
+class Saved:
+    """The checkpoint of a launch; with no path there is none, and nothing is written."""
+
+    def __init__(self, path: str, key: dict[str, Any]) -> None:
+        self.path, self.key = Path(path) if path else None, key
+        self.epochs: list[Epoch] = []
+        self.curve: list[float] = []
+        self.resumed_at: list[int] = []
+        self.arrays: dict[str, Any] = {}
+        try:
+            found = checkpoint.read(self.path, key) if self.path else None
+        except checkpoint.CheckpointError as error:
+            sys.stderr.write(f"{error}; training starts anew\n")  # into the log
+            found = None
+        if found:
+            told, self.arrays = found
+            self.epochs = [Epoch(**each) for each in told["epochs"]]
+            self.curve, self.resumed_at = told["curve"], [*told["resumed_at"], len(self.epochs)]
+
+    def course(self, name: str, recipe: Recipe) -> Course:
+        """What is known so far, for the record."""
+        told = (tuple(self.epochs), tuple(self.curve), tuple(self.resumed_at))
+        return Course(name, recipe.epochs, recipe.target, *told)
+
+    def phase(self, span: tuple[float, float]) -> Phase:
+        """A window per epoch; the span holds the evaluations too."""
+        return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), span=span)
+
+    def add(self, epoch: Epoch, losses: list[float], training: Any) -> None:
+        """One more epoch; on disk before anything else happens. The first one's losses are kept."""
+        self.epochs.append(epoch)
+        self.curve = self.curve or losses
+        if self.path:
+            told = {
+                "epochs": [asdict(epoch) for epoch in self.epochs],
+                "curve": self.curve,
+                "resumed_at": self.resumed_at,
+            }
+            checkpoint.write(self.path, self.key, told, training.checkpoint())
+
+
+def follow(
+    name: str, recipe: Recipe, training: Any, loader: Any, *,
+    per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
+    check: Check, told: Told,
+) -> None:  # fmt: skip
+    """Train the epochs that are left; ``told`` gets the course and its train phase after each.
+
+    ``loader`` delivers batches from the first epoch that is not in ``saved`` on. ``compiled_s`` is what compiling took
+    before this, and counts with the first epoch of this process: some frameworks compile in its first step anyway.
+    ``check`` reads losses and raises where one is not finite. ``say`` is told of progress.
+    """
+    if saved.arrays:
+        training.restore(saved.arrays)
+        saved.arrays = {}
+    begin = time.perf_counter()
+    if len(saved.epochs) == recipe.epochs:  # a kill came between the last checkpoint and the end
+        told(saved.course(name, recipe), saved.phase((begin, begin)))
+    for number in range(len(saved.epochs), recipe.epochs):
+        words = f"epoch {number + 1}/{recipe.epochs}"
+        say(progress=words)
+        start = time.perf_counter() - compiled_s
+        compiled_s = 0.0
+        losses = [training.step(next(loader)) for _ in range(per_epoch)]
+        training.fence(losses[-1])
+        end = time.perf_counter()
+        values = check(losses, training, words)
+        loss, accuracy = evaluate(training, data, length)
+        if not math.isfinite(loss):
+            raise DivergedError(f"the test loss is {loss} after {words}")
+        spent = time.perf_counter() - end
+        saved.add(Epoch(per_epoch, float(np.mean(values)), end - start, loss, accuracy, spent), values, training)
+        rate = per_epoch * batch / (end - start)
+        say(progress=f"{words}: accuracy {accuracy:.4f}", samples_per_s=rate)
+        told(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
+
+
+def evaluate(training: Any, data: DataSet, length: int | None) -> tuple[float, float]:
+    """Mean loss and accuracy over the whole test split: no augmentation, no dropout."""
+    found = []
+    for inputs, labels, count in evaluation_batches(data, EVALUATION_BATCH, length):
+        found.append((training.evaluate(training.put((inputs, labels))), count))
+    cut = [[array[:count] for array in training.get(scores)] for scores, count in found]
+    losses, right = (np.concatenate(arrays) for arrays in zip(*cut, strict=True))
+    return float(np.mean(losses, dtype=np.float64)), float(np.mean(right))

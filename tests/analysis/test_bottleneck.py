@@ -1,0 +1,176 @@
+"""What held a row back: every verdict from phases that mean it, and advice with the gains that the run measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suite.analysis.bottleneck import advice, bottleneck
+from suite.analysis.groups import Group, group
+from suite.analysis.load import Launch
+from suite.analysis.metrics import Prices, metrics
+from suite.analysis.underutilisation import symptoms
+from suite.plan.cell import AUTO, Cell, Loader
+from suite.record.record import Outcome, Phase, Record, Window
+from suite.report.tables import table
+from suite.report.terminal import terminal
+from tests import records
+from tests.records import replace
+
+CELL = Cell("imdb_lstm", "pytorch", batch=32)
+
+
+def ran(cell: Cell, train: float, compute: float, given: float, launch: int = 0) -> Record:
+    """A launch whose steps took so many milliseconds in the three phases."""
+    times = {"train": train, "compute": compute, "input": given}
+    phases = {name: Phase((Window(10, 0.01 * ms),)) for name, ms in times.items()}
+    made = records.record(cell.framework, launch, workload=cell.workload)
+    return replace(made, cell=cell, phases=phases, settings={"effective_batch": cell.effective_batch or 96})
+
+
+def grouped(*found: Record) -> Group:
+    (one,) = group([Launch(record, "run", "file") for record in found])
+    return one
+
+
+def verdict(*found: Record) -> Any:
+    one = grouped(*found)
+    row = next(row for row in one.rows if row.cell == found[0].cell)
+    held = bottleneck(row, one)
+    return held, advice(row, one, held)
+
+
+@pytest.mark.parametrize(
+    ("train", "compute", "given", "kind", "detail"),
+    [
+        (10.0, 10.0, 1.0, "compute-bound", ""),
+        (10.4, 10.0, 9.0, "compute-bound", ""),
+        (16.0, 10.0, 15.0, "input-bound", "loading costs 38%"),
+        (16.0, 10.0, 7.0, "poor overlap", "loading costs 38%"),
+    ],
+)
+def test_the_three_phases_tell_what_held_training_back(
+    train: float, compute: float, given: float, kind: str, detail: str
+) -> None:
+    held, _ = verdict(ran(CELL, train, compute, given))
+    assert (held.kind, held.detail) == (kind, detail)
+
+
+def test_a_doubled_batch_that_takes_as_long_shows_a_device_that_waits() -> None:
+    small, large = ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 11, 11, 1)
+    held, advised = verdict(small, large)
+    assert str(held) == "launch-bound (twice the batch takes 1.10 times as long)"
+    assert advised[0] == "batch 16 gave 1.82x (n = 1)"
+    held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 19, 19, 1))
+    assert held.kind == "compute-bound"
+    held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=32), 13, 13, 1))
+    assert str(held) == "launch-bound (4 times the batch takes 1.30 times as long)", "under 1.2 times per doubling"
+    assert verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=32), 15, 15, 1))[0].kind == "compute-bound"
+
+
+def test_the_largest_batch_that_fits_is_limited_by_memory() -> None:
+    searched = ran(CELL.but(batch=AUTO), 10, 10, 1)
+    assert verdict(searched)[0].kind == "compute-bound", "a search that memory did not end"
+    tries = [{"batch": 96, "status": "ok"}, {"batch": 104, "status": "out-of-memory"}]
+    found = replace(searched, settings=searched.settings | {"batch_search": tries})
+    assert str(verdict(found)[0]) == "memory-limited (the largest batch that fits)"
+    full = replace(ran(CELL.but(batch=64), 10, 10, 1), outcome=Outcome("out-of-memory", "too large"), phases={})
+    held, advised = verdict(ran(CELL, 10, 10, 1), full)
+    assert str(held) == "memory-limited (the largest batch that fits of those tried: 64 does not)"
+    assert advised == ["untried: bf16, compile"]
+
+
+def test_advice_names_what_the_run_measured_and_what_it_did_not_try() -> None:
+    slow = ran(CELL.but(loader=Loader("naive")), 20, 10, 19)
+    tuned, resident = ran(CELL, 11, 10, 2), ran(CELL.but(loader=Loader("resident")), 10, 10, 1)
+    held, advised = verdict(slow, tuned, resident)
+    assert held.kind == "input-bound"
+    assert advised == ["loader resident gave 2.00x (n = 1)", "loader tuned gave 1.82x (n = 1)"]
+    _, advised = verdict(slow)
+    assert advised == ["untried: more workers, resident loader"]
+
+
+def test_what_failed_is_neither_a_gain_nor_untried() -> None:
+    compiled = replace(ran(CELL.but(compile="compile"), 1, 1, 1), outcome=Outcome("unsupported", "no graph"), phases={})
+    bf16 = ran(CELL.but(precision="bf16"), 10, 10, 1)
+    _, advised = verdict(ran(CELL, 10, 10, 1), compiled, bf16)
+    assert advised == ["untried: larger batch"], "bf16 was tried and gained nothing"
+
+
+def test_gains_are_formed_within_blocks() -> None:
+    here = [ran(CELL, 10 * slow, 10 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
+    there = [ran(CELL.but(precision="bf16"), 5 * slow, 5 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
+    assert verdict(*here, *there)[1][0] == "bf16 gave 2.00x (n = 2)"
+
+
+def test_a_gain_that_not_every_block_shows_is_no_gain() -> None:
+    here = [ran(CELL, 10, 10, 1, launch) for launch in range(3)]
+    there = [ran(CELL.but(precision="bf16"), ms, ms, 1, launch) for launch, ms in enumerate((8, 8, 10))]
+    assert verdict(*here, *there)[1] == ["untried: larger batch, compile"]
+
+
+def test_a_row_without_its_phases_has_no_verdict() -> None:
+    record = ran(CELL, 10, 10, 1)
+    held, advised = verdict(replace(record, phases={"train": record.phases["train"]}))
+    assert (str(held), advised) == ("", [])
+
+
+def gpu_seen(busy: float, cores: float, peak: float) -> Record:
+    """A launch during which a GPU was so busy, so many of 8 cores were, and so much of 80 GB was allocated."""
+    metrics = {
+        "host": {"phases": {"train": {"cpu_cores": {"median": cores}}}},
+        "gpus": [
+            {
+                "memory_bytes": 80e9,
+                "energy_j_per_sample": 0.5,
+                "phases": {"train": {"gpu_utilisation_percent": {"median": busy}, "power_w": {"median": 350.0}}},
+            }
+        ],
+    }
+    return replace(ran(CELL, 10, 10, 1), metrics=metrics, memory={"allocator_peak_bytes": int(peak * 80e9)})
+
+
+@pytest.mark.parametrize(
+    ("busy", "cores", "peak", "words"),
+    [
+        (95, 1, 0.5, ""),
+        (40, 7.5, 0.5, "the GPU is busy 40 % of the time, while the CPU is full (94% of its cores)"),
+        (40, 0.8, 0.5, "the GPU is busy 40 % of the time and the CPU 10%: both wait"),
+        (65, 4, 0.5, "the GPU is busy 65 % of the time"),
+        (95, 1, 0.12, "the allocator's peak is 12% of the device's memory: there is room for a larger batch"),
+    ],
+)
+def test_the_classic_symptoms_are_named(busy: float, cores: float, peak: float, words: str) -> None:
+    found = symptoms((row := grouped(gpu_seen(busy, cores, peak)).rows[0]), metrics(row))
+    assert "; ".join(found).startswith(words)
+    assert bool(found) == bool(words)
+
+
+def test_a_million_samples_have_a_price_where_all_that_it_takes_is_known() -> None:
+    made = table(grouped(gpu_seen(95, 1, 0.5)), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
+    assert made["cost_per_million_samples"] == pytest.approx(1e6 / 3200 / 1000 + 0.05)
+    assert Prices(kwh=0.36).of_a_million(100.0, None) is None
+    assert Prices().of_a_million(100.0, 1.0) is None
+
+
+def test_utilisation_is_of_the_best_peak_that_any_framework_measured() -> None:
+    found = [
+        replace(
+            ran(Cell("imdb_lstm", framework, batch=32), 10, 10, 1),
+            settings={"peak_flops_per_s": peak}, workload={"training_flops_per_sample": 10**7, "digest": "a"},
+        )
+        for framework, peak in (("pytorch", 1e11), ("jax", 4e10))
+    ]  # fmt: skip
+    made = table(grouped(*found), "pytorch").frame
+    assert made["model_flops_utilisation"].tolist() == pytest.approx([3200 * 1e7 / 1e11] * 2)
+    assert table(grouped(ran(CELL, 10, 10, 1)), "pytorch").frame["model_flops_utilisation"].isna().all()
+
+
+def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
+    text = terminal(table(grouped(gpu_seen(40, 7.5, 0.12)), "pytorch"))
+    assert "busy %" in text
+    assert "mJ per" in text
+    assert "occu-" not in text, "nobody read the SM's occupancy"
+    assert "Striking: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
+    assert "busy %" not in terminal(table(grouped(ran(CELL, 10, 10, 1)), "pytorch"))

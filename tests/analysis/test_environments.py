@@ -1,0 +1,122 @@
+"""Rows that ran under unlike conditions say so, and get no ratio where the numbers are others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from suite.analysis.environments import facts
+from suite.analysis.groups import group
+from suite.analysis.load import Launch
+from suite.record.record import Record
+from suite.report.tables import Table, table
+from suite.report.terminal import terminal
+from suite.reproduce.verdicts import differences
+from tests import records
+from tests.records import replace
+
+PACKAGES = {"pytorch": {"torch": "2.13.0"}, "tensorflow": {"tensorflow": "2.21.0"}, "jax": {"jax": "0.10.2"}}
+
+
+def under(record: Record, variables: dict[str, str] | None = None, **packages: str) -> Record:
+    """The same launch with these variables and versions."""
+    told = PACKAGES[record.cell.framework] | {"numpy": "2.4.1"} | packages
+    own = {"KERAS_BACKEND": "tensorflow"} if record.cell.framework == "tensorflow" else {}
+    environment = {**record.environment, "python": "3.11.7", "packages": told, "variables": own | (variables or {})}
+    return replace(record, environment=environment)
+
+
+def compared(held: Sequence[Record], by: str = "framework") -> Table:
+    (found,) = group([Launch(record, str(record.run["id"]), "file.json") for record in held], by)
+    return table(found)
+
+
+def rows(found: Table, column: str) -> dict[str, Any]:
+    return dict(zip(found.frame["framework"], found.frame[column], strict=True))
+
+
+def test_alike_rows_have_ratios_and_no_caveat() -> None:
+    found = compared([under(record, {"OMP_NUM_THREADS": "2"}) for record in records.launches()])
+    assert set(found.frame["ratio_reason"]) == set(found.frame["ratio_caveat"]) == {""}
+    assert min(found.frame["ratio_blocks"]) == 3
+
+
+def test_one_framework_with_other_threads_is_ranked_with_a_caveat_in_its_row() -> None:
+    held = [
+        under(record, {"OMP_NUM_THREADS": "1"} if record.cell.framework == "jax" else {})
+        for record in records.launches()
+    ]
+    found = compared(held)
+    caveats = rows(found, "ratio_caveat")
+    assert "OMP_NUM_THREADS 1 against unset" in caveats.pop("jax")
+    assert set(caveats.values()) == {""}
+    assert rows(found, "ratio_blocks")["jax"] == 3
+    assert "[1] ran under different conditions than cifar100_cnn-pytorch" in terminal(found)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA_TF32_OVERRIDE",
+        "JAX_ENABLE_X64",
+        "JAX_DEFAULT_MATMUL_PRECISION",
+        "XLA_FLAGS",
+        "ONEDNN_DEFAULT_FPMATH_MODE",
+    ],
+)
+def test_what_changes_the_numbers_on_one_side_forbids_the_ratio(name: str) -> None:
+    held = [under(r, {name: "1"} if r.cell.framework == "jax" else {}) for r in records.launches()]
+    found = compared(held)
+    reasons = rows(found, "ratio_reason")
+    assert f"computed under different settings ({name} 1 against unset)" in reasons["jax"]
+    assert rows(found, "ratio_blocks") == {"pytorch": 3, "tensorflow": 3, "jax": 0}
+
+
+@pytest.mark.parametrize("what", [{"torch": "2.12.0"}, {"variables": {"ATEN_CPU_CAPABILITY": "default"}}])
+def test_launches_of_one_row_under_different_conditions_forbid_its_ratios(what: Any) -> None:
+    held = [under(r, **(what if r.cell.framework == "pytorch" and r.launch % 2 else {})) for r in records.launches(n=4)]
+    reasons = rows(compared(held), "ratio_reason")
+    words = "torch 2.12.0 and 2.13.0" if "torch" in what else "ATEN_CPU_CAPABILITY default and unset"
+    assert all(words in reason for reason in reasons.values())
+
+
+def test_python_and_numpy_of_two_environments_are_a_caveat_and_the_frameworks_own_versions_none() -> None:
+    held = [under(r, numpy="2.0.2" if r.cell.framework == "jax" else "2.4.1") for r in records.launches()]
+    caveats = rows(compared(held), "ratio_caveat")
+    assert "numpy 2.0.2 against 2.4.1" in caveats["jax"]
+    assert caveats["tensorflow"] == ""
+
+
+def test_within_a_framework_another_version_is_a_caveat() -> None:
+    held = [under(r) for r in records.launches()]
+    held += [under(r, torch="2.12.0") for r in records.launches(["pytorch"], precision="bf16")]
+    found = compared(held, by="precision")
+    assert any("torch 2.12.0 against 2.13.0" in words for words in found.frame["ratio_caveat"])
+
+
+def test_records_that_tell_no_variables_contradict_none() -> None:
+    held = records.launches()
+    held = [under(r, {"NVIDIA_TF32_OVERRIDE": "1"}) if r.cell.framework == "jax" else r for r in held]
+    assert set(compared(held).frame["ratio_reason"]) == {""}
+    assert facts(replace(held[0], environment={"packages": [1], "variables": "x"})) == {}
+
+
+def test_rows_of_which_nobody_can_say_that_they_computed_the_same_have_no_ratio() -> None:
+    """Tolerances are not set for fp16 yet."""
+    held = records.launches(precision="fp16")
+    reasons = rows(compared(held), "ratio_reason")
+    assert all("no evidence" in reason for reason in reasons.values())
+
+
+def test_running_again_says_every_variable_and_version_that_differs() -> None:
+    stored = [under(r, torch="2.12.0" if r.launch % 2 else "2.13.0") for r in records.launches(["pytorch"])]
+    again = [under(r, {"ATEN_CPU_CAPABILITY": "default"}) for r in records.launches(["pytorch"])]
+    assert differences(stored, again) == [
+        "ATEN_CPU_CAPABILITY: unset, now default",
+        "torch: 2.12.0 and 2.13.0, now 2.13.0",
+    ]
+    assert differences(again, again) == []
+    other = [replace(r, environment={**r.environment, "digest": "other"}) for r in again]
+    assert "installed packages: others than then" in differences(again, other)[0]

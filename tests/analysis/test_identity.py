@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from suite.analysis.identity import TOLERANCE, Verdict, verdicts
+from suite.record.record import Identity, Record
+from tests import records
+
+
+def judged(launches: Sequence[Record]) -> dict[str, Verdict]:
+    """Verdicts by framework (and batch or compile mode where a framework has several cells)."""
+    rows: dict[str, list[Record]] = {}
+    for each in launches:
+        rows.setdefault(each.cell.id, []).append(each)
+    return {key.split("-", 1)[1].removesuffix("-tuned"): verdict for key, verdict in verdicts(rows).items()}
+
+
+def kinds(launches: Sequence[Record]) -> list[str]:
+    return [verdict.kind for verdict in judged(launches).values()]
+
+
+def but(record: Record, **changes: Any) -> Record:
+    """The record with a changed fingerprint."""
+    assert record.identity is not None
+    return replace(record, identity=replace(record.identity, **changes))
+
+
+def scaled(record: Record, by: float, step: int = 3) -> Record:
+    """The record with one loss off by a factor."""
+    assert record.identity is not None
+    losses = [loss * (by if i == step else 1) for i, loss in enumerate(record.identity.losses)]
+    return but(record, losses=tuple(losses))
+
+
+def test_what_nobody_measured_has_no_tolerance_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(TOLERANCE, ("cifar100_cnn", "fp32"))
+    found = judged(records.launches(n=1))
+    assert {str(verdict) for verdict in found.values()} == {"no evidence: no tolerance is set for cifar100_cnn in fp32"}
+
+
+def test_what_agrees_is_the_same_and_the_deviation_is_shown() -> None:
+    found = judged(records.launches(n=2))
+    assert {verdict.kind for verdict in found.values()} == {"same"}
+    assert str(found["jax-fp32-b32-compile"]) == "same (2e-06)"
+
+
+def test_of_three_the_odd_one_out_differs_and_the_words_say_where() -> None:
+    torch, flow, jax = records.launches(n=1)
+    found = judged([torch, scaled(flow, 1.02), jax])
+    assert str(found["tensorflow-fp32-b32-graph"]) == "differs: losses at step 4 by 2e-02"
+    assert [verdict.kind for verdict in found.values()] == ["same", "differs", "same"]
+
+
+def test_of_two_neither_is_the_norm() -> None:
+    torch, flow, _ = records.launches(n=1)
+    found = list(judged([torch, scaled(flow, 1.02)]).values())
+    assert [verdict.kind for verdict in found] == ["differs", "differs"]
+    assert found[0].losses == pytest.approx(0.02, rel=0.05), "the whole distance between the two, not half of it"
+
+
+def test_the_tolerance_is_a_bound_on_the_pairs_distance() -> None:
+    torch, flow, _ = records.launches(n=1)
+    bound = TOLERANCE["cifar100_cnn", "fp32"].losses
+    assert kinds([torch, scaled(flow, 1 + 0.9 * bound)]) == ["same", "same"]
+    assert kinds([torch, scaled(flow, 1 + 1.1 * bound)]) == ["differs", "differs"]
+
+
+def test_the_first_loss_is_held_closer_than_those_after_it() -> None:
+    torch, flow, jax = records.launches(n=1)
+    by = 1 + 10 * TOLERANCE["cifar100_cnn", "fp32"].first_loss
+    assert kinds([torch, scaled(flow, by), jax]) == ["same", "same", "same"]
+    found = judged([torch, scaled(flow, by, step=0), jax])
+    assert str(found["tensorflow-fp32-b32-graph"]) == "differs: losses at step 1 by 5e-05"
+
+
+def test_updates_are_compared_by_tensor() -> None:
+    torch, flow, jax = records.launches(n=1)
+    updates = {**records.UPDATES, "conv1/bias": 0.0041 * 1.4}
+    found = judged([torch, but(flow, updates=updates), jax])
+    assert str(found["tensorflow-fp32-b32-graph"]) == "differs: update of conv1/bias by 4e-01"
+
+
+def test_a_tensor_that_one_lacks_is_a_difference() -> None:
+    torch, flow, jax = records.launches(n=1)
+    found = judged([torch, but(flow, updates={"conv1/kernel": 0.012}), jax])
+    assert [verdict.kind for verdict in found.values()] == ["same", "differs", "same"]
+    assert "conv1/bias is not in all" in str(found["tensorflow-fp32-b32-graph"])
+
+
+def test_fewer_losses_are_a_difference() -> None:
+    torch, flow, jax = records.launches(n=1)
+    assert kinds([torch, but(flow, losses=records.LOSSES[:5]), jax]) == ["same", "differs", "same"]
+
+
+@pytest.mark.parametrize("what", ["weights", "batches"])
+def test_digests_must_be_equal(what: str) -> None:
+    torch, flow, jax = records.launches(n=1)
+    found = judged([torch, but(flow, **{what: "other"}), jax])
+    assert [verdict.kind for verdict in found.values()] == ["same", "differs", "same"]
+    assert what in str(found["tensorflow-fp32-b32-graph"])
+    assert kinds([torch, but(flow, **{what: "other"})]) == ["differs", "differs"], "one against one: neither is right"
+
+
+def test_batches_are_compared_within_a_batch_size_only() -> None:
+    assert kinds([*records.launches(n=1), *records.launches(n=1, batch=64)]) == ["same"] * 6
+
+
+def test_no_fingerprint_is_no_evidence() -> None:
+    torch, flow, jax = records.launches(n=1)
+    assert kinds([torch, replace(flow, identity=None), jax]) == ["same", "no evidence", "same"]
+    empty = Identity("w", "b", (), {})
+    assert kinds([torch, replace(flow, identity=empty), jax]) == ["same", "no evidence", "same"]
+
+
+def test_evidence_of_some_launches_is_not_that_of_all() -> None:
+    launches = records.launches(n=2)
+    launches[1] = replace(launches[1], identity=None)
+    verdict = judged(launches)["tensorflow-fp32-b32-graph"]
+    assert str(verdict) == "no evidence: 1 of 2 launches without"
+
+
+def test_one_framework_has_nothing_to_compare_with() -> None:
+    assert kinds(records.launches(["jax"], n=3)) == ["alone"]
+
+
+@pytest.mark.parametrize("frameworks", [["jax"], ["pytorch", "tensorflow", "jax"]])
+def test_launches_of_a_cell_must_agree_with_one_another(frameworks: list[str]) -> None:
+    launches = records.launches(frameworks, n=3)
+    launches[-1] = scaled(launches[-1], 1.02)
+    assert str(judged(launches)["jax-fp32-b32-compile"]) == "differs: losses at step 4 by 2e-02 between launches"
+    launches[-1] = but(launches[0], weights="other")
+    launches[-1] = replace(launches[-1], cell=replace(launches[-1].cell, framework="jax", compile="compile"))
+    assert str(judged(launches)["jax-fp32-b32-compile"]) == "differs: weights change between launches"
+
+
+def test_cells_of_one_framework_are_held_against_one_another() -> None:
+    eager = records.launches(["pytorch"], n=1)
+    compiled = [scaled(each, 1.02) for each in records.launches(["pytorch"], n=1, compile="compile")]
+    assert "differs" in kinds([*eager, *compiled])
+
+
+def test_batches_of_another_seed_are_others_and_the_rest_is_still_compared() -> None:
+    torch, flow, jax = (replace(each, run={"id": str(i), "seed": i}) for i, each in enumerate(records.launches(n=1)))
+    assert kinds([torch, but(flow, batches="other"), jax]) == ["same"] * 3
+    assert kinds([torch, scaled(flow, 1.02), jax]) == ["same", "differs", "same"]
+
+
+def test_precisions_data_and_specs_are_never_mixed() -> None:
+    torch, flow, _ = records.launches(n=1)
+    for other in (
+        replace(flow, cell=replace(flow.cell, precision="fp64")),
+        replace(flow, data={**flow.data, "digest": "other"}),
+        replace(flow, workload={**flow.workload, "digest": "other"}),
+    ):
+        assert kinds([torch, scaled(other, 1.5)]) == ["alone", "alone"]
+
+
+def test_double_precision_is_held_to_its_own_tolerance() -> None:
+    torch, flow, jax = records.launches(n=1, precision="fp64")
+    assert kinds([torch, flow, jax]) == ["same"] * 3
+    assert kinds([torch, scaled(flow, 1 + 1e-7), jax]) == ["same", "differs", "same"]
+
+
+def test_a_loss_of_zero_is_no_division_by_zero() -> None:
+    launches = [but(each, losses=(0.0,), updates={"w": 0.0}) for each in records.launches(n=1)]
+    assert [str(verdict) for verdict in judged(launches).values()] == ["same (0)"] * 3

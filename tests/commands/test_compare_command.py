@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.compare.__main__ import main
+from tests import records
+from tests.records import mixed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A saved run in the default storage of an otherwise empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return records.save(tmp_path / "results" / "runs" / "machine" / "0001_smoke.json", mixed())
+
+
+def fresh(*arguments: str, cwd: Path, code: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", *(["-c", code] if code else ["-m", "suite.compare"]), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60, env=environment)
+
+
+def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("read: 0001_smoke.json\n\ncifar100_cnn, size full, real data")
+    assert str(run.parent) not in said.out
+    folder = Path("results/0001_smoke")
+    assert {path.name for path in folder.iterdir()} >= {"table.md", "cells.csv", "launches.csv"}
+    assert len(list(folder.glob("*.svg"))) == len(list(folder.glob("*.png"))) == 7
+    with (folder / "launches.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == len(mixed())
+    with (folder / "cells.csv").open(newline="") as file:
+        assert len({row["cell"] for row in csv.DictReader(file)}) == 7
+    for path in folder.glob("*.[cm]*"):
+        assert str(run.parent) not in path.read_text()
+
+
+def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["smoke", "--format", "markdown", "--output", "there"]) == 0
+    assert Path("there/table.md").read_text() in capsys.readouterr().out
+
+
+def test_two_runs_stand_in_one_table_without_a_ratio_between_them(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = records.save(run.with_name("0002_jax.json"), records.launches(["jax"], run="run-b"), "run-b")
+    assert main(["1", str(other)]) == 0
+    said = capsys.readouterr().out
+    assert "run-a" in said
+    assert "run-b" in said
+    assert "no ratio: no cell of pytorch" in said
+    assert Path("results/0001_smoke-and-1-more/table.md").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nosuch"], ["--baseline", "theano"], ["--format", "pdf"], ["--nonsense"], ["broken.json"], ["--output", "taken"],
+     ["--storage", "nosuch"], ["x" * 5000]],
+)  # fmt: skip
+def test_what_cannot_be_used_is_one_line_and_status_2(
+    run: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("broken.json").write_text("{")
+    Path("taken").write_text("a file")
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    said = capsys.readouterr()
+    assert status == 2
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+
+
+def test_all_failed_is_a_comparison_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records.save(run, [records.failed(r) for r in records.launches()])
+    assert main([]) == 0
+    assert "timeout" in capsys.readouterr().out
+    assert not list(Path("results/0001_smoke").glob("*.png"))
+
+
+def test_notes_on_the_files_reach_screen_and_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = records.journal(Path("a.jsonl"), records.launches(n=1))
+    journal.write_text(journal.read_text()[:-9])
+    assert main(["a.jsonl"]) == 0
+    assert "half written" in capsys.readouterr().out
+    assert "half written" in Path("results/a/table.md").read_text()
+
+
+def test_as_a_command_it_needs_no_framework_no_utf8_and_no_patient_reader(run: Path) -> None:
+    code = (
+        "import sys; from suite.compare.__main__ import main; status = main([])\n"
+        "loaded = {'torch', 'tensorflow', 'jax', 'flax', 'keras', 'matplotlib.pyplot'} & set(sys.modules)\n"
+        "sys.exit(str(sorted(loaded)) if loaded else status)"
+    )
+    done = fresh(cwd=run.parents[3], code=code)
+    assert done.returncode == 0, done.stderr
+    assert "cifar100_cnn" in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(run: Path) -> None:
+    code = (
+        "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+        "from suite.compare.__main__ import main; sys.exit(main([]))"
+    )
+    done = fresh(cwd=run.parents[3], code=code)
+    assert done.returncode == 0, done.stderr
+    assert "Error" not in done.stderr
+    assert Path("results/0001_smoke/table.md").exists(), "files are written before anything is said"
+
+
+def test_help_teaches() -> None:
+    done = fresh("--help", cwd=ROOT)
+    assert done.returncode == 0
+    for words in ("examples:", "launches.csv", "--baseline", "no ratio is formed between runs"):
+        assert words in done.stdout

@@ -1,0 +1,151 @@
+"""`python -m suite.doctor`: each trouble is found and comes with its mend."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.doctor import __main__ as command
+from suite.doctor import checks
+from suite.doctor.checks import BAD, NOTE, OK, WARNING, Finding, card, data, frameworks, host
+from suite.monitor.gpu import Driver, opened
+from suite.plan.cell import FRAMEWORKS, PRECISIONS
+from tests.frameworks import needs_frameworks
+from tests.nvml import Nvml
+
+ROOT = Path(__file__).parents[2]
+DRIVER = Driver("580.1", "13.0")
+
+
+def installed(**changes: Any) -> dict[str, Any]:
+    """What a CUDA build says of itself on a machine with a GPU."""
+    devices = [{"name": "A GPU", "compute_capability": "9.0"}]
+    made = {"version": "1.0", "cuda": "12.9", "cudnn": "91000", "devices": devices, "precisions": {"fp32": ""}}
+    return made | changes
+
+
+def status(findings: list[Finding], area: str) -> str:
+    """The worst of an area."""
+    return max((f.status for f in findings if f.area == area), key=[OK, NOTE, WARNING, BAD].index)
+
+
+@pytest.mark.parametrize(
+    ("changes", "worst", "words"),
+    [
+        ({}, OK, "A GPU (9.0); fp32"),
+        ({"cuda": None}, BAD, "built without CUDA"),
+        ({"cuda": "14.0"}, BAD, "driver 580.1 runs up to CUDA 13.0"),
+        ({"devices": []}, BAD, "sees no GPU"),
+        ({"cudnn": None}, WARNING, "no cuDNN for CUDA 12.9"),
+    ],
+)
+def test_a_framework_must_fit_the_driver(changes: dict[str, Any], worst: str, words: str) -> None:
+    findings = list(frameworks({"jax": installed(**changes)}, DRIVER))
+    assert status(findings, "jax") == worst
+    assert words in "\n".join(map(str, findings))
+    assert all(finding.mend for finding in findings if finding.status == BAD)
+
+
+def test_a_missing_framework_is_a_warning_until_all_are_missing() -> None:
+    lacking = {"error": "no module named torch"}
+    findings = list(frameworks({"pytorch": lacking, "jax": installed(cuda=None, devices=[])}, None))
+    assert status(findings, "pytorch") == WARNING
+    assert "SUITE_PYTHON_PYTORCH" in "\n".join(map(str, findings))
+    assert BAD not in [finding.status for finding in findings]
+    assert status(list(frameworks({"pytorch": lacking}, None)), "frameworks") == BAD
+
+
+def test_what_stands_in_the_way_on_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    nvml = Nvml()
+    with opened(nvml) as (_, (gpu, _)):
+        assert status(list(card(gpu)), "GPU") == NOTE, "the stand-in has no memory temperature"
+        assert "persistence mode on, MIG off, GPM answers" in "\n".join(map(str, card(gpu)))
+        nvml.broken = {"nvmlDeviceGetComputeRunningProcesses"}
+        assert "no processes: Not Supported" in "\n".join(map(str, card(gpu))), "and the driver is still there"
+        nvml.broken = set()
+        nvml.mig, nvml.persistent, nvml.gpm, nvml.pids = True, False, False, [4321]
+    with opened(nvml) as (_, (gpu, _)):
+        text = "\n".join(map(str, card(gpu)))
+    for words in ("MIG is on", "nvidia-smi -pm 1", "1 other process", "no gpm: the device has no GPM"):
+        assert words in text
+
+
+def test_devices_that_are_all_hidden_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "opened", lambda: opened(Nvml()))
+    for chosen in ("", "MIG-12345678"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+        driver, findings, described = checks.gpus()
+        assert (driver, described, status(findings, "GPU")) == (None, [], WARNING)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    driver, _, (described,) = checks.gpus()
+    assert driver
+    assert described["uuid"] == "GPU-bbbb"
+
+
+def test_what_slows_a_host_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    files = {"scaling_governor": "powersave", "memory.max": str(1 << 28)}
+    monkeypatch.setattr(checks, "_read", lambda path: files[Path(path).name])
+    monkeypatch.setattr("suite.record.environment.GROUPS", tmp_path)
+    monkeypatch.setattr("suite.record.environment.OWN_GROUPS", tmp_path / "own")
+    (tmp_path / "own").write_text("0::/docker/123\n")
+    (tmp_path / "docker" / "123").mkdir(parents=True)
+    (tmp_path / "docker" / "cpu.max").write_text("50000 100000\n")
+    (tmp_path / "docker" / "123" / "cpu.max").write_text("max 100000\n")
+    monkeypatch.setattr(os, "getloadavg", lambda: (64.0, 1.0, 1.0))
+    text = "\n".join(map(str, host()))
+    for words in ("load 64.0", "governor is powersave", "limits it to 0.5 cores", "limits memory to 0.2 GiB"):
+        assert words in text
+
+
+def test_a_full_disk_and_a_closed_cache_keep_a_machine_from_measuring(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SUITE_CACHE_DIR", str(tmp_path / "new" / "cache"))
+    monkeypatch.delenv("SUITE_DATA_DIR", raising=False)
+    findings = list(data(None))
+    assert status(findings, "data") == NOTE
+    assert "python -m workloads.data fetch" in "\n".join(map(str, findings))
+    monkeypatch.setattr(checks, "ROOM_BYTES", 1 << 60)
+    assert status(list(data(None)), "data") == BAD
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "SUITE_CACHE_DIR" in "\n".join(str(finding) for finding in data(None))
+    monkeypatch.setattr(checks, "folder_of", lambda *_: tmp_path)
+    assert status(list(data(None)), "data") == OK, "what is cached needs no room"
+
+
+def test_a_framework_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    for framework in FRAMEWORKS:
+        monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
+    assert command.main(["--wait", "0.5"]) == 1
+    said = capsys.readouterr().out
+    assert "gave no answer for jax in 0.5 s" in said
+    assert "--wait 2.5" in said
+
+
+@needs_frameworks
+def test_the_command_says_what_this_machine_can_measure_and_leaves_out_nothing() -> None:
+    # A machine that reads three frameworks from a cold disk, beside other work, may take longer than the usual wait.
+    command = [sys.executable, "-m", "suite.doctor", "--json", "--wait", "100"]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)
+    assert told["frameworks"].keys() == set(FRAMEWORKS)
+    for name, found in told["frameworks"].items():
+        assert "error" not in found, name
+        assert found["precisions"].keys() == set(PRECISIONS)
+        assert found["precisions"]["fp32"] == ""
+        assert "tensor cores" in found["precisions"]["tf32"]
+    assert {finding["area"] for finding in told["findings"]} >= {"machine", "data", "GPU", *FRAMEWORKS}
+    assert done.returncode == 0, told

@@ -1,0 +1,285 @@
+"""The monitor and the doctor over the real binding, which loads a stand-in for NVIDIA's library instead of a driver's.
+
+The stand-in (`nvml_library.c`) ends a process that uses it wrongly with status 86, so that every test here also says
+that structures, handles, buffers and GPM samples are right. Nothing here says how a GPU behaves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.monitor.gpu import GPM, READINGS, SLOW
+from suite.plan.cell import FRAMEWORKS
+
+ROOT = Path(__file__).parents[2]
+NAME = "NVIDIA Stand-in 80GB"
+UUIDS = [f"GPU-0000000{number}-0000-0000-0000-000000000000" for number in range(2)]
+
+#: What stands before each program: all that it uses, and a way to answer.
+PREAMBLE = """
+import json, os, sys, time
+import pynvml
+from suite.monitor import gpu, sampler
+from suite.monitor.gpu import opened
+
+def answer(value):
+    print(json.dumps(value))
+"""
+
+#: Two readings, far enough from each other for GPM.
+READ = """
+with opened() as (driver, gpus):
+    readings = []
+    for _ in range(2):
+        time.sleep(gpu.GPM_APART_S)
+        readings.append([each.read() for each in gpus])
+    answer({"driver": vars(driver), "readings": readings, "absent": [each.absent for each in gpus],
+            "described": [each.describe() for each in gpus], "processes": [each.processes() for each in gpus]})
+"""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with the library of a current driver and with that of an older one."""
+    pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("there is no C compiler (cc or gcc)")
+    found = {}
+    for name, options in {"current": [], "older": ["-DOLDER"]}.items():
+        found[name] = tmp_path_factory.mktemp(name)
+        source, library = ROOT / "tests" / "monitor" / "nvml_library.c", found[name] / "libnvidia-ml.so.1"
+        command = [compiler, "-shared", "-fPIC", "-Wall", "-Wextra", *options, "-o", str(library), str(source)]
+        subprocess.run(command, check=True, timeout=60)
+    return found
+
+
+@pytest.fixture
+def run(libraries: dict[str, Path], tmp_path: Path) -> Run:
+    """Runs Python beside the stand-in, as one process that must end."""
+
+    def make(*arguments: str, driver: str = "current", **variables: str) -> subprocess.CompletedProcess[str]:
+        left = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "FAKE_"))}
+        first = os.pathsep.join(filter(None, [str(libraries[driver]), left.get("LD_LIBRARY_PATH")]))
+        places = {"LD_LIBRARY_PATH": first, "PYTHONPATH": str(ROOT), "SUITE_CACHE_DIR": str(tmp_path)}
+        return subprocess.run(
+            [sys.executable, *arguments], cwd=ROOT, env=left | places | variables, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+
+    return make
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_two_readings_hold_all_that_the_device_gives(run: Run) -> None:
+    told = answer(run("-c", PREAMBLE + READ))
+    assert told["driver"] == {"version": "580.65.06", "cuda": "13.1"}
+    for first, second in zip(*told["readings"], strict=True):
+        given = {name for name in GPM.values() if name != "gpm_fp16_percent"}
+        assert first.keys() == second.keys() == {*READINGS, *given} - {*SLOW}
+        assert (first["power_w"], first["power_average_w"], first["memory_temperature_c"]) == (350.0, 300.0, 61.0)
+        assert (first["gpu_utilisation_percent"], first["memory_utilisation_percent"]) == (90.0, 40.0)
+        assert (first["temperature_c"], first["memory_used_bytes"], first["clock_events"]) == (55.0, 2.0**30, 4.0)
+        assert (first["sm_clock_mhz"], first["memory_clock_mhz"]) == (1755.0, 2619.0)
+        assert (first["gpm_sm_utilisation_percent"], first["gpm_pcie_rx_mib_per_s"]) == (2.0, 21.0)
+        assert second["energy_j"] - first["energy_j"] > 29.9, "300 W for a tenth of a second at least"
+    assert [absent["gpm_fp16_percent"] for absent in told["absent"]] == ["GPM answered 3"] * 2
+    assert told["described"][1] == {
+        "name": NAME, "uuid": UUIDS[1], "gpm": True, "memory_bytes": 80 * 2**30, "compute_capability": "9.0",
+        "power_limit_w": 700.0, "persistence_mode": True, "mig": False, "max_sm_clock_mhz": 1980,
+    }  # fmt: skip
+
+
+def test_the_doctor_shows_the_devices_as_nvml_finds_them(run: Run, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    frameworks = {f"SUITE_PYTHON_{framework.upper()}": str(python) for framework in FRAMEWORKS}
+    done = run("-m", "suite.doctor", "--json", FAKE_NVML_PROCESSES="4321", **frameworks)
+    assert done.returncode == 1, "no framework answers here"
+    told = json.loads(done.stdout)
+    assert [(each["name"], each["uuid"]) for each in told["gpus"]] == [(NAME, uuid) for uuid in UUIDS]
+    texts = [finding["text"] for finding in told["findings"] if finding["area"] == "GPU"]
+    assert "driver 580.65.06, CUDA up to 13.1" in texts
+    assert texts.count(f"{NAME}, 80 GiB, compute capability 9.0") == 2
+    assert texts.count("persistence mode on, MIG off, GPM answers") == 2
+    assert texts.count("1 other process(es) compute on it") == 2
+
+
+WATCH = """
+import subprocess
+with opened() as (_, gpus):
+    before = sampler.idle(gpus, readings=3)
+    process = subprocess.Popen(["sleep", "1"])
+    os.environ["FAKE_NVML_PROCESSES"] = str(process.pid)
+    with sampler.Monitor(process.pid, time.perf_counter(), gpus, before) as monitor:
+        process.wait()
+        time.sleep(0.2)
+    samples = [[dict(sample.values) for sample in monitor.samples[each.uuid]] for each in gpus]
+    answer({"idle": before.power_w, "samples": samples, "absent": monitor.absent, "foreign": monitor.foreign_s})
+"""
+
+
+def test_the_monitor_of_a_short_process_has_power_energy_gpm_and_its_memory(run: Run) -> None:
+    # The binding reads the environment through the C library, which os.environ writes to.
+    told = answer(run("-c", PREAMBLE + WATCH))
+    assert told["idle"] == dict.fromkeys(UUIDS, 350.0)
+    assert "later samples" not in told["absent"]
+    assert told["foreign"] == []
+    for samples in told["samples"]:
+        assert 3 <= len(samples) <= 14, "one each tenth of a second, fewer on a busy machine"
+        assert all(values["power_w"] == 350.0 for values in samples)
+        energy = [values["energy_j"] for values in samples]
+        assert energy == sorted(energy)
+        assert 60.0 < energy[-1] - energy[0] < 1200.0, "about 300 W for a second"
+        assert sum("gpm_sm_utilisation_percent" in values for values in samples) >= 2
+        assert samples[0]["memory_of_ours_bytes"] == 2.0**28
+
+
+def test_an_older_driver_gives_what_it_has_under_other_names(run: Run) -> None:
+    told = answer(run("-c", PREAMBLE + READ, driver="older", FAKE_NVML_PROCESSES="4321,4322"))
+    for readings in told["readings"]:
+        assert [(each["temperature_c"], each["clock_events"]) for each in readings] == [(54.0, 4.0)] * 2
+    assert told["processes"] == [[[4321, 2**28], [4322, 2**28]]] * 2
+    assert all("temperature_c" not in absent and "clock_events" not in absent for absent in told["absent"])
+
+
+def test_the_stand_in_of_an_older_driver_truly_lacks_the_newer_calls(run: Run) -> None:
+    code = """
+pynvml.nvmlInit()
+device = pynvml.nvmlDeviceGetHandleByIndex(0)
+missing = []
+for name, *rest in (("nvmlDeviceGetTemperatureV", 0), ("nvmlDeviceGetComputeRunningProcesses",)):
+    try:
+        getattr(pynvml, name)(device, *rest)
+    except Exception as error:
+        missing.append(type(error).__name__)
+answer(missing)
+"""
+    found = answer(run("-c", PREAMBLE + code, driver="older"))
+    assert found == ["NVMLError_FunctionNotFound", "NVMLLibraryMismatchError"]
+    assert answer(run("-c", PREAMBLE + code)) == []
+
+
+COUNT = """
+calls = {"nvmlGpmSampleAlloc": 0, "nvmlGpmSampleFree": 0}
+def counted(name, call):
+    def counting(*arguments):
+        given = call(*arguments)
+        calls[name] += 1
+        return given
+    return counting
+for name in calls:
+    setattr(pynvml, name, counted(name, getattr(pynvml, name)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpm", "taken"),
+    [
+        ("", 4),
+        ("none", 0),
+        ("refused", 4),
+        ("full", 2),  # the first device gets one sample of two, frees it, and then the second device does
+    ],
+)
+def test_no_gpm_sample_is_left_at_shutdown(run: Run, gpm: str, taken: int) -> None:
+    code = COUNT + READ.replace("answer(", "seen = (") + "answer([calls, [a.get('gpm') for a in seen['absent']]])"
+    (calls, absent) = answer(run("-c", PREAMBLE + code, FAKE_NVML_GPM=gpm))
+    assert calls == dict.fromkeys(("nvmlGpmSampleAlloc", "nvmlGpmSampleFree"), taken)
+    assert all(absent) is bool(gpm)
+
+
+def test_gpm_that_is_given_up_frees_its_samples_at_once(run: Run) -> None:
+    code = (
+        COUNT
+        + """
+with opened() as (_, (device, _)):
+    os.environ["FAKE_NVML_GPM"] = "refused"
+    freed = []
+    for _ in range(gpu.TIMES + 1):
+        time.sleep(gpu.GPM_APART_S)
+        values = device.read()
+        freed.append(calls["nvmlGpmSampleFree"])
+    answer([freed, "pcie_tx_bytes_per_s" in values])
+"""
+    )
+    assert answer(run("-c", PREAMBLE + code)) == [[0, 0, 2, 2], True]
+
+
+def test_a_field_is_read_as_the_type_in_which_it_is_told(run: Run) -> None:
+    code = """
+with opened() as (_, (device, *_)):
+    told = []
+    for kind in range(8):
+        os.environ["FAKE_NVML_TYPE"] = str(kind)
+        read = device.read()
+        told.append([read.get("power_w"), read.get("memory_temperature_c")])
+    answer([told, device.absent["power_w"]])
+"""
+    told, reason = answer(run("-c", PREAMBLE + code))
+    assert [degrees for _, degrees in told] == [61.0] * 7 + [None]
+    assert [watts for watts, _ in told[:6]] == [350.0] * 6, "350000 mW are more than the seventh type holds"
+    assert "type 7" in reason
+
+
+def test_a_gpu_in_slices_has_no_utilisation_and_no_gpm(run: Run) -> None:
+    told = answer(run("-c", PREAMBLE + READ, FAKE_NVML_MIG="on"))
+    for reading, absent, described in zip(told["readings"][1], told["absent"], told["described"], strict=True):
+        assert not [name for name in reading if name.startswith("gpm") or "utilisation" in name]
+        assert absent["gpm"] == absent["gpu_utilisation_percent"] == "Not Supported"
+        assert described["mig"] is True
+
+
+def test_a_gpu_that_cannot_be_cut_into_slices_is_not(run: Run) -> None:
+    told = answer(run("-c", PREAMBLE + READ, FAKE_NVML_MIG="none"))
+    assert [described["mig"] for described in told["described"]] == [False, False]
+
+
+def test_devices_that_this_process_may_not_use_are_left_out(run: Run) -> None:
+    code = "with opened() as (_, gpus): answer([each.uuid for each in gpus])"
+    assert answer(run("-c", PREAMBLE + code, FAKE_NVML_FORBIDDEN="0")) == [UUIDS[1]]
+    # CUDA counts those that it may use.
+    assert answer(run("-c", PREAMBLE + code, FAKE_NVML_FORBIDDEN="0", CUDA_VISIBLE_DEVICES="0")) == [UUIDS[1]]
+    for variables, words in (
+        ({"FAKE_NVML_DEVICES": "0"}, "the driver shows no GPU"),
+        ({"FAKE_NVML_DEVICES": "1", "FAKE_NVML_FORBIDDEN": "0"}, "this process may use none of the driver's 1 GPU(s)"),
+    ):
+        done = run("-c", PREAMBLE + code, **variables)
+        assert f"NvmlError: {words}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("pynvml.nvmlShutdown(); pynvml.nvmlDeviceGetCount()", "before nvmlInit or after nvmlShutdown"),
+        ("pynvml.nvmlDeviceGetName(pynvml.c_nvmlDevice_t())", "unknown device"),
+        ("pynvml.nvmlTemperature_v1 += 1; pynvml.nvmlDeviceGetTemperatureV1(handle, 0)", "structure version"),
+        ("pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2 + 1)", "structure version"),
+        ("pynvml.NVML_DEVICE_UUID_V2_BUFFER_SIZE = 8; pynvml.nvmlDeviceGetUUID(handle)", "a buffer of 8 bytes"),
+        ("pynvml.nvmlGpmSampleFree(sample); pynvml.nvmlGpmSampleGet(handle, sample)", "after it was freed"),
+        ("pynvml.nvmlGpmSampleFree(sample); pynvml.nvmlGpmSampleFree(sample)", "after it was freed"),
+        ("pynvml.nvmlShutdown()", "1 of 1 GPM samples were never freed"),
+    ],
+)
+def test_the_stand_in_forgives_nothing(run: Run, code: str, words: str) -> None:
+    begin = "pynvml.nvmlInit(); handle = pynvml.nvmlDeviceGetHandleByIndex(0)\n"
+    begin += "" if code.startswith("pynvml.nvmlShutdown();") else "sample = pynvml.nvmlGpmSampleAlloc()\n"
+    done = run("-c", PREAMBLE + begin + code)
+    assert done.returncode == 86
+    assert words in done.stderr

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import (
+    AUTO,
+    COMPILES,
+    FRAMEWORKS,
+    KERNELS,
+    LOADERS,
+    PRECISIONS,
+    SIZES,
+    WORKLOADS,
+    Cell,
+    CellError,
+    Loader,
+)
+
+
+def test_the_id_names_every_setting_and_the_size_only_where_it_is_not_full() -> None:
+    assert Cell("cifar100_cnn", "pytorch").id == "cifar100_cnn-pytorch-fp32-b32-eager-tuned"
+    small = Cell("imdb_lstm", "jax", "fp64", 128, loader=Loader("workers", 4), size="small")
+    assert small.id == "imdb_lstm-jax-fp64-b128-compile-w4-small"
+    loader = Loader("workers", 2, prefetch=8, pin_memory=False, cache=True)
+    varied = Cell("imdb_lstm", "jax", "bf16", 16, loader=loader, accumulate=4, kernel="scan")
+    assert varied.id == "imdb_lstm-jax-bf16-b16-compile-w2-prefetch8-unpinned-cached-a4-scan"
+    assert varied.effective_batch == 64
+
+
+@pytest.mark.parametrize(("framework", "usual"), [("pytorch", "eager"), ("tensorflow", "graph"), ("jax", "compile")])
+def test_a_framework_is_used_as_usual_unless_told_otherwise(framework: str, usual: str) -> None:
+    assert Cell("imdb_lstm", framework).compile == usual
+    assert Cell("imdb_lstm", "pytorch", compile="compile").but(framework=framework).compile == usual
+    assert Cell("imdb_lstm", framework, compile="eager").but(batch=8).compile == "eager"
+
+
+@pytest.mark.parametrize("loader", [Loader(), Loader("workers", 2)])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_cell_survives_json_and_serves_as_a_key(loader: Loader, size: str) -> None:
+    cell = Cell("imdb_lstm", "tensorflow", "fp64", 64, "compile", loader, size)
+    back = Cell.from_json(json.loads(json.dumps(cell.to_json())))
+    assert back == cell
+    assert back.id == cell.id
+    assert {cell: 1}[back] == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "choices"),
+    [
+        ("workload", WORKLOADS),
+        ("framework", FRAMEWORKS),
+        ("precision", PRECISIONS),
+        ("compile", COMPILES),
+        ("kernel", KERNELS),
+        ("size", SIZES),
+        ("loader", LOADERS),
+    ],
+)
+def test_an_unknown_setting_is_refused_in_one_line_that_lists_what_there_is(
+    setting: str, choices: tuple[str, ...]
+) -> None:
+    wrong: Any = {"kind": "mxnet"} if setting == "loader" else "mxnet"
+    with pytest.raises(CellError) as caught:
+        Cell.from_json({"workload": "imdb_lstm", "framework": "jax", setting: wrong})
+    assert str(caught.value) == f"unknown {setting} 'mxnet'; there are: {', '.join(choices)}"
+
+
+@pytest.mark.parametrize("batch", [False, -1, 1.5, "32", True, None])
+def test_a_batch_is_a_whole_number(batch: Any) -> None:
+    with pytest.raises(CellError, match=r"batch is .* at least 1"):
+        Cell("imdb_lstm", "jax", batch=batch)
+
+
+def test_only_the_loader_that_counts_its_workers_is_told_how_many() -> None:
+    with pytest.raises(CellError, match=r"the tuned loader chooses its workers itself"):
+        Loader("tuned", 3)
+
+
+@pytest.mark.parametrize("setting", [{"prefetch": -1}, {"pin_memory": "yes"}, {"cache": 2}])
+def test_loader_settings_are_checked(setting: dict[str, Any]) -> None:
+    with pytest.raises(CellError, match=next(iter(setting))):
+        Loader("workers", 2, **setting)
+
+
+@pytest.mark.parametrize("workers", [-1, 0.5, "2"])
+def test_workers_are_counted(workers: Any) -> None:
+    with pytest.raises(CellError, match=r"workers is .* at least 0"):
+        Loader("workers", workers)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        5,
+        [],
+        "cell",
+        {},
+        {"workload": "imdb_lstm"},
+        {"workload": ["imdb_lstm"], "framework": "jax"},
+        {"workload": "imdb_lstm", "framework": "jax", "loader": 5},
+        {"workload": "imdb_lstm", "framework": "jax", "loader": {"threads": 2}},
+        {"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5},
+    ],
+)
+def test_what_is_no_cell_is_refused_in_one_line(data: Any) -> None:
+    with pytest.raises(CellError) as caught:
+        Cell.from_json(data)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_unknown_field_is_named_beside_those_there_are() -> None:
+    with pytest.raises(CellError, match=r"no setting momentum; it has .*batch, compile, framework"):
+        Cell.from_json({"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5})
+
+
+def test_a_batch_left_open_is_named_so() -> None:
+    assert "-bauto-" in Cell("imdb_lstm", "jax", batch=AUTO).id

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from suite.plan.device import has_gpu
+from suite.record import environment
+from suite.record.environment import describe, recorded, redact
+
+
+@pytest.fixture(autouse=True)
+def known_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    monkeypatch.setattr(socket, "gethostname", lambda: "node7.lab.example")
+    monkeypatch.setattr(Path, "home", lambda: Path("/people/lovelace"))
+
+
+@pytest.mark.parametrize(
+    ("text", "public"),
+    [
+        ('File "/opt/py/lib/site-packages/jax/core.py", line 7', 'File ".../core.py", line 7'),
+        ("no such file: '/data/ada/a b'", "no such file: '.../a b'"),
+        ("--xla_dump_to=/scratch/ada/dump --xla_y=2", "--xla_dump_to=.../dump --xla_y=2"),
+        ("/one/a.py:/two/b.py:/three/c.py", ".../a.py:.../b.py:.../c.py"),
+        ("error:/srv/project/run.py", "error:.../run.py"),
+        ("-I/srv/project/include", "-I.../include"),
+        ("file:///srv/project/run.html", "file://.../run.html"),
+        ("~/notes/plan.txt", ".../plan.txt"),
+        ("(/usr/lib/libc.so+0x7)", "(.../libc.so+0x7)"),
+        ("cwd is /people/lovelace", "cwd is ~"),
+        ("/people/lovelace/x/y.py and /people/lovelaces", ".../y.py and .../lovelaces"),
+        ("ada@node7.lab.example and node7, ada's", "<user>@<host> and <host>, <user>'s"),
+        ("Canada, adamax, node77 and ada_x stay", "Canada, adamax, node77 and ada_x stay"),
+        ("https://example.org/docs/page.html stays", "https://example.org/docs/page.html stays"),
+        ("1/2 and a/b/c, ./here/x and ../there/x stay", "1/2 and a/b/c, ./here/x and ../there/x stay"),
+        ("samples/s / step", "samples/s / step"),
+        ("", ""),
+    ],
+)
+def test_what_is_said_loses_directories_user_and_host_and_nothing_else(text: str, public: str) -> None:
+    assert redact(text) == public
+
+
+@pytest.mark.parametrize("error", [KeyError("uid"), OSError("no name")])
+def test_a_user_without_a_name_is_no_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise error
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert redact("ada on node7") == "ada on <host>"
+
+
+def test_of_the_environment_variables_only_those_that_change_results_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/scratch/ada/dump")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("SUITE_PYTHON_JAX", "/home/ada/bin/python")
+    monkeypatch.setenv("API_TOKEN", "s3cret-s3cret")
+    found = describe([])["variables"]
+    assert "SUITE_PYTHON_JAX" not in found
+    assert found["XLA_FLAGS"] == "--xla_dump_to=.../dump"
+    assert found["OMP_NUM_THREADS"] == "2"
+    assert "s3cret" not in json.dumps(describe([]))
+
+
+def test_whatever_a_framework_or_a_library_reads_is_recorded_without_places_hosts_and_secrets() -> None:
+    changing = (
+        "ATEN_CPU_CAPABILITY", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "CUBLAS_WORKSPACE_CONFIG", "CUDNN_LOGDEST_DBG", "NCCL_ALGO", "XLA_CLIENT_MEM_FRACTION", "ONEDNN_MAX_CPU_ISA",
+        "DNNL_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE", "PYTORCH_CUDA_ALLOC_CONF", "TF_DETERMINISTIC_OPS",
+        "KMP_AFFINITY", "MKL_CBWR", "OPENBLAS_NUM_THREADS",
+    )  # fmt: skip
+    given = dict.fromkeys(changing, "1") | {"LD_PRELOAD": "/home/ada/lib/libtcmalloc.so"}
+    places = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "NVIDIA_VISIBLE_DEVICES")
+    private = ("JAX_COORDINATOR_ADDRESS", "TF_API_TOKEN", "TORCH_SECRET")
+    found = recorded(given | dict.fromkeys([*places, *private, "PATH", "HF_TOKEN"], "s3cret"))
+    assert found.keys() == {*given, *private}
+    assert found["LD_PRELOAD"] == ".../libtcmalloc.so"
+    assert {found[name] for name in private} == {"<set>"}
+
+
+def test_a_description_holds_versions_and_nothing_private() -> None:
+    found = describe(["pytest", "no-such-distribution"])
+    assert found["packages"].keys() == {"pytest", "numpy"}
+    assert found["packages"]["pytest"] == pytest.__version__
+    assert found["machine"]["cores"] >= 1
+    assert found["machine"]["memory_bytes"] > 2**27
+    assert len(found["digest"]) == 64
+    assert found == describe(["pytest"]), "the same software has the same digest"
+    text = json.dumps(found)
+    for private in ("/people", "lovelace", "node7", str(Path.cwd())):
+        assert private not in text
+
+
+def test_hidden_gpus_are_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment.Path, "exists", lambda _: True)
+    for hidden in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert not has_gpu()
+    for shown in ("0", "1,2"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+        assert has_gpu()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert has_gpu()
+
+
+def test_a_wheel_is_known_by_any_spelling_of_its_name() -> None:
+    packages = describe(["Pytest_Benchmark", "ml.dtypes-of-nobody"])["packages"]
+    assert packages.keys() == {"Pytest_Benchmark", "numpy"}

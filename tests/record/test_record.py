@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import copy
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from suite.record.record import SCHEMA, STATUSES, Outcome, Phase, Record, RecordError, Window
+from tests import records
+
+HUGE = 10**400
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """A good record's JSON with the value at a dotted path replaced."""
+    data: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(records.record().to_json())))
+    *way, last = path.split(".")
+    at: Any = data
+    for step in way:
+        at = at[int(step) if isinstance(at, list) else step]
+    at[int(last) if isinstance(at, list) else last] = value
+    return data
+
+
+def test_a_record_survives_json() -> None:
+    record = replace(records.record("jax", 3, batch=64), flags=("unsteady",))
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+    assert record.to_json()["schema"] == SCHEMA
+    assert record.key == f"{record.cell.id}#3"
+
+
+@pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
+def test_a_failed_launch_survives_json_with_its_reason_and_its_last_words(status: str) -> None:
+    record = replace(records.failed(records.record(), status, "why"), log=("one", "two"))
+    back = Record.from_json(json.loads(json.dumps(record.to_json())))
+    assert back == record
+    assert not back.outcome.ok
+    assert back.samples_per_s is None
+
+
+def test_the_least_that_a_record_holds_is_its_cell_and_outcome() -> None:
+    least = {"schema": 1, "cell": {"workload": "imdb_lstm", "framework": "jax"}, "outcome": {"status": "crashed"}}
+    assert Record.from_json(least).outcome == Outcome("crashed")
+
+
+def test_throughput_is_samples_over_the_time_of_all_windows() -> None:
+    phase = Phase((Window(2, 1.0), Window(8, 1.0)))
+    record = replace(records.record(batch=10), phases={"train": phase})
+    assert phase.step_s == pytest.approx(0.2)
+    assert phase.step_times_s == pytest.approx([0.5, 0.125])
+    assert record.samples_per_s == pytest.approx(50)
+
+
+@pytest.mark.parametrize("data", [None, 5, [], "record", {}, {"cell": {}, "outcome": {}}])
+def test_what_has_no_schema_is_not_ours(data: Any) -> None:
+    with pytest.raises(RecordError, match="has no schema; this is not the suite's"):
+        Record.from_json(data)
+
+
+def test_a_newer_schema_asks_for_a_newer_suite() -> None:
+    with pytest.raises(RecordError, match=f"schema is {SCHEMA + 1}, newer than the {SCHEMA} known here: update"):
+        Record.from_json(changed("schema", SCHEMA + 1))
+
+
+@pytest.mark.parametrize("schema", [0, -1, 1.0, "1", None, True, [1]])
+def test_a_schema_is_a_number_from_one_on(schema: Any) -> None:
+    with pytest.raises(RecordError, match="schema is"):
+        Record.from_json(changed("schema", schema))
+
+
+@pytest.mark.parametrize("missing", ["cell", "outcome"])
+def test_a_record_without_cell_or_outcome_is_refused(missing: str) -> None:
+    data = records.record().to_json()
+    del data[missing]
+    with pytest.raises(RecordError, match="lacks its cell or its outcome"):
+        Record.from_json(data)
+
+
+def test_a_good_launch_has_trained() -> None:
+    with pytest.raises(RecordError, match="phases lack train, though the outcome is ok"):
+        Record.from_json(changed("phases", {}))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "phases.train.windows.0.seconds",
+        "phases.input.warmup.0.seconds",
+        "compile_s",
+        "first_step_s",
+        "startup.import_s",
+        "memory.rss_peak_bytes",
+        "identity.losses.0",
+        "identity.updates.dense/kernel",
+    ],
+)
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, HUGE, "1", True, [1.0], {}], ids=lambda value: repr(value)[:9]
+)
+def test_a_number_that_no_measurement_gives_is_refused_in_one_line(path: str, value: Any) -> None:
+    with pytest.raises(RecordError) as caught:
+        Record.from_json(changed(path, value))
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0, -1.0, None])
+def test_a_window_takes_time(seconds: Any) -> None:
+    with pytest.raises(RecordError, match="phase train took"):
+        Record.from_json(changed("phases.train.windows.3.seconds", seconds))
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1.0, "20", True, None])
+def test_a_window_holds_whole_steps(steps: Any) -> None:
+    with pytest.raises(RecordError, match=r"phase train has .* steps"):
+        Record.from_json(changed("phases.train.windows.0.steps", steps))
+
+
+@pytest.mark.parametrize("path", ["compile_s", "first_step_s", "startup.import_s"])
+def test_a_time_to_start_is_not_negative(path: str) -> None:
+    with pytest.raises(RecordError, match="startup holds a time that is no time"):
+        Record.from_json(changed(path, -0.1))
+
+
+@pytest.mark.parametrize("phase", ["startup", "evaluate"])
+def test_phases_are_the_three_there_are(phase: str) -> None:
+    with pytest.raises(RecordError, match=f"phases name '{phase}'"):
+        Record.from_json(changed(f"phases.{phase}", records.record().to_json()["phases"]["train"]))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("cell", 5),
+        ("cell.batch", 0),
+        ("outcome", "ok"),
+        ("outcome", {}),
+        ("outcome.status", "fine"),
+        ("outcome.status", ["ok"]),
+        ("outcome.reason", 5),
+        ("launch", -1),
+        ("launch", 1.0),
+        ("launch", True),
+        ("started", 5),
+        ("run", []),
+        ("data", None),
+        ("data.digest", 5),
+        ("workload", "spec"),
+        ("settings", 5),
+        ("settings.threads", math.nan),
+        ("environment.machine", {"memory_bytes": math.inf}),
+        ("startup", [0.1]),
+        ("memory", [1]),
+        ("environment", "here"),
+        ("phases", []),
+        ("phases", None),
+        ("phases.train", []),
+        ("phases.train.windows", []),
+        ("phases.train.windows", 5),
+        ("phases.train.windows", {"steps": 1, "seconds": 1.0}),
+        ("phases.train.windows.0", [1, 1.0]),
+        ("phases.train.windows.0", {"steps": 1}),
+        ("phases.train.windows.0.unit", "s"),
+        ("phases.train.steady", "yes"),
+        ("identity", []),
+        ("identity", {}),
+        ("identity.weights", 5),
+        ("identity.batches", None),
+        ("identity.losses", 5),
+        ("identity.losses", "1234"),
+        ("identity.updates", [0.1]),
+        ("identity.updates", None),
+        ("flags", "unsteady"),
+        ("flags", [1]),
+        ("flags", 5),
+        ("log", "line"),
+        ("log", [None]),
+        ("log", None),
+        ("verdict", "fast"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_in_one_line(path: str, value: Any) -> None:
+    with pytest.raises(RecordError) as caught:
+        Record.from_json(changed(path, value))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_failed_launch_too_holds_only_numbers_that_can_be_written() -> None:
+    data = changed("identity.losses.9", math.nan) | {"outcome": {"status": "diverged", "reason": ""}, "phases": {}}
+    with pytest.raises(RecordError, match="identity"):
+        Record.from_json(data)
+
+
+def deep(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("levels", [60, 300, 900, 990])
+@pytest.mark.parametrize("field", ["run", "workload", "settings", "environment", "metrics"])
+def test_what_is_nested_too_deeply_is_refused_in_one_line(field: str, levels: int) -> None:
+    """What passes must also be written, compared and copied, which takes several calls a level."""
+    data = records.record().to_json() | {field: {"x": deep(levels)}}
+    with pytest.raises(RecordError, match="nested more than 50 levels deep"):
+        Record.from_json(data)
+
+
+@pytest.mark.parametrize("seconds", [5e-324, 1e-320, 1e-10, 1e10, 1e308, 1.7e308])
+def test_times_that_no_launch_can_take_are_refused(seconds: float) -> None:
+    """Their sums, ratios and axes are not finite."""
+    data = records.record().to_json()
+    data["phases"]["train"]["windows"] = [{"steps": 1, "seconds": seconds}]
+    with pytest.raises(RecordError, match="phase train took"):
+        Record.from_json(data)
+    if seconds > 1:
+        for field in ("first_step_s", "compile_s"):
+            with pytest.raises(RecordError, match="a time that is no time"):
+                Record.from_json(records.record().to_json() | {field: seconds})
+
+
+@pytest.mark.parametrize(("field", "value"), [("launch", 10**30), ("launch", -1), ("launch", 1.0)])
+def test_counts_that_count_nothing_are_refused(field: str, value: Any) -> None:
+    with pytest.raises(RecordError, match=field):
+        Record.from_json(records.record().to_json() | {field: value})

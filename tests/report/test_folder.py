@@ -1,0 +1,104 @@
+"""What a comparison writes: nobody else's file is replaced, nothing stays half written, no text is a formula."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.load import LoadError
+from suite.compare.__main__ import main
+from suite.record.record import Outcome
+from suite.report import plots
+from suite.report.folder import place_for, staged
+from suite.report.site import check
+from suite.report.text import no_formula
+from tests import records
+from tests.records import replace
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots take seconds, and have tests of their own."""
+    monkeypatch.setattr(plots, "draw", lambda tables, folder: [])
+
+
+@pytest.mark.parametrize("reason", ["=1+1", "@SUM(A1)", "+1", "-1+1|cmd", "\t=1"])
+def test_a_reason_that_begins_like_a_formula_is_text_in_every_table(reason: str, tmp_path: Path) -> None:
+    bad = replace(records.record("jax"), outcome=Outcome("error", reason), phases={}, identity=None)
+    path = records.save(tmp_path / "=a.json", [*records.launches(["pytorch"]), bad])
+    assert main([str(path), "--output", str(tmp_path / "out")]) == 0
+    for name in ("cells.csv", "launches.csv"):
+        with (tmp_path / "out" / name).open(newline="") as file:
+            fields = [field for row in csv.reader(file) for field in row]
+        assert not [
+            field for field in fields if field[:1] in tuple("=+@\t") or (field.startswith("-") and " " in field)
+        ]
+        assert any(reason.strip() in field for field in fields)
+
+
+def test_figures_below_zero_stay_figures() -> None:
+    assert no_formula("plain") == "plain"
+    assert no_formula("=x") == "'=x"
+
+
+def test_a_run_of_the_index_s_name_gets_another_folder_and_the_site_goes_on(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    for name in ("index.html", "Index.HTML"):
+        path = records.save(tmp_path / f"{name}.json", records.launches(n=1), run=name)
+        assert main([str(path), "--publish", str(site)]) == 0
+    assert (site / "index.html").is_file()
+    assert (site / "run-index.html" / "report.html").is_file()
+    assert (site / "run-Index.HTML" / "report.html").is_file()
+
+
+def test_a_folder_in_the_place_of_the_index_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "index.html").mkdir()
+    with pytest.raises(LoadError, match=r"index.html is a folder, where the index goes: rename it"):
+        check(tmp_path, tmp_path / "0001_a")
+
+
+def test_files_of_somebody_else_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = records.save(tmp_path / "0001_a.json", records.launches(n=1))
+    out = tmp_path / "thesis"
+    out.mkdir()
+    (out / "table.md").write_text("my own table")
+    (out / "chapter.tex").write_text("my own text")
+    assert main([str(run), "--output", str(out)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "table.md was not written by suite.compare and is left alone: choose another folder with --output" in line
+    assert {path.name: path.read_text() for path in out.iterdir()} == {
+        "table.md": "my own table",
+        "chapter.tex": "my own text",
+    }
+    (out / "table.md").unlink()
+    assert main([str(run), "--output", str(out)]) == 0
+    assert (out / "chapter.tex").read_text() == "my own text"
+    assert main([str(run), "--output", str(out)]) == 0, "its own files are written anew"
+
+
+def test_what_a_killed_comparison_left_is_gone_after_the_next(tmp_path: Path) -> None:
+    (tmp_path / ".partial-notes").mkdir()
+    (tmp_path / ".partial-notes" / "mine.txt").write_text("mine")
+    code = (
+        "import os, sys; from pathlib import Path; from suite.report.folder import staged\n"
+        "with staged(Path(sys.argv[1])) as place:\n"
+        "    (place / 'table.md').write_text('half'); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    with staged(tmp_path) as place:
+        (place / "table.md").write_text("whole")
+    assert {path.name for path in tmp_path.iterdir()} == {".partial-notes", "table.md"}
+    assert (tmp_path / ".partial-notes" / "mine.txt").read_text() == "mine"
+
+
+def test_a_name_of_dots_is_a_folder_of_its_own(tmp_path: Path) -> None:
+    assert place_for(tmp_path, "..", ["a"]) == tmp_path / "run"

@@ -1,0 +1,57 @@
+"""Every table on recorded runs, to the last figure: what people read must not change unseen.
+
+The runs are cut from those in results/runs by `tests/studies/cut.py`; ``UPDATE_GOLDEN=1 pytest`` writes them anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.load import load
+from suite.compare.__main__ import main
+from suite.report import plots
+from tests.expected import GOLDEN, golden
+
+#: From a run of every precision, compile mode and loader at size small, and from a smoke run of schema 1.
+SETTINGS, SMOKE = (GOLDEN / "runs" / name for name in ("settings.jsonl", "smoke.jsonl"))
+
+COMPARED = {
+    "settings": [SETTINGS],
+    "settings-by-precision": [SETTINGS, "--by", "precision"],
+    "settings-by-compile": [SETTINGS, "--by", "compile"],
+    "settings-by-loader": [SETTINGS, "--by", "loader", "--baseline", "naive"],
+    "settings-to-jax": [SETTINGS, "--baseline", "jax", "--price-hour", "2"],
+    "smoke": [SMOKE],
+    "both": [SMOKE, SETTINGS],
+}
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots take seconds, and have tests of their own."""
+    monkeypatch.setattr(plots, "draw", lambda tables, folder: [])
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_the_tables_of_recorded_runs_are_as_they_were(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*map(str, COMPARED[name]), "--output", str(tmp_path)]) == 0
+    golden(f"recorded/{name}/terminal.txt", capsys.readouterr().out)
+    for file in ("table.md", "cells.csv"):
+        golden(f"recorded/{name}/{file}", (tmp_path / file).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("journal", [SETTINGS, SMOKE], ids=["settings", "smoke"])
+def test_the_launches_of_recorded_runs_and_their_summary_are_as_they_were(journal: Path, tmp_path: Path) -> None:
+    assert main([str(journal), "--output", str(tmp_path)]) == 0
+    for file in ("launches.csv", "run.json"):
+        golden(f"recorded/{journal.stem}/{file}", (tmp_path / file).read_text(encoding="utf-8"))
+
+
+def test_the_recorded_runs_are_of_both_schemas() -> None:
+    assert '{"schema": 1, ' in SMOKE.read_text().splitlines()[1]
+    assert '{"schema": 2, ' in SETTINGS.read_text().splitlines()[1]
+    assert len(load([SMOKE]).launches) == 12

@@ -1,0 +1,143 @@
+"""The report: one file, nothing fetched, nothing of a record taken for markup, every figure with what it stands on."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.groups import group
+from suite.analysis.load import Launch, Loaded
+from suite.compare.__main__ import main
+from suite.record.record import Outcome, Record
+from suite.report.page import report, sentences
+from suite.report.plots import KINDS, draw
+from suite.report.tables import table
+from tests import records
+from tests.records import HOSTILE, replace
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+VOID = {"meta", "input", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order, and collects what a page could load or run."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.said = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not set(self.open) & {"script", "style"}:
+            self.said += data
+
+
+def page(launches: list[Record], folder: Path) -> tuple[str, Page]:
+    loaded = Loaded(tuple(Launch(record, "run-a", "file.json") for record in launches))
+    tables = [table(each, "pytorch") for each in group(loaded.launches)]
+    plots = [path for path in draw(tables, folder) if path.suffix == ".png"]
+    text = report(tables, loaded, plots, ["file.json"])
+    return text, Page(text)
+
+
+def test_the_page_holds_tables_plots_launches_environment_and_the_way_to_run_it_again(tmp_path: Path) -> None:
+    text, read = page(records.launches(n=6), tmp_path)
+    assert [tag for tag, _ in read.tags].count("table") == 2
+    assert [attributes["alt"] for tag, attributes in read.tags if tag == "img"] == [
+        f"{words}: cifar100_cnn-full"
+        for kind, words, _ in KINDS
+        if kind in ("throughput", "phases", "step-times", "first-step")
+    ]
+    for words in ("samples/s", "Every launch", "python -m suite.reproduce file.json", "Example CPU 3000", "real data"):
+        assert words in read.said, words
+    assert "data-table=launches" in text
+    assert 'name="viewport"' in text
+
+
+def test_nothing_is_fetched_and_only_the_page_s_own_style_and_script_may_run(tmp_path: Path) -> None:
+    text, read = page(records.launches(n=2), tmp_path)
+    for tag, attributes in read.tags:
+        assert tag not in {"link", "iframe", "object", "embed"}
+        assert "href" not in attributes
+        assert str(attributes.get("src", "data:")).startswith("data:image/png;base64,") or tag != "img"
+    policy = next(a["content"] for t, a in read.tags if t == "meta" and a.get("http-equiv"))
+    for name in ("style", "script"):
+        (held,) = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(held.encode()).digest()).decode()
+        assert f"{name}-src 'sha256-{digest}'" in str(policy)
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    found = records.launches(n=2)
+    machine = {"cpu": HOSTILE, "cores": 8, "gpus": [HOSTILE]}
+    found = [replace(r, environment={"machine": machine, "packages": {"x": HOSTILE}}, flags=(HOSTILE,)) for r in found]
+    found.append(replace(records.failed(records.record("jax", 9)), outcome=Outcome("error", HOSTILE)))
+    text, read = page(found, tmp_path)
+    assert "<script>alert" not in text
+    assert "alert(1)" in read.said
+    assert [tag for tag, _ in read.tags].count("script") == 1
+    assert "\x1b" not in text
+
+
+def test_sentences_say_what_was_tested_and_what_was_not() -> None:
+    def told(n: int) -> list[str]:
+        (one,) = group([Launch(record, "run", "file") for record in records.launches(n=n)])
+        return sentences(table(one, "pytorch"))
+
+    assert len(told(2)) == 2
+    assert all("not tested" in sentence and "n = 2 blocks" in sentence for sentence in told(2))
+    faster, slower = told(6)
+    assert re.search(
+        r"tensorflow is 1\.2\dx faster than pytorch \(ratio 1\.2\d, 95 % interval .*n = 6 blocks\)", faster
+    )
+    assert re.search(r"jax is 2\.\d+x slower than pytorch", slower)
+
+
+def test_the_command_writes_it(tmp_path: Path) -> None:
+    source = tmp_path / "run.jsonl"
+    lines = [{"run": {"id": "a"}}, *(record.to_json() for record in records.launches(n=2))]
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main([str(source), "--output", str(tmp_path / "out")]) == 0
+    assert "run.jsonl" in Page((tmp_path / "out" / "report.html").read_text()).said
+
+
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no headless browser is installed")
+    text, _ = page(records.launches(n=6), tmp_path)
+    (tmp_path / "report.html").write_text(text)
+    shot = tmp_path / "shot.png"
+    command = [browser, "--headless", "--no-sandbox", "--window-size=400,800", f"--screenshot={shot}"]
+    subprocess.run([*command, (tmp_path / "report.html").as_uri()], check=True, capture_output=True, timeout=60)
+    assert shot.stat().st_size > 10_000
+
+
+def test_a_launch_s_timeline_unfolds_and_names_what_it_shows(tmp_path: Path) -> None:
+    held = records.launches(n=2)
+    line = {"at_s": [0.0, 1.0, 2.0], "values": {"cpu_cores": [0.5, None, 1.5], "rss_bytes": [1e6, 2e6, 3e6]}}
+    seen = [replace(each, metrics={"host": {"timeline": line}, "gpus": []}) for each in held]
+    text, found = page(seen, tmp_path)
+    assert text.count("<details>") == len(held)
+    assert "CPU of the worker: up to 1.50 cores" in found.said
+    # A value that was not read parts the line in two.
+    assert text.count("<polyline") == 3 * len(held)

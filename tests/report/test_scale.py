@@ -1,0 +1,59 @@
+"""What keeps large comparisons cheap; what they cost is shown by ``python -m tests.studies.scale``, not here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.analysis.load import load
+from suite.analysis.statistics import quartiles
+from suite.report.excerpt import MOST, SHOWN, excerpt
+from suite.report.plots import throughput
+from tests import records
+from tests.records import only
+from tests.studies import scale
+
+
+def large(batches: int = 40) -> list[records.Record]:
+    return [each for batch in range(1, batches + 1) for each in records.launches(n=1, batch=batch)]
+
+
+def test_a_plot_of_many_rows_shows_the_fastest_of_each_framework_and_says_so() -> None:
+    whole = only([*large(), *(records.failed(each) for each in records.launches(n=1, batch=999))])
+    part = excerpt(whole)
+    assert len(whole.group.rows) == 123
+    assert len(part.group.rows) == len(part.frame) == SHOWN
+    for name in ("pytorch", "tensorflow", "jax"):
+        held, all_of = (each.frame[each.frame["framework"] == name]["samples_per_s"] for each in (part, whole))
+        assert sorted(held) == sorted(all_of.dropna())[-5:]
+    assert [row.cell.id for row in part.group.rows] == part.frame["cell"].tolist()
+    words = "the 5 fastest rows of each framework; all 123 are in the table"
+    assert part.group.constant.startswith(words)
+    assert any(words in text.get_text() for text in throughput(part).texts), "the figure itself says what is left out"
+
+
+def test_a_plot_of_few_rows_shows_all() -> None:
+    whole = only(large(MOST // 3))
+    assert excerpt(whole) is whole
+
+
+def test_of_a_large_table_without_a_launch_that_ended_well_there_is_nothing_to_draw() -> None:
+    part = excerpt(only([records.failed(each) for each in large()]))
+    assert not any(row.ok for row in part.group.rows)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 20])
+def test_quartiles_are_numpy_s(n: int) -> None:
+    values = np.random.default_rng(n).standard_normal(n).tolist()
+    assert list(quartiles(values)) == pytest.approx(np.percentile(values, [25, 50, 75]).tolist(), rel=1e-15)
+
+
+def test_what_is_generated_to_measure_loads(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    assert scale.save(path, scale.many_cells(9, 2), "scale") == 18
+    assert len(load([path]).launches) == 18
+    assert scale.save(path, scale.long_lines("long", 12), "long") == 12
+    assert path.stat().st_size > 3e6
+    assert len({launch.record.cell for launch in load([path]).launches}) == 12

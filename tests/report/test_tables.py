@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from suite.analysis.load import Launch
+from suite.analysis.wording import figure
+from suite.record.record import Record
+from suite.record.text import clean
+from suite.report.tables import cells
+from suite.report.terminal import WIDTH, in_markdown, terminal
+from suite.report.text import markdown, spread
+from suite.report.tidy import launches
+from tests import records
+from tests.expected import golden
+from tests.records import HOSTILE, mixed, only, tables
+
+
+def test_the_table_on_a_terminal() -> None:
+    golden("compare_terminal.txt", terminal(only(mixed())) + "\n")
+
+
+def test_the_table_in_markdown() -> None:
+    golden("compare_markdown.md", in_markdown(only(mixed())))
+
+
+def test_synthetic_data_are_said_loudly() -> None:
+    golden(
+        "compare_synthetic.txt", terminal(only(records.launches(kind="synthetic", n=1, workload="imdb_lstm"))) + "\n"
+    )
+
+
+def test_throughput_is_the_median_over_launches_with_their_spread() -> None:
+    held = records.launches(["pytorch"], n=3)
+    rates = sorted(r.samples_per_s or 0 for r in held)
+    row = only(held).frame.iloc[0]
+    assert [row["samples_per_s_min"], row["samples_per_s"], row["samples_per_s_max"]] == rates
+    assert (row["launches"], row["launches_ok"], row["windows"]) == (3, 3, 24)
+
+
+def test_a_ratio_is_formed_within_blocks() -> None:
+    held = records.launches(["pytorch", "jax"], n=3)
+    slow = [replace(r, phases={"train": replace(r.phases["train"], windows=r.phases["compute"].windows)}) for r in held]
+    by_block = [(a.samples_per_s or 0) / (b.samples_per_s or 1) for b, a in zip(held[::2], held[1::2], strict=True)]
+    assert only(held).frame["ratio"].tolist() == [1.0, sorted(by_block)[1]]
+    drifting = [*held[:4], *slow[4:]]  # a block in which all are another speed leaves the others' ratios alone
+    assert only(drifting).frame["ratio_blocks"].tolist() == [3, 3]
+
+
+def test_the_baseline_can_be_another() -> None:
+    ratios = only(records.launches(n=1), "jax").frame
+    assert ratios["ratio"].tolist()[2] == 1.0
+    assert set(ratios["ratio_baseline"]) == {"cifar100_cnn-jax-fp32-b32-compile-tuned"}
+
+
+def test_the_usual_compile_mode_is_the_baseline_among_several() -> None:
+    held = [*records.launches(["pytorch"], compile="compile"), *records.launches(["pytorch", "jax"])]
+    assert set(only(held).frame["ratio_baseline"]) == {"cifar100_cnn-pytorch-fp32-b32-eager-tuned"}
+    assert set(only(records.launches(["pytorch"], compile="compile")).frame["ratio"]) == {1.0}
+
+
+def reasons(held: Sequence[Record]) -> list[str]:
+    return [text for each in tables(held) for text in each.frame["ratio_reason"]]
+
+
+def test_no_ratio_without_a_counterpart() -> None:
+    assert "no cell of pytorch" in reasons(records.launches(["jax"]))[0]
+    for setting in ({"precision": "fp64"}, {"batch": 64}, {"size": "small"}, {"run": "run-b"}):
+        held = [*records.launches(["pytorch"]), *records.launches(["jax"], **setting)]
+        assert "no cell of pytorch" in reasons(held)[1], setting
+
+
+@pytest.mark.parametrize("what", ["data", "workload"])
+def test_rows_of_other_data_or_another_spec_get_a_table_of_their_own(what: str) -> None:
+    other = [replace(r, **{what: {**getattr(r, what), "digest": "0" * 64}}) for r in records.launches(["jax"])]
+    both = tables([*records.launches(["pytorch"]), *other])
+    assert sorted(len(each.frame) for each in both) == [1, 1]
+    assert sorted(str(each.frame["ratio_reason"].iloc[0])[:8] for each in both) == ["", "no ratio"]
+
+
+def test_no_ratio_where_fingerprints_differ() -> None:
+    held = records.launches(n=1)
+    assert held[1].identity
+    held[1] = replace(held[1], identity=replace(held[1].identity, weights="other"))
+    found = only(held)
+    assert [reason[:8] for reason in found.frame["ratio_reason"]] == ["", "no ratio", ""]
+    assert "tensorflow differs: weights are not the others'" in terminal(found)
+
+
+def test_no_ratio_between_machines() -> None:
+    held = records.launches(["pytorch", "jax"])
+    elsewhere = {"machine": {**records.MACHINE, "gpus": ["NVIDIA H100"]}}
+    held = [replace(r, environment=elsewhere) if r.cell.framework == "jax" else r for r in held]
+    assert "different machines" in reasons(held)[1]
+    assert "NVIDIA H100" in terminal(only(held))
+
+
+def test_no_ratio_to_a_failed_baseline_and_none_without_a_common_block() -> None:
+    held = records.launches(["pytorch", "jax"], n=2)
+    assert reasons([records.failed(held[0]), held[1], records.failed(held[2]), held[3]])[1].endswith("timeout")
+    assert "no block" in reasons([held[0], records.failed(held[1]), records.failed(held[2]), held[3]])[1]
+
+
+def test_a_failed_cell_is_a_row_with_its_outcome_and_reason() -> None:
+    held = records.launches(n=2)
+    text = terminal(
+        only([records.failed(r, "unsupported", "no such kernel") if i % 3 == 2 else r for i, r in enumerate(held)])
+    )
+    assert "unsupported" in text
+    assert "[1] unsupported: no such kernel" in text
+    assert "0/2" in text
+
+
+def test_all_cells_failed() -> None:
+    found = only([records.failed(r) for r in records.launches()])
+    assert found.frame["outcome"].tolist() == ["timeout"] * 3
+    assert found.group.data_kind == "unknown", "nobody got as far as the data"
+    for text in (terminal(found), in_markdown(found)):
+        assert "no answer after 600 s" in text
+        assert "nan" not in text
+
+
+def test_launches_that_ended_differently_are_counted() -> None:
+    held = records.launches(["jax"])
+    row = only([held[0], records.failed(held[1]), held[2]]).frame.iloc[0]
+    assert (row["outcome"], row["launches_ok"], row["launches"]) == ("ok 2, timeout 1", 2, 3)
+
+
+def test_flags_are_counted_and_an_unsteady_launch_is_one() -> None:
+    held = records.launches(["jax"])
+    held[0] = replace(held[0], phases={"train": replace(held[0].phases["train"], steady=False)})
+    held = [replace(r, flags=("contended",)) for r in held]
+    assert only(held).frame["flags"].tolist() == ["contended, unsteady 1/3"]
+
+
+@pytest.mark.parametrize(("n", "words"), [(1, "n = 1 launch of"), (5, "at least 6")])
+def test_it_is_said_that_significance_was_not_tested(n: int, words: str) -> None:
+    text = terminal(only(records.launches(n=n)))
+    assert "Significance was not tested" in text
+    assert words in text
+    assert ("at least 6" in text) == (n < 6)
+
+
+def test_no_word_ranks() -> None:
+    text = "".join(
+        terminal(each) + in_markdown(each) for each in tables([*mixed(), *records.launches(kind="synthetic")])
+    )
+    for word in ("faster", "slower", "better", "wins", "best"):
+        assert word not in text
+
+
+@pytest.mark.parametrize(
+    "memory", [{"rss_peak_bytes": 2**20}, {"allocator_peak_bytes": 2**20, "rss_peak_bytes": 2**30}]
+)
+def test_memory_names_its_kind(memory: dict[str, int]) -> None:
+    text = terminal(only([replace(r, memory=memory) for r in records.launches()]))
+    kind = "allocator" if len(memory) == 2 else "RSS"
+    assert kind in text
+
+
+def test_one_kind_of_memory_is_shown_where_all_have_it_and_kinds_are_told_apart_where_not() -> None:
+    held = records.launches(n=1)
+    both = {"rss_peak_bytes": 2**30, "allocator_peak_bytes": 2**20}
+    assert set(only([replace(held[0], memory=both), *held[1:]]).frame["peak_memory_kind"]) == {"rss_peak_bytes"}
+    found = only([replace(held[0], memory={"allocator_peak_bytes": 2**20}), *held[1:]])
+    assert found.frame["peak_memory_kind"].nunique() == 2
+    assert "allocator peak" in terminal(found)
+    assert "RSS peak" in terminal(found)
+
+
+def test_hostile_strings_neither_reach_the_terminal_nor_become_markup() -> None:
+    held = [records.failed(r, "error", HOSTILE) for r in records.launches(["jax"])]
+    ok = [
+        replace(r, flags=(HOSTILE,), environment={"machine": {"cpu": HOSTILE, "cores": HOSTILE, "gpus": [HOSTILE]}})
+        for r in records.launches(["pytorch"], run=HOSTILE)
+    ]
+    for found in tables([*ok, *held]):
+        plain, marked = terminal(found), in_markdown(found)
+        assert not set(plain) & set("\x1b\x07\r\u202e\ud800")
+        assert max(map(len, plain.splitlines())) <= WIDTH + 40, "only a run's name makes it wider"
+        assert "<" not in marked
+        assert not re.search(r"(?<!\\)]\(", marked), "no link"
+        assert "://" not in marked
+        rows = [line for line in marked.splitlines() if line.startswith("|")]
+        assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
+        plain.encode()
+        marked.encode()
+
+
+def test_strange_shapes_of_what_the_schema_leaves_open() -> None:
+    for machine in (None, [], "x", {}, {"gpus": "H100"}, {"cpu": None, "cores": {}, "gpus": [None, {}]}):
+        held = [replace(r, environment={"machine": machine}, data={"kind": "../../x"}) for r in records.launches(n=1)]
+        assert only(held).group.data_kind == "unknown"
+        assert terminal(only(held))
+
+
+def test_fifty_cells_fit_the_terminal() -> None:
+    held = [
+        each
+        for batch in (32, 64, 128, 256, 512)
+        for mode in ("eager", "graph", "compile")
+        for precision in ("fp32", "fp64")
+        for each in records.launches(n=2, batch=batch, compile=mode, precision=precision)
+    ]
+    text = terminal(only(held))
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_a_launch_that_failed_early_joins_the_table_of_its_run() -> None:
+    (found,) = tables([records.failed(records.record("jax")), *records.launches(["pytorch"])])
+    assert found.frame["framework"].tolist() == ["pytorch", "jax"]
+    assert found.group.data_kind == "real"
+
+
+def test_launches_are_tidy_one_row_each_failed_ones_included() -> None:
+    held = mixed()
+    frame = launches(Launch(r, "run-a", "0001_a.json") for r in held)
+    assert len(frame) == len(held)
+    assert set(frame["status"]) == {"ok", "timeout", "out-of-memory"}
+    failed = frame[frame["status"] == "timeout"].iloc[0]
+    assert failed["reason"] == "no answer after 600 s"
+    assert str(failed["train_samples_per_s"]) == "nan"
+    ok = frame.iloc[0]
+    assert ok["train_samples_per_s"] == pytest.approx(held[0].samples_per_s)
+    assert ok["memory_rss_peak_bytes"] == held[0].memory["rss_peak_bytes"]
+    assert isinstance(ok["memory_rss_peak_bytes"], int)
+
+
+def test_the_cells_of_all_tables_are_in_one_frame() -> None:
+    both = tables([*records.launches(n=1), *records.launches(n=1, workload="imdb_lstm")])
+    assert cells(both)["workload"].tolist() == ["cifar100_cnn"] * 3 + ["imdb_lstm"] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1234.4, "1,234"), (999.7, "1,000"), (26.31, "26.3"), (0.02631, "0.0263"), (0, "0"), (1e-12, "1.00e-12"),
+     (None, "\u2013"), (float("nan"), "\u2013"), (float("inf"), "\u2013"), (-2.5, "-2.50"), (10**9, "1,000,000,000")],
+)  # fmt: skip
+def test_numbers_keep_three_figures(value: float | None, text: str) -> None:
+    assert figure(value) == text
+
+
+def test_a_spread_is_left_out_where_there_is_none() -> None:
+    assert spread(1.0, 1.0, 1.0) == "1.00"
+    assert spread(2.0, 1.0, 3.0) == "2.00 (1.00\u20133.00)"
+    assert spread(float("nan"), None, None) == "\u2013"
+
+
+def test_clean_text_is_one_line_of_limited_length() -> None:
+    assert clean("a\n\tb\x00c\u200b d") == "a b c d"
+    assert len(clean("x" * 10_000)) == 300
+    assert clean(None) == "None"
+
+
+def test_markdown_is_shown_as_it_stands() -> None:
+    assert markdown("a|b <i> & _c_ [d] \\") == "a\\|b &lt;i&gt; &amp; \\_c\\_ \\[d\\] \\\\"

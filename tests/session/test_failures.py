@@ -1,0 +1,179 @@
+"""Failures are results: each kind is provoked for real in a worker, and the run goes on and keeps them all."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import psutil
+import pytest
+
+from suite.plan.cell import FRAMEWORKS
+from suite.session.journal import read
+from tests.frameworks import needs_frameworks
+from tests.sessions import Done, Suite
+
+#: What happens in a worker where measuring would begin, by the cell's batch.
+FAULTS = {
+    "error": 3,
+    "timeout": 4,
+    "crashed-SIGKILL": 5,
+    "crashed-SIGSEGV": 6,
+    "diverged": 7,
+    "out-of-memory": 8,
+    "ok": 9,
+}
+
+#: Python imports a module of this name at its start. What it replaces is the worker's own code, before it is imported.
+SITE = """
+import sys
+if "suite.worker.process" in sys.orig_argv:
+    import ctypes, json, os, resource, signal, time
+    import suite.worker.measure, workloads.spec
+    from suite.record.job import Job
+
+    cell = Job.loads(sys.orig_argv[-1]).cell
+    fault = {batch: name for name, batch in FAULTS.items()}[cell.batch]
+
+    def exhaust():
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + (1 << 28)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        shape = (1 << 15, 1 << 15)  # 4 GiB of float32
+        if cell.framework == "pytorch":
+            import torch; torch.ones(shape)
+        elif cell.framework == "tensorflow":
+            import tensorflow; tensorflow.ones(shape)
+        else:
+            import jax; jax.numpy.ones(shape).block_until_ready()
+
+    def measure(steps, *others, original=suite.worker.measure.measure):
+        if fault == "error":
+            raise RuntimeError("provoked, at /home/somebody/secret/file.py")
+        if fault == "timeout":
+            time.sleep(600)
+        if fault == "crashed-SIGKILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fault == "crashed-SIGSEGV":
+            ctypes.string_at(0)
+        if fault == "out-of-memory":
+            exhaust()
+        return original(steps, *others)
+
+    suite.worker.measure.measure = measure
+    if fault == "diverged":
+        def weights(self, seed, original=workloads.spec.WorkloadSpec.reference_weights):
+            return {name: array * float("nan") for name, array in original(self, seed).items()}
+        workloads.spec.WorkloadSpec.reference_weights = weights
+"""
+
+MATRIX = """
+from suite.plan.cell import Cell
+from suite.plan.matrix import Matrix
+from suite.plan.measuring import Plan
+
+def faults():
+    cells = [Cell("imdb_lstm", "pytorch", batch=batch, size="small") for batch in FAULTS.values()]
+    oom = FAULTS["out-of-memory"]
+    cells += [Cell("imdb_lstm", name, batch=oom, size="small") for name in ("tensorflow", "jax")]
+    return Matrix("faults", tuple(cells), launches=1, plan=Plan(0.02, 2, 0.2))
+
+def many():
+    cells = [Cell("imdb_lstm", name, batch=1 + batch) for name in FRAMEWORKS for batch in range(4)]
+    return Matrix("many", tuple(cells), launches=1)
+"""
+
+
+@pytest.fixture
+def matrices(tmp_path: Path) -> Path:
+    file = tmp_path / "matrices.py"
+    file.write_text(f"FAULTS = {FAULTS}\nFRAMEWORKS = {FRAMEWORKS}\n{dedent(MATRIX)}")
+    return file
+
+
+@pytest.fixture
+def faulty(suite: Suite, tmp_path: Path) -> Suite:
+    """Real workers, with the faults in them."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(f"FAULTS = {FAULTS}\n{dedent(SITE)}")
+    for framework in FRAMEWORKS:
+        suite.environment.pop(f"SUITE_PYTHON_{framework.upper()}", None)
+    suite.environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), str(site)])
+    return suite
+
+
+@needs_frameworks
+def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrices: Path) -> None:
+    shared = set(Path("/dev/shm").iterdir()) if Path("/dev/shm").exists() else set()
+    done = faulty("suite/test_training.py", f"--matrix={matrices}:faults", "--max-time=25", "--benchmark-save=faults")
+    records = journalled(done)
+    assert len(records) == len(FAULTS) + 2
+    for record in records.values():
+        told = {batch: name for name, batch in FAULTS.items()}[record.cell.batch]
+        status, _, detail = told.partition("-SIG") if told.startswith("crashed") else (told, "", "")
+        assert record.outcome.status == status, (record.cell.id, record.outcome)
+        assert detail in record.outcome.reason
+    by_fault = {record.cell.batch: record for record in records.values() if record.cell.framework == "pytorch"}
+    assert by_fault[FAULTS["error"]].outcome.reason.endswith("provoked, at .../file.py")
+    assert "the loss is nan" in by_fault[FAULTS["diverged"]].outcome.reason
+    assert "no end after 25 s" in by_fault[FAULTS["timeout"]].outcome.reason
+    assert all(record.startup for record in records.values()), "what was known before the end is kept"
+    (saved,) = done.saved.values()
+    kept = [entry["extra_info"]["record"] for entry in saved["benchmarks"]] + saved["suite"]["failed"]
+    assert len(kept) == len(records)
+    assert "5 failed, 1 passed, 3 skipped" in done.output
+    assert not workers_left()
+    if shared:
+        assert set(Path("/dev/shm").iterdir()) <= shared
+
+
+def test_a_run_killed_at_any_moment_and_resumed_holds_what_an_undisturbed_one_does(
+    suite: Suite,
+    matrices: Path,
+    tmp_path: Path,
+) -> None:
+    arguments = ["suite/test_training.py", f"--matrix={matrices}:many"]
+    began = time.monotonic()
+    whole = suite(*arguments)
+    lasted = time.monotonic() - began
+    expected = comparable(whole)
+    assert len(expected) == 12
+    moments = random.Random(4)
+    for kill in range(20):
+        again = Suite(tmp_path / f"kill{kill}", suite.environment)
+        process = again.start(*arguments)
+        time.sleep(moments.uniform(0.3, 1.0) * lasted)
+        process.send_signal(signal.SIGKILL)
+        again.end(process)
+        found = sorted(again.folder.glob("journals/*.jsonl"))
+        done = again(*arguments, *(["--resume"] if found else []))
+        assert done.status == 0, done.output
+        assert comparable(done) == expected
+        assert len(done.journals) == 1
+
+
+def journalled(done: Done) -> dict[str, Any]:
+    (journal,) = done.journals
+    return {record.key: record for record in read(journal)[1]}
+
+
+def comparable(done: Done) -> dict[str, Any]:
+    """Everything in the records that does not say when or in which run they were made."""
+    return {key: (record.cell, record.outcome, record.phases) for key, record in journalled(done).items()}
+
+
+def workers_left() -> list[str]:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        lines = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+        left = [line for line in lines if "suite.worker.process" in line and "faults" in line]
+        if not left:
+            break
+        time.sleep(0.1)
+    return left

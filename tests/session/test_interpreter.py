@@ -1,0 +1,80 @@
+"""Which program a launch starts, and with which environment variables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.plan.cell import Cell
+from suite.record.job import Job
+from suite.session.launch import ROOT, LaunchError, interpreter, launch, variables
+from tests.launches import StandIn
+
+JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
+GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"
+
+
+def test_without_a_setting_the_running_interpreter_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUITE_PYTHON_JAX", raising=False)
+    assert interpreter("jax") == sys.executable
+    monkeypatch.setenv("SUITE_PYTHON_JAX", "")
+    assert interpreter("jax") == sys.executable
+
+
+def test_an_interpreter_named_from_here_is_found_from_elsewhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(GOOD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUITE_PYTHON_JAX", "./python")
+    assert launch(JOB, tmp_path / "log", 60.0).outcome.ok
+
+
+@pytest.mark.parametrize("kind", ["nothing", "folder", "text"])
+def test_an_interpreter_that_is_none_is_refused_in_one_line(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / kind
+    if kind == "folder":
+        path.mkdir()
+    if kind == "text":
+        path.write_text("no program")
+    monkeypatch.setenv("SUITE_PYTHON_JAX", str(path))
+    with pytest.raises(LaunchError, match=r"^SUITE_PYTHON_JAX is '.*', which is no program; set it to a Python that"):
+        launch(JOB, tmp_path / "log")
+
+
+def test_a_program_that_the_system_cannot_start_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken").write_bytes(b"\x7fELF no more")
+    (tmp_path / "broken").chmod(0o755)
+    monkeypatch.setenv("SUITE_PYTHON_JAX", str(tmp_path / "broken"))
+    with pytest.raises(LaunchError, match=r"^cannot start [^\n]*broken: Exec format error$"):
+        launch(JOB, tmp_path / "log")
+
+
+def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTHONHOME", "JAX_COMPILATION_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
+        monkeypatch.setenv(name, "/elsewhere")
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    found = variables(Job(JOB.cell, "", device="cpu"), "/scratch")
+    assert "/elsewhere" not in found.values()
+    assert found["TRITON_CACHE_DIR"] == "/scratch/triton"
+    assert found["PYTHONPATH"] == os.pathsep.join([str(ROOT), "/mine"])
+    assert (found["CUDA_VISIBLE_DEVICES"], found["JAX_PLATFORMS"]) == ("", "cpu")
+    assert "OMP_WAIT_POLICY" not in found, "threads that sleep between steps cost PyTorch's LSTM a third of its speed"
+    assert variables(JOB, "/scratch")["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+def test_a_worker_keeps_freed_memory_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "131072")
+    found = variables(JOB, "/scratch")
+    assert int(found["MALLOC_TRIM_THRESHOLD_"]) >= 1 << 30
+    assert found["MALLOC_MMAP_THRESHOLD_"] == "131072"

@@ -1,0 +1,222 @@
+"""Launches in real processes that go wrong in every way, with stand-ins for the worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.record.record import PHASES
+from suite.session.launch import ROOT, LaunchError, launch
+from tests.launches import JOB, StandIn, Told
+from tests.processes import alive, wait_until
+
+GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"
+
+
+#: One process in the worker's group, and one that left it.
+CHILDREN = """
+child = subprocess.Popen(['sleep', '600'])
+stray = subprocess.Popen(['sleep', '600'], start_new_session=True)
+"""
+
+#: The real worker with a framework whose `prepare` is the function of this name.
+WORKER = """
+import types
+from suite.worker import outcome as ending, process as worker
+stub = types.ModuleType("suite.worker.frameworks.jax")
+stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, MemoryError)
+sys.modules[stub.__name__] = stub
+worker.main(*sys.argv[3:])
+"""
+
+
+def test_a_good_launch_is_its_record_and_leaves_nothing_behind(run: Callable[..., Told], tmp_path: Path) -> None:
+    told = run(
+        f"{GOOD}; send(progress='where', pids=[os.getpid()]); print('chatter')\n"
+        f"Path({str(tmp_path / 'scratch')!r}).write_text(os.environ['TRITON_CACHE_DIR'])"
+    )
+    record = told.record
+    assert record.outcome.ok
+    assert (record.cell, record.launch, record.log, record.flags) == (JOB.cell, 2, (), ())
+    assert record.phases.keys() == set(PHASES)
+    assert told.log == "chatter\n"
+    assert not alive(told.pids[0])
+    assert not Path((tmp_path / "scratch").read_text()).parent.exists()
+
+
+def test_an_unsteady_launch_is_flagged(run: Callable[..., Told]) -> None:
+    told = run(
+        "from dataclasses import replace; from tests import records; record = records.record('jax')\n"
+        "train = replace(record.phases['train'], steady=False)\n"
+        "send_all(replace(record, phases=record.phases | {'train': train}))"
+    )
+    assert told.record.flags == ("unsteady",)
+
+
+def test_a_hanging_launch_times_out_and_none_of_its_processes_is_left(run: Callable[..., Told]) -> None:
+    told = run(
+        f"{CHILDREN}\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "send(progress='hang', pids=[os.getpid(), child.pid, stray.pid]); time.sleep(600)",
+        deadline_s=4.0,
+    )
+    assert told.outcome == ("timeout", "no end after 4 s")
+    assert len(told.pids) == 3
+    wait_until(lambda: not any(map(alive, told.pids)))
+
+
+def test_a_launch_that_never_stops_talking_times_out_too(run: Callable[..., Told]) -> None:
+    assert run("while True: send(progress='on and on')", deadline_s=2.0).outcome == ("timeout", "no end after 2 s")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_a_launch_that_a_signal_ends_has_crashed_by_its_name(run: Callable[..., Told], number: signal.Signals) -> None:
+    told = run(f"import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), {number:d})")
+    assert told.outcome == ("crashed", f"ended by signal {number.name}")
+
+
+def test_a_signal_without_a_name_is_told_by_number(run: Callable[..., Told]) -> None:
+    number = signal.SIGRTMIN + 3
+    assert run(f"os.kill(os.getpid(), {number})").outcome == ("crashed", f"ended by signal {number}")
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_launch_that_ends_without_a_result_has_crashed(run: Callable[..., Told], status: int) -> None:
+    assert run(f"sys.exit({status})").outcome == ("crashed", f"ended with exit status {status} and no result")
+
+
+def test_a_crash_keeps_what_was_known_by_then(run: Callable[..., Told]) -> None:
+    record = run("send(part={'startup': {'import_s': 1.5}}); send(part={'compile_s': 2.0}); os._exit(1)").record
+    assert record.outcome.status == "crashed"
+    assert record.startup == {"import_s": 1.5}
+    assert record.compile_s == 2.0
+
+
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        ("{'compile_s': float('nan')}", "startup holds a time"),
+        ("{'verdict': 'fast'}", "unknown fields"),
+        ("{'outcome': 'ok'}", "not a record"),
+        ("{'phases': {}}", "phases lack train"),
+    ],
+)
+def test_a_result_that_is_no_record_is_an_error_that_says_so(run: Callable[..., Told], part: str, what: str) -> None:
+    told = run(f"{GOOD}; send(part={part})")
+    assert told.record.outcome.status == "error"
+    assert told.record.outcome.reason.startswith("bad record: ")
+    assert what in told.record.outcome.reason
+    assert told.record.cell == JOB.cell
+
+
+def test_a_failed_launch_says_under_which_variables_it_ran(
+    run: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    environment = run("os._exit(1)").record.environment
+    assert environment["variables"]["ATEN_CPU_CAPABILITY"] == "default"
+    assert environment["machine"]["cores"] >= 1
+
+
+@pytest.mark.parametrize("gone", ["the log's folder", "temporary files"])
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(
+    gone: str, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(GOOD)
+    log = tmp_path / "log"
+    if gone == "the log's folder":
+        (tmp_path / "file").write_text("")
+        log = tmp_path / "file" / "log"
+        words = r"^cannot write the log .*/file/log: File exists; name another folder in --journals$"
+    else:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+        words = r"^no folder for temporary files: No such file or directory; name one in TMPDIR$"
+    with pytest.raises(LaunchError, match=words):
+        launch(JOB, log)
+
+
+def test_a_child_that_holds_the_pipe_open_does_not_hold_up_the_end(run: Callable[..., Told]) -> None:
+    told = run(
+        "child = subprocess.Popen(['sleep', '600'], pass_fds=[descriptor])\n"
+        "send(progress='end', pids=[child.pid]); os._exit(3)"
+    )
+    assert told.outcome == ("crashed", "ended with exit status 3 and no result")
+    wait_until(lambda: not alive(told.pids[0]))
+
+
+@pytest.mark.parametrize(
+    ("raised", "outcome"),
+    [
+        ("MemoryError('9 GiB')", ("out-of-memory", "batch 32 does not fit: 9 GiB")),
+        ("worker.UnsupportedError('no such mode')", ("unsupported", "no such mode")),
+        ("ending.DivergedError('the loss is nan')", ("diverged", "the loss is nan")),
+        ("ValueError('at /srv/project/run.py\\nand more')", ("error", "ValueError: at .../run.py")),
+        ("KeyboardInterrupt()", ("error", "KeyboardInterrupt")),
+        ("SystemExit(3)", ("error", "SystemExit: 3")),
+    ],
+)
+def test_what_the_framework_raises_is_the_outcome(
+    run: Callable[..., Told], raised: str, outcome: tuple[str, str]
+) -> None:
+    told = run(f"def prepare(*_):\n    raise {raised}\n{WORKER}")
+    assert told.outcome == outcome
+    assert any(line.startswith("Traceback") for line in told.record.log)
+
+
+def test_a_missing_framework_is_unsupported_and_the_reason_names_the_way_out(run: Callable[..., Told]) -> None:
+    told = run("sys.modules['jax'] = None\nfrom suite.worker import process; process.main(*sys.argv[3:])")
+    status, reason = told.outcome
+    assert status == "unsupported"
+    assert reason.startswith("jax cannot be imported")
+    assert "pip install -e '.[jax-cpu]'" in reason
+    assert "SUITE_PYTHON_JAX" in reason
+
+
+@pytest.fixture
+def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], list[int]]]]:
+    """Starts a parent that launches this code, and waits until the code has told its process ids."""
+    told: list[int] = []
+    code = (
+        "import signal, sys; from pathlib import Path; from suite.record.job import Job\n"
+        "from suite.session.launch import launch\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))"
+    )
+
+    def start(stand_in_code: str) -> tuple[subprocess.Popen[str], list[int]]:
+        pids = tmp_path / "pids"
+        tell = f"def tell(*pids): Path({str(pids)!r}).write_text(json.dumps([*pids]) + '\\n')\n"
+        stand_in(tell + stand_in_code)
+        command = [sys.executable, "-c", code, JOB.dumps(), str(tmp_path / "log")]
+        process = subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE)
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        told.extend([process.pid, *json.loads(pids.read_text())])
+        return process, told[1:]
+
+    yield start
+    for pid in filter(alive, told):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_an_interrupted_parent_ends_the_whole_tree(parent: Callable[[str], Any]) -> None:
+    process, pids = parent(f"{CHILDREN}\ntell(os.getpid(), child.pid, stray.pid); time.sleep(600)")
+    assert all(map(alive, pids))
+    process.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
+    wait_until(lambda: not any(map(alive, pids)))
+
+
+def test_a_worker_dies_with_a_parent_that_was_killed(parent: Callable[[str], Any]) -> None:
+    process, pids = parent(f"def prepare(*_):\n    tell(os.getpid()); time.sleep(600)\n{WORKER}")
+    assert all(map(alive, pids))
+    process.kill()
+    process.communicate(timeout=30)
+    wait_until(lambda: not any(map(alive, pids)))

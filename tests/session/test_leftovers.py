@@ -1,0 +1,201 @@
+"""Nothing of a launch is left, whoever dies: no process, no shared memory, no scratch folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from multiprocessing import shared_memory
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from suite.plan.cell import Cell, Loader
+from suite.plan.measuring import Plan
+from suite.record.job import MARK, Job
+from suite.record.scratch import OWNED, OWNED_TEXT, scratch, sweep
+from suite.session import leftovers
+from suite.session.launch import ROOT, launch
+from tests.launches import StandIn
+from tests.processes import alive, wait_until
+from workloads.data.cache import folder_of
+
+#: A process that left its parent, its group and its session, as daemons do; and a name in shared memory.
+DAEMON = """
+reader, writer = os.pipe()
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        os.write(writer, str(os.getpid()).encode()); os.execvp("sleep", ["sleep", "600"])
+    os._exit(0)
+os.wait()
+daemon = int(os.read(reader, 20))
+from suite.worker import group
+group.adopt()
+from multiprocessing import resource_tracker, shared_memory
+resource_tracker.register = lambda *_: None  # it dies with the rest when all are killed at once
+held = shared_memory.SharedMemory(create=True, size=1000)
+"""
+JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere")
+
+
+def names(mark: str) -> list[str]:
+    return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith((mark, f"sem.{mark}"))]
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes with this in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK, "").startswith(mark):
+                found.append(process.pid)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def test_a_daemon_that_left_its_session_and_shared_memory_end_with_the_launch(
+    stand_in: StandIn, tmp_path: Path
+) -> None:
+    told: list[Any] = []
+    stand_in(f"{DAEMON}\nsend(progress='x', pid=daemon, name=held.name); os._exit(3)")
+    record = launch(JOB, tmp_path / "log", 60, told.append)
+    assert record.outcome.status == "crashed"
+    assert not alive(told[0]["pid"])
+    assert not Path("/dev/shm", told[0]["name"]).exists()
+
+
+def test_what_bears_another_mark_or_none_is_left_alone() -> None:
+    mine, other = leftovers.mark(), leftovers.mark()
+    assert mine != other
+    kept = [subprocess.Popen(["sleep", "60"], env={MARK: value} if value else {}) for value in (other, "", f"x{mine}")]
+    gone = subprocess.Popen(["sleep", "60"], env={MARK: mine}, start_new_session=True)
+    memory = shared_memory.SharedMemory(create=True, size=10)
+    try:
+        leftovers.end(mine)
+        assert gone.wait(timeout=10) == -signal.SIGKILL
+        assert all(process.poll() is None for process in kept)
+        assert Path("/dev/shm", memory.name).exists()
+    finally:
+        memory.close()
+        memory.unlink()
+        for process in kept:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[subprocess.Popen[bytes], Any]]]:
+    """Starts a parent that launches this code, with temporary files in a folder of the test's own."""
+    started: list[subprocess.Popen[bytes]] = []
+    code = "import sys; from pathlib import Path; from suite.record.job import Job\n"
+    code += "from suite.session.launch import launch\n"
+    code += "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))"
+    (tmp_path / "tmp").mkdir()
+
+    def start(worker: str) -> tuple[subprocess.Popen[bytes], Any]:
+        told = tmp_path / "told"
+        tell = f"def tell(**facts): Path({str(told)!r}).write_text(json.dumps(facts) + '\\n')\n"
+        stand_in(tell + worker)
+        environment = os.environ | {"TMPDIR": str(tmp_path / "tmp")}
+        command = [sys.executable, "-c", code, JOB.dumps(), str(tmp_path / "log")]
+        started.append(subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True))
+        wait_until(lambda: told.exists() and told.read_text().endswith("\n"))
+        return started[-1], json.loads(told.read_text())
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_nothing_is_left_when_the_parent_is_killed(
+    parent: Callable[[str], Any], tmp_path: Path, whole_group: bool
+) -> None:
+    process, told = parent(
+        f"{DAEMON}\ntell(pids=[os.getpid(), daemon], name=held.name, mark=os.environ['{MARK}']); time.sleep(600)"
+    )
+    assert all(map(alive, told["pids"]))
+    assert told["name"].startswith(told["mark"])
+    assert len(list((tmp_path / "tmp").iterdir())) == 1
+    os.killpg(process.pid, signal.SIGKILL) if whole_group else process.kill()
+    process.wait()
+    wait_until(lambda: not any(map(alive, told["pids"])) and not names(told["mark"]), within_s=15)
+    wait_until(lambda: not list((tmp_path / "tmp").iterdir()), within_s=15)
+
+
+@pytest.mark.parametrize("dies", ["the parent", "the worker", "all but loaders"])
+def test_processes_of_a_real_loader_end_with_whoever_started_them(dies: str, tmp_path: Path, twins: Path) -> None:
+    if not find_spec("grain"):
+        pytest.skip("grain is not installed here")
+    cell = Cell("imdb_lstm", "jax", batch=8, size="small", loader=Loader("workers", 2))
+    job = Job(cell, str(folder_of(twins, "imdb", "synthetic")), device="cpu", plan=Plan(600.0, 1, 600.0))
+    code = (
+        "import os, sys; from pathlib import Path; from suite.record.job import Job\n"
+        "from suite.session.launch import launch\n"
+        "tell = lambda m: print(os.getpid(), m['progress'], flush=True)\n"
+        "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]), progress=tell)"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, job.dumps(), str(tmp_path / "logs" / "log")],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    while "fingerprint" not in process.stdout.readline():
+        assert process.poll() is None
+    (worker,) = [p for p in psutil.Process(process.pid).children() if p.environ().get(MARK)]
+    mark = worker.environ()[MARK]
+    wait_until(lambda: len(marked(mark)) >= 3)  # the worker and its loaders
+    wait_until(lambda: names(f"sem.{mark}"))
+    children = psutil.Process(process.pid).children()
+    guardians = [child for child in children if "import guard" in " ".join(child.cmdline())]
+    for victim in {"the parent": [process], "the worker": [worker], "all but loaders": [*guardians, process]}[dies]:
+        victim.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: not marked(mark), within_s=15)
+    if dies == "all but loaders":  # without a guardian it is the next launch that clears up
+        with scratch(tmp_path, before_removal=leftovers.end_of):
+            assert not names(mark)
+    wait_until(lambda: not names(mark), within_s=15)
+    wait_until(lambda: not list(tmp_path.glob("suite-*")), within_s=15)
+
+
+def test_a_scratch_folder_of_a_dead_process_is_swept_and_nobody_elses(tmp_path: Path) -> None:
+    theirs = tmp_path / "suite-of-furniture"
+    theirs.mkdir()
+    (theirs / "bill.txt").write_text("a sofa")
+    forged = tmp_path / "suite-forged"
+    forged.mkdir()
+    (forged / OWNED).write_text("something else")
+    code = "import os, sys; from pathlib import Path; from suite.record.scratch import scratch\n"
+    code += "with scratch(Path(sys.argv[1])) as f: (f / 'x').write_text('x'); os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    linked = tmp_path / "suite-link"
+    linked.symlink_to(theirs, target_is_directory=True)
+    (dead,) = [path for path in tmp_path.iterdir() if (path / "x").exists()]
+    assert (dead / OWNED).read_bytes() == OWNED_TEXT
+    with scratch(tmp_path) as living:
+        assert not dead.exists()
+        sweep(tmp_path, "suite-")
+        assert living.exists(), "its owner lives"
+    assert {path.name for path in tmp_path.iterdir()} == {theirs.name, forged.name, linked.name}
+    assert (theirs / "bill.txt").exists()
+
+
+def test_a_guardian_goes_when_its_process_ends_and_nothing_is_said_of_it() -> None:
+    code = "from suite.session import leftovers; print(leftovers.mark())\n"
+    code += "print(*(guardian.pid for _, guardian in leftovers._guarded.values()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert not done.stderr
+    wait_until(lambda: not alive(int(done.stdout.split()[1])), within_s=15)

@@ -1,0 +1,139 @@
+"""What a session keeps when it is cut short, by Ctrl-C, a kill or a full disk, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+
+from suite.plan.matrix import blocks, matrix
+from suite.session.journal import Journal, read
+from tests.processes import alive, wait_until
+from tests.sessions import ROOT, Suite, records_of, refused
+
+SMOKE = matrix("smoke")
+
+
+def test_a_journal_that_cannot_be_written_ends_the_session_in_one_line(suite: Suite) -> None:
+    """The kernel's limit on the size of a file stands in for a full disk."""
+    code = (
+        "import resource, sys, pytest\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, resource.RLIM_INFINITY))\n"
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    journals = suite.folder / "journals"
+    command = [sys.executable, "-c", code, "-p", "no:cacheprovider", "suite", f"--journals={journals}"]
+    command += ["--data=synthetic", "--launches=9", "--device=cpu", "-k", "jax and imdb"]
+    environment = suite.environment
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "INTERNALERROR" not in done.stdout
+    assert len(re.findall(r"^! .*cannot write .*: File too large; what was there is kept", done.stdout, re.M)) == 1
+    _, records, _ = read(*journals.glob("*.jsonl"))
+    assert 0 < len(records) < 9
+    assert f"{9 - len(records)} launches did not run; the others are in " in done.stdout
+
+
+def test_a_disk_that_fills_while_saving_leaves_no_half_file_and_says_where_the_launches_are(suite: Suite) -> None:
+    """What is saved is larger than its journal; a limit between the two stands in for a full disk."""
+    arguments = ["suite", "--launches=2", "-k", "jax and imdb"]
+    (journal,) = suite(*arguments).journals
+    limit = round(1.2 * journal.stat().st_size)
+    code = (
+        "import resource, sys, pytest\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    again = Suite(suite.folder / "again", suite.environment)
+    command = [sys.executable, "-c", code, "-p", "no:cacheprovider", f"--benchmark-storage={again.folder / 'runs'}"]
+    command += [f"--journals={again.folder / 'journals'}", "--data=synthetic", "--device=cpu", *arguments]
+    done = subprocess.run(
+        [*command, "--benchmark-save"],
+        cwd=ROOT, env=suite.environment, text=True, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 4, said
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+    assert said.count("File too large; make room; all launches are in ") == 1
+    assert list((again.folder / "runs").rglob("*.json")) == []
+    (kept,) = (again.folder / "journals").glob("*.jsonl")
+    assert len(read(kept)[1]) == 2
+
+
+def test_an_interrupted_run_keeps_what_it_measured_and_resumes(suite: Suite) -> None:
+    def order(seed: int) -> list[str]:
+        return [c.framework for c, _ in blocks(SMOKE.cells, 1, seed) if c.workload == "imdb_lstm"]
+
+    seed = next(seed for seed in range(100) if order(seed)[1] == "jax")
+    arguments = ("suite", "--launches=1", "--benchmark-save=cut", f"--seed={seed}", "-k", "imdb")
+    suite.environment["BEHAVIOUR"] = json.dumps({"jax": "hang"})
+    process = suite.start(*arguments)
+    hangs = suite.folder / "hangs"
+    wait_until(lambda: hangs.exists() and hangs.read_text().endswith("\n"))
+    process.send_signal(signal.SIGINT)
+    cut = suite.end(process)
+    assert cut.status == 2
+    assert "INTERNALERROR" not in cut.output
+    assert not alive(int(hangs.read_text()))
+    assert f"2 launches did not run; the others are in {cut.journals[0]}: go on with --resume" in cut.output
+    assert read(*cut.journals)[1] == records_of(cut.saved["0001_cut.json"])
+    assert [r.cell.framework for r in read(*cut.journals)[1]] == order(seed)[:1]
+
+    done = suite(*arguments, "--resume")
+    assert done.status == 0, done.output
+    assert done.journals == cut.journals, "the run goes on in its own journal"
+    assert [line.split()[1] for line in done.launched] == [*order(seed)[:2], *order(seed)[1:]]
+    saved = records_of(done.saved["0002_cut.json"])
+    assert [record.cell.framework for record in saved] == order(seed)
+    assert {record.run["id"] for record in saved} == {cut.journals[0].stem}
+    assert [record.run["position"] for record in saved] == [0, 1, 2]
+
+
+def test_a_finished_run_is_resumed_without_a_launch(suite: Suite) -> None:
+    first = suite("suite", "--launches=1", "-k", "jax")
+    again = suite("suite", "--launches=1", "-k", "jax", "--resume", "--benchmark-save")
+    assert again.status == 0, again.output
+    assert again.launched == first.launched
+    assert {r.key for r in records_of(again.saved["0001_smoke.json"])} == {r.key for r in read(*first.journals)[1]}
+
+
+def test_a_run_can_be_asked_for_more_launches_later(suite: Suite) -> None:
+    first = suite("suite", "--launches=1", "-k", "jax and imdb")
+    more = suite("suite", "--launches=3", "-k", "jax and imdb", "--resume", "--benchmark-save")
+    assert more.status == 0, more.output
+    assert more.journals == first.journals
+    saved = more.saved["0001_smoke.json"]
+    assert [record.launch for record in records_of(saved)] == [0, 1, 2]
+    assert saved["suite"]["run"]["launches"] == 3
+    fewer = suite("suite", "--launches=2", "-k", "jax and imdb", "--resume")
+    assert fewer.status == 0, "the journal was started with one"
+
+
+def test_a_run_with_other_settings_is_not_resumed_and_the_difference_is_named(suite: Suite) -> None:
+    first = suite("suite", "--launches=1", "-k", "jax and imdb")
+    (suite.folder / "launched").unlink()
+    for option, difference in (("--seed=5", "seed 0, not 5"), ("--size=small", "size None, not small")):
+        done = suite("suite", "--launches=1", "-k", "jax and imdb", "--resume", option)
+        refused(done, f"the newest, {first.journals[0].name}, has {difference}")
+    assert len(done.journals) == 1
+
+
+def test_a_journal_that_a_kill_left_empty_does_not_stand_in_the_way(suite: Suite) -> None:
+    first = suite("suite", "--launches=1", "-k", "jax and imdb")
+    (suite.folder / "journals" / "99990101T000000-1.jsonl").touch()
+    again = suite("suite", "--launches=1", "-k", "jax and imdb", "--resume")
+    assert again.status == 0, again.output
+    assert again.launched == first.launched
+
+
+def test_a_run_in_progress_is_not_resumed_by_another(suite: Suite) -> None:
+    first = suite("suite", "--launches=1", "-k", "jax and imdb")
+    (suite.folder / "launched").unlink()
+    held = Journal(first.journals[0], {})
+    refused(
+        suite("suite", "--launches=1", "-k", "jax and imdb", "--resume", "--benchmark-save"), "is in use by another"
+    )
+    held.close()

@@ -1,0 +1,146 @@
+"""A run is saved whole or not at all, and saving deletes nothing that was there."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.session import storage as saving
+from suite.session.storage import name_fits, save
+from tests.sessions import ROOT, Suite
+
+ONE = ("suite", "--launches=1", "-k", "jax and imdb", "--benchmark-save=mine")
+
+
+def stored(suite: Suite) -> dict[Path, str]:
+    """Eight runs that were there before, and a file of somebody else's."""
+    folder = suite.folder / "runs" / "Linux-CPython-3.11-64bit"
+    folder.mkdir(parents=True)
+    for number in range(1, 9):
+        (folder / f"{number:04}_old.json").write_text(json.dumps({"benchmarks": [], "number": number}))
+    (folder / "notes.json").write_text("not JSON, and not ours")
+    return {path: path.read_text() for path in folder.iterdir()}
+
+
+def kept(before: dict[Path, str]) -> bool:
+    return all(path.read_text() == text for path, text in before.items())
+
+
+@pytest.mark.parametrize("lock", ["a folder", "closed"])
+def test_a_lock_that_cannot_be_opened_costs_no_stored_run(suite: Suite, lock: str) -> None:
+    before = stored(suite)
+    path = suite.folder / "runs" / ".lock"
+    path.mkdir() if lock == "a folder" else path.touch(mode=0o000)
+    done = suite(*ONE)
+    assert done.status == 0, done.output
+    assert kept(before)
+    assert len(list((suite.folder / "runs").rglob("*_mine.json"))) == 1
+
+
+def test_where_nothing_can_be_saved_nothing_is_lost(suite: Suite) -> None:
+    before = stored(suite)
+    code = (
+        "import sys, pytest, suite.session.storage as s\n"
+        "def refuse(*_): raise OSError(28, 'No space left on device')\n"
+        "s._written = refuse\n"
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    apart = ["-p", "no:cacheprovider", f"--benchmark-storage={suite.folder / 'runs'}", "--device=cpu"]
+    apart += [f"--journals={suite.folder / 'journals'}", "--data=synthetic"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *apart, *ONE],
+        cwd=ROOT, env=suite.environment | {"BEHAVIOUR": "{}"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4, done.stdout
+    assert "No space left on device; make room; all launches are in" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert kept(before)
+    assert not list((suite.folder / "runs").rglob("*_mine.json"))
+
+
+@pytest.mark.parametrize("option", ["--junitxml", "--benchmark-json"])
+def test_a_file_of_another_kind_that_cannot_be_written_does_not_undo_a_run_that_was_saved(
+    suite: Suite, option: str
+) -> None:
+    before = stored(suite)
+    closed = suite.folder / "file" / "x.json"
+    closed.parent.write_text("no folder")
+    done = suite(*ONE, f"{option}={closed}")
+    assert done.status != 0
+    assert kept(before)
+    (saved,) = (suite.folder / "runs").rglob("*_mine.json")
+    assert json.loads(saved.read_text())["benchmarks"]
+
+
+def test_runs_take_the_next_free_number_and_never_anothers(tmp_path: Path) -> None:
+    (tmp_path / "0007_old.json").write_text("old")
+    (tmp_path / "12345_large.json").write_text("large")
+    (tmp_path / "notes.json").write_text("notes")
+    first, second = save(tmp_path, "a", b"1"), save(tmp_path, "a", b"2")
+    assert [first.name, second.name] == ["12346_a.json", "12347_a.json"]
+    assert first.read_bytes() == b"1"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["0007_old.json", "12345_large.json", "notes.json", first.name, second.name]
+    )
+
+
+def test_a_number_that_was_taken_meanwhile_is_left_to_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "0001_a.json").write_text("theirs")
+    monkeypatch.setattr(saving, "_last", lambda _: 0)
+    assert save(tmp_path, "a", b"ours").name == "0002_a.json"
+    assert (tmp_path / "0001_a.json").read_text() == "theirs"
+
+
+def test_a_file_system_without_links_takes_a_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    (tmp_path / "0001_a.json").write_text("theirs")
+    monkeypatch.setattr(saving, "_last", lambda _: 0)
+    assert save(tmp_path, "a", b"ours").read_bytes() == b"ours"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "0001_a.json": "theirs",
+        "0002_a.json": "ours",
+    }
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_disk_that_is_full_leaves_no_half_run(tmp_path: Path, links: bool) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from suite.session.storage import save\n"
+        "def refuse(*_): raise PermissionError(1, 'Operation not permitted')\n"
+        f"if not {links}: Path.hardlink_to = refuse\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "save(Path(sys.argv[1]), 'a', b'x' * 100_000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, check=False)
+    assert b"File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000
+
+
+def test_what_a_killed_run_left_half_saved_is_gone_after_the_next(tmp_path: Path) -> None:
+    code = "import os, sys; from pathlib import Path; from suite.session import storage as saving\n"
+    code += "with saving._written(Path(sys.argv[1]), b'half'): os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".partial-")
+    save(tmp_path, "a", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["0001_a.json"]
+
+
+def test_a_name_that_is_too_long_for_a_file_is_refused_before_anything_runs(suite: Suite) -> None:
+    assert name_fits("x" * 245)
+    assert not name_fits("x" * 246)
+    assert not name_fits("é" * 130)
+    done = suite(*ONE[:-1], f"--benchmark-save={'x' * 300}")
+    assert done.status == 4
+    assert "is too long for the name of a file" in done.output
+    assert not done.launched
+    assert not (suite.folder / "runs").exists()

@@ -1,0 +1,184 @@
+"""``python -m tests.studies.kills``: is anything lost, or left, when a run is killed at any moment?
+
+Runs small cells of all frameworks with all loaders, kills the run at random moments (pytest, its whole group, the
+worker, both, or all at once; some by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until
+the matrix is done. Then every launch must be in the journal exactly once. Repeats until there were enough kills.
+"""
+
+# ruff: noqa: T201 - a command that prints, and draws that are no secret
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from suite.record.job import MARK
+from suite.session.journal import read
+from workloads.data import cache as caches
+from workloads.data import synthetic
+
+ROOT = Path(__file__).parents[2]
+WITHIN_S = 15.0
+MATRIX = """
+from suite.plan.cell import FRAMEWORKS, Cell, Loader
+from suite.plan.matrix import Matrix
+from suite.plan.measuring import Plan
+
+LOADERS = (Loader("naive"), Loader("workers", 2), Loader(), Loader("resident"))
+
+def killed():
+    cells = [Cell("imdb_lstm", f, batch=8, size="small", loader=l) for f in FRAMEWORKS for l in LOADERS]
+    cells += [Cell("cifar100_cnn", f, batch=8, size="small", loader=LOADERS[1]) for f in FRAMEWORKS]
+    return Matrix("killed", tuple(cells), launches=1, plan=Plan(0.2, 3, 1.0))
+"""
+WAYS = ("pytest", "its group", "worker", "pytest and worker", "all", "SIGTERM")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.kills", description=(__doc__ or "").split("\n\n")[1])
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    draw = random.Random(options.seed)
+    ways: Counter[str] = Counter()
+    problems: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="kills-") as name:
+        folder = Path(name)
+        for data in ("cifar100", "imdb"):
+            caches.write(synthetic.generate(data, train=256, test=16), folder / "cache")
+        (folder / "matrix.py").write_text(MATRIX)
+        (folder / "tmp").mkdir()
+        before = _shared_memory()
+        rounds = 0
+        while ways.total() < options.kills:
+            journals = folder / f"journals{rounds}"
+            problems += _round(folder, journals, draw, ways, options.kills, before)
+            rounds += 1
+        print(f"{ways.total()} kills in {rounds} runs: {dict(ways)}")
+    print("\n".join(problems) or "nothing was lost, and nothing was left")
+    return int(bool(problems))
+
+
+def _round(
+    folder: Path, journals: Path, draw: random.Random, ways: Counter[str], most: int, before: set[str]
+) -> list[str]:
+    """One run, killed and resumed until it is whole."""
+    problems: list[str] = []
+    while True:
+        process = _start(folder, journals, resume=any(_records(journals)))
+        killed = ways.total() < most and _kill(process, draw, ways)
+        output, _ = process.communicate()
+        if killed:
+            problems += [f"kill {ways.total()} ({killed}): {what}" for what in _left(folder, before, killed)]
+            print(f"{ways.total():4} {killed:18} {len(_keys(journals)):3} launches are in the journal", flush=True)
+        elif process.returncode not in (0, 1):
+            return [*problems, f"exit status {process.returncode}: {output[-2000:]}"]
+        else:
+            keys = _keys(journals)
+            problems += [f"{key} is there {n} times" for key, n in Counter(keys).items() if n > 1]
+            problems += [] if len(keys) == 15 else [f"{len(keys)} launches of 15: {output[-2000:]}"]
+            return problems + [f"at the end: {what}" for what in _left(folder, before)]
+
+
+def _start(folder: Path, journals: Path, resume: bool) -> subprocess.Popen[str]:
+    environment = os.environ | {"TMPDIR": str(folder / "tmp"), "SUITE_CACHE_DIR": str(folder / "cache")}
+    command = [
+        sys.executable, "-m", "pytest", "suite", f"--matrix={folder / 'matrix.py'}:killed", "--data=synthetic",
+        "--device=cpu", f"--journals={journals}", "-p", "no:cacheprovider", f"--benchmark-storage={folder / 'runs'}",
+        "--benchmark-save=killed", *(["--resume"] if resume else []),
+    ]  # fmt: skip
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def _kill(process: subprocess.Popen[str], draw: random.Random, ways: Counter[str]) -> str:
+    """Kill it at some moment, in some way; empty where it ended before."""
+    try:
+        process.wait(draw.uniform(0.3, 20.0))
+    except subprocess.TimeoutExpired:
+        pass
+    else:
+        return ""
+    way = draw.choice(WAYS)
+    ways[way] += 1
+    tree = psutil.Process(process.pid).children(recursive=True)
+    marked = [each for each in tree if _mark(each)]
+    with contextlib.suppress(ProcessLookupError):
+        if way == "SIGTERM":
+            process.send_signal(signal.SIGTERM)
+        elif way == "its group":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            victims: Iterable[psutil.Process] = {"pytest": [], "worker": marked[:1], "all": tree}.get(way, marked[:1])
+            for each in victims:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
+            if way != "worker":
+                process.kill()
+    if way == "worker":  # the run goes on, with that launch crashed; it ends at the next moment
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(draw.uniform(0.0, 3.0))
+        process.kill()
+    return way
+
+
+def _start_next(folder: Path) -> None:
+    """What the next launch does first."""
+    code = "from suite.session.leftovers import end_of; from suite.record.scratch import scratch\n"
+    code += "with scratch(before_removal=end_of): pass"
+    environment = os.environ | {"TMPDIR": str(folder / "tmp")}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
+
+
+def _left(folder: Path, before: set[str], way: str = "") -> list[str]:
+    """What is still there after a while: processes, shared memory; and folders after the next start has swept them."""
+    if way == "all":  # with the guardian, so that the next launch has to clear up
+        _start_next(folder)
+    deadline = time.monotonic() + WITHIN_S
+    while (found := [*_processes(), *_shared_memory() - before]) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    _start_next(folder)
+    places = [*(folder / "tmp").iterdir(), *folder.rglob(".partial-*")]
+    return [*map(str, found), *(str(place) for place in places if not place.name.startswith("pymp-"))]
+
+
+def _processes() -> list[str]:
+    return [f"process {each.pid} {each.name()}" for each in psutil.process_iter() if _mark(each)]
+
+
+def _mark(process: psutil.Process) -> str:
+    try:
+        return process.environ().get(MARK, "") if process.status() != psutil.STATUS_ZOMBIE else ""
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
+
+
+def _shared_memory() -> set[str]:
+    return {f"/dev/shm/{path.name}" for path in Path("/dev/shm").iterdir()}
+
+
+def _records(journals: Path) -> list[Path]:
+    return sorted(journals.glob("*.jsonl")) if journals.exists() else []
+
+
+def _keys(journals: Path) -> list[str]:
+    paths = _records(journals)
+    return [record.key for record in read(paths[-1])[1]] if paths and paths[-1].stat().st_size else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""In float32 the three agree within what was measured: the first loss closely, what follows as far as rounding lets it.
+
+The losses' and updates' tolerances are those by which published rows are judged.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from suite.analysis.identity import TOLERANCE
+from suite.plan.cell import WORKLOADS
+from suite.worker.fingerprint import identity
+from tests.frameworks import (
+    Found,
+    assert_within,
+    distance,
+    distances,
+    each_framework,
+    each_pair,
+    each_workload,
+    found,
+    needs_frameworks,
+)
+
+pytestmark = needs_frameworks
+
+BATCH, STEPS = 8, 20
+#: Ten times the largest distance of a gradient that `tests.studies.tolerances` saw (see `suite.analysis.identity`).
+GRADIENTS = {"cifar100_cnn": 6e-2, "cifar100_resnet18": 0.25, "imdb_lstm": 7e-3}
+
+
+def proof(workload: str, framework: str) -> Found:
+    return found(workload, framework, "fp32", "small", BATCH, STEPS)
+
+
+@each_workload
+@each_pair
+def test_losses_agree_over_twenty_steps(workload, one, other):
+    tolerance = TOLERANCE[workload, "fp32"]
+    steps = zip(proof(workload, one).losses, proof(workload, other).losses, strict=True)
+    first, *others = (distance(*pair) for pair in steps)
+    assert_within({"the first loss": first}, tolerance.first_loss)
+    assert_within({f"loss {step}": each for step, each in enumerate(others, 2)}, tolerance.losses)
+
+
+@each_workload
+@each_pair
+def test_logits_agree(workload, one, other):
+    a, b = proof(workload, one), proof(workload, other)
+    assert_within({"logits": distance(a.logits, b.logits)}, 1e-4)
+
+
+@each_workload
+@each_pair
+def test_gradients_agree(workload, one, other):
+    a, b = proof(workload, one), proof(workload, other)
+    assert {array.dtype for each in (a, b) for array in each.gradients.values()} == {np.dtype(np.float32)}
+    apart = distances(a.gradients, b.gradients)
+    assert_within(apart, GRADIENTS[workload])
+    # No max-pool or ReLU comes after the last layer, whose choice could turn with the last bit.
+    assert_within({"logits/kernel": apart["logits/kernel"]}, 1e-4)
+
+
+@each_workload
+@each_pair
+def test_the_size_of_updates_agrees(workload, one, other):
+    sizes = [
+        identity(each.before, each.after, [], []).updates for each in (proof(workload, one), proof(workload, other))
+    ]
+    tolerance = TOLERANCE[workload, "fp32"].updates
+    assert_within({name: distance(sizes[0][name], sizes[1][name]) for name in sizes[0]}, tolerance)
+
+
+@each_workload
+@each_framework
+def test_float32_is_not_float64(workload, framework):
+    """Or the switch would do nothing, and the proofs in float64 would prove less."""
+    single, double = proof(workload, framework), found(workload, framework, "fp64", "small", BATCH, 10)
+    assert {array.dtype for array in single.after.values()} == {np.dtype(np.float32)}
+    assert {array.dtype for array in double.after.values()} == {np.dtype(np.float64)}
+    assert 1e-9 < distance(single.logits, double.logits) < 1e-4
+
+
+def test_every_workload_has_tolerances_and_the_wider_type_the_closer_ones():
+    measured = set(product(WORKLOADS, ("fp32", "fp64")))
+    assert measured <= set(TOLERANCE), "measure with `python -m tests.studies.tolerances`"
+    for workload in WORKLOADS:
+        single, double = TOLERANCE[workload, "fp32"], TOLERANCE[workload, "fp64"]
+        assert double.updates < single.first_loss <= single.losses <= single.updates
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_first_loss_is_held_closer_than_a_wrong_layout_moves_it(workload):
+    """Swapped gates and a scrambled flattening moved the first loss by 1e-5 to 4e-3."""
+    assert TOLERANCE[workload, "fp32"].first_loss <= 1e-5

@@ -1,0 +1,223 @@
+"""In float64 the three frameworks compute the same to 1e-9, and what is not the same is caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from suite.worker import fingerprint
+from tests.frameworks import (
+    Found,
+    assert_within,
+    batches,
+    distance,
+    distances,
+    each_framework,
+    each_pair,
+    each_workload,
+    found,
+    needs_frameworks,
+    training,
+)
+from workloads.spec import Sgd, specification
+
+pytestmark = needs_frameworks
+
+TOLERANCE = 1e-9
+#: By size: batch and steps. The full models take seconds a step; two are enough for momentum to count.
+SETTINGS = {"small": (8, 10), "full": (2, 2)}
+
+CLASSES = {"cifar100": 100, "imdb": 2}
+
+each_size = pytest.mark.parametrize("size", SETTINGS)
+
+
+def proof(workload: str, framework: str, size: str = "small", **changes) -> Found:
+    return found(workload, framework, "fp64", size, *SETTINGS[size], **changes)
+
+
+@each_workload
+@each_pair
+@each_size
+def test_logits_and_losses_agree(workload, one, other, size):
+    a, b = proof(workload, one, size), proof(workload, other, size)
+    assert_within({"logits": distance(a.logits, b.logits), "loss": distance(a.loss, b.loss)}, TOLERANCE)
+    assert_within(
+        {f"loss {i}": distance(*pair) for i, pair in enumerate(zip(a.losses, b.losses, strict=True))}, TOLERANCE
+    )
+
+
+@each_workload
+@each_pair
+@each_size
+def test_every_gradient_agrees(workload, one, other, size):
+    a, b = proof(workload, one, size), proof(workload, other, size)
+    names = {tensor.name for tensor in specification(workload, size).tensors}
+    assert a.gradients.keys() == b.gradients.keys() == names
+    for name in names:
+        assert a.gradients[name].dtype == b.gradients[name].dtype == np.float64, name
+        assert np.any(a.gradients[name]), f"{name} has no gradient, and none is easily equal"
+    assert_within(distances(a.gradients, b.gradients), TOLERANCE)
+
+
+@each_workload
+@each_pair
+@each_size
+def test_weights_agree_after_training(workload, one, other, size):
+    a, b = proof(workload, one, size), proof(workload, other, size)
+    assert all(np.any(update) for update in a.updates.values())
+    assert_within(distances(a.after, b.after), TOLERANCE)
+    assert_within(distances(a.updates, b.updates), TOLERANCE)
+
+
+@each_workload
+@each_framework
+def test_the_first_step_s_loss_is_the_gradient_s_and_the_mean_over_the_batch(workload, framework):
+    one = proof(workload, framework)
+    assert one.losses[0] == pytest.approx(one.loss, rel=1e-14)
+    assert one.loss == pytest.approx(np.log(CLASSES[specification(workload).data]), rel=0.25)
+
+
+@each_workload
+def test_the_optimizer_is_the_spec_s_formula(workload):
+    """In PyTorch, with which the others agree: steps in NumPy along the gradients that the framework itself gives."""
+    spec = fingerprint.proof(specification(workload, "small"))
+    formula = _sgd if isinstance(spec.optimizer, Sgd) else _adam
+    with training(workload, "pytorch") as running:
+        source, state, expected = batches(spec, 8), {}, running.weights()
+        for number in range(5):
+            batch = running.put(source[number])
+            for name, gradient in running.gradients(batch)[1].items():
+                held = state.setdefault(name, [np.zeros_like(gradient), np.zeros_like(gradient)])
+                expected[name] -= formula(spec.optimizer, held, gradient, expected[name], number + 1)
+            running.step(batch)
+            assert_within(distances(running.weights(), expected), 1e-13)
+
+
+def _sgd(optimizer, state, gradient, weights, step):
+    state[0] = optimizer.momentum * state[0] + gradient + optimizer.l2 * weights
+    return optimizer.learning_rate * state[0]
+
+
+def _adam(optimizer, state, gradient, weights, step):
+    state[0] = optimizer.beta1 * state[0] + (1 - optimizer.beta1) * gradient
+    state[1] = optimizer.beta2 * state[1] + (1 - optimizer.beta2) * gradient**2
+    mean, square = state[0] / (1 - optimizer.beta1**step), state[1] / (1 - optimizer.beta2**step)
+    return optimizer.learning_rate * mean / (np.sqrt(square) + optimizer.epsilon)
+
+
+@each_workload
+@each_framework
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_weights_go_in_and_come_out_in_the_canonical_layout_bit_for_bit(workload, framework, precision):
+    spec = specification(workload, "small")
+    weights = spec.reference_weights(3)
+    with training(workload, framework, precision, weights=weights) as running:
+        out = running.weights()
+    assert {name: array.shape for name, array in out.items()} == {tensor.name: tensor.shape for tensor in spec.tensors}
+    for name, array in out.items():
+        assert array.dtype == {"fp32": np.float32, "fp64": np.float64}[precision], name
+        assert array.astype(np.float32).tobytes() == weights[name].tobytes(), name
+
+
+@each_workload
+@each_framework
+def test_a_proof_in_float64_leaves_the_process_in_float32(workload, framework):
+    import jax.numpy as jnp
+
+    proof(workload, framework)
+    assert jnp.zeros(1, float).dtype == jnp.float32
+    with training(workload, framework, "fp32") as running:
+        assert {array.dtype for array in running.weights().values()} == {np.dtype(np.float32)}
+
+
+# What follows breaks one side on purpose: a proof that cannot fail proves nothing.
+
+
+def both_biases_trained(running):
+    """PyTorch's own LSTM, whose two biases get the same gradient."""
+    running.model.lstm.bias_hh_l0.requires_grad_(True)
+    running.optimizer.add_param_group({"params": [running.model.lstm.bias_hh_l0]})
+
+
+def keras_sgd(running):
+    """Keras' own SGD, whose weight decay is decoupled."""
+    spec = running.optimizer.spec
+    _keras(running, "SGD", learning_rate=spec.learning_rate, momentum=spec.momentum, weight_decay=spec.l2)
+
+
+def keras_adam(running):
+    """Keras' own Adam, which adds epsilon before the bias correction."""
+    spec = running.optimizer.spec
+    _keras(running, "Adam", beta_1=spec.beta1, beta_2=spec.beta2, epsilon=spec.epsilon)
+
+
+def _keras(running, name, **settings):
+    import keras
+
+    running.optimizer = getattr(keras.optimizers, name)(**settings)
+    running.optimizer.build(running.model.trainable_variables)
+
+
+def gates_swapped(running):
+    """An LSTM that takes the input gate for the forget gate, in kernel, recurrent kernel and bias."""
+    import torch
+
+    units = running.model.lstm.hidden_size
+    order = torch.arange(4 * units).view(4, units)[[1, 0, 2, 3]].ravel()
+    with torch.no_grad():
+        for parameter in (
+            running.model.lstm.weight_ih_l0,
+            running.model.lstm.weight_hh_l0,
+            running.model.lstm.bias_ih_l0,
+        ):
+            parameter.copy_(parameter[order])
+
+
+def channels_flattened_first(running):
+    """A dense layer that sees the features in PyTorch's own order: channel, height, width."""
+    import torch
+
+    weight = running.model.hidden.weight
+    channels = running.model.blocks[-4].out_channels
+    side = round((weight.shape[1] // channels) ** 0.5)
+    with torch.no_grad():
+        weight.copy_(weight.view(-1, side, side, channels).permute(0, 3, 1, 2).reshape(weight.shape))
+
+
+BROKEN = [
+    ("cifar100_cnn", "tensorflow", keras_sgd),
+    ("imdb_lstm", "tensorflow", keras_adam),
+    ("imdb_lstm", "pytorch", both_biases_trained),
+]
+
+
+@pytest.mark.parametrize(("workload", "framework", "change"), BROKEN, ids=[change.__name__ for *_, change in BROKEN])
+def test_a_wrong_optimizer_is_caught_in_the_weights(workload, framework, change):
+    broken, right = proof(workload, framework, change=change), proof(workload, "jax")
+    assert_within(distances(broken.gradients, right.gradients), TOLERANCE)
+    for compared in (distances(broken.after, right.after), distances(broken.updates, right.updates)):
+        with pytest.raises(AssertionError, match="is off by"):
+            assert_within(compared, 10 * TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("workload", "setting"),
+    [("cifar100_cnn", {"l2": 0.0}), ("cifar100_cnn", {"momentum": 0.5001}), ("imdb_lstm", {"epsilon": 2e-8})],
+)
+def test_a_slightly_other_optimizer_is_caught_in_the_weights(workload, setting):
+    spec = specification(workload, "small")
+    other = proof(workload, "pytorch", spec=replace(spec, optimizer=replace(spec.optimizer, **setting)))
+    assert distance(other.losses[0], proof(workload, "jax").losses[0]) < TOLERANCE
+    with pytest.raises(AssertionError, match="is off by"):
+        assert_within(distances(other.after, proof(workload, "jax").after), 10 * TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("workload", "change"), [("imdb_lstm", gates_swapped), ("cifar100_cnn", channels_flattened_first)]
+)
+def test_a_wrong_layout_is_caught_in_the_logits(workload, change):
+    broken, right = proof(workload, "pytorch", change=change), proof(workload, "jax")
+    assert distance(broken.logits, right.logits) > 1e-3

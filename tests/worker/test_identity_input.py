@@ -1,0 +1,187 @@
+"""What reaches the three models is the same, bit for bit: through every loader, over the end of an epoch."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
+from tests.frameworks import batches, each_framework, has_dali, needs_frameworks, training
+from workloads.data import synthetic
+from workloads.data.augment import epoch
+from workloads.data.dataset import Array, DataSet, Split
+from workloads.spec import specification
+
+pytestmark = needs_frameworks
+
+SAMPLES, SEED = 300, 5
+#: One workload per data set: what is loaded depends on nothing else.
+LOADED = tuple({specification(workload).data: workload for workload in reversed(WORKLOADS)}.values())
+BATCHES = (64, 100)  # the first does not divide the samples: the last 44 of an epoch are dropped
+SETTINGS = [
+    (BATCHES[0], Loader()),
+    (BATCHES[0], Loader("workers", 0)),
+    (BATCHES[0], Loader("workers", 2)),
+    (BATCHES[1], Loader("workers", 1)),
+    (BATCHES[0], Loader("naive")),
+    (BATCHES[0], Loader("resident")),
+    (BATCHES[1], Loader(cache=True)),
+    *([(BATCHES[1], Loader("dali"))] if has_dali else []),
+]
+
+each_workload = pytest.mark.parametrize("workload", LOADED)
+each_setting = pytest.mark.parametrize(
+    ("batch", "loader"), SETTINGS, ids=[f"b{batch}-{loader.id}" for batch, loader in SETTINGS]
+)
+
+
+@dataclass
+class Delivery:
+    """What a loader delivered, and which processes it had."""
+
+    batches: list[tuple[Array, Array]]
+    settings: dict[str, Any]
+    processes: int
+    left: list[str]
+
+
+def count(batch: int) -> int:
+    """A whole epoch and two batches more."""
+    return SAMPLES // batch + 2
+
+
+def deliver(framework: str, folder: Path) -> dict[tuple[str, int, Loader], Delivery]:
+    """Everything that a framework's loaders deliver; runs in a process of its own, as a worker does."""
+    loaders = import_module(f"suite.worker.loaders.{framework}")
+    found = {}
+    for workload in LOADED:
+        data, spec = opened(folder, workload), specification(workload, "small")
+        with training(workload, framework, "fp32") as running:
+            for batch, kind in SETTINGS:
+                cell = Cell(workload, framework, batch=batch, loader=kind, size="small")
+                loader = loaders.batches(cell, batches(spec, batch, SEED, data), "cpu", running.put)
+                got = [running.get(next(loader)) for _ in range(count(batch))]
+                started = children()
+                loader.close()
+                _, alive = psutil.wait_procs(started, timeout=20)
+                left = [command(process) for process in alive]
+                found[workload, batch, kind] = Delivery(got, loader.settings, len(started), left)
+    return found
+
+
+def children() -> list[psutil.Process]:
+    """Processes that this one started and that run, but for Python's own helper, which lives as long as it does."""
+    started = psutil.Process().children(recursive=True)
+    return [each for each in started if command(each) and "resource_tracker" not in command(each)]
+
+
+def command(process: psutil.Process) -> str:
+    """The command line; empty where the process has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def opened(folder: Path, workload: str) -> DataSet:
+    """Memory-mapped, as workers open them."""
+    name = specification(workload).data
+    split = Split(*(np.load(folder / f"{name}_{part}.npy", mmap_mode="r") for part in ("inputs", "labels")))
+    return DataSet(name, "synthetic", "", split, split)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("data")
+    for name in ("cifar100", "imdb"):
+        split = synthetic.generate(name, SAMPLES, 100).train
+        np.save(path / f"{name}_inputs.npy", split.inputs)
+        np.save(path / f"{name}_labels.npy", split.labels)
+    return path
+
+
+@pytest.fixture(scope="module")
+def deliveries(folder) -> dict[str, dict[tuple[str, int, Loader], Delivery]]:
+    spawn = multiprocessing.get_context("spawn")
+    found = {}
+    for framework in FRAMEWORKS:
+        process = spawn.Process(target=into_file, args=(framework, folder))
+        process.start()
+        process.join(300)
+        process.kill()
+        process.join()
+        assert process.exitcode == 0, f"{framework}: exit code {process.exitcode}"
+        found[framework] = pickle.loads((folder / framework).read_bytes())
+    return found
+
+
+def into_file(framework: str, folder: Path) -> None:
+    (folder / framework).write_bytes(pickle.dumps(deliver(framework, folder)))
+
+
+@each_workload
+@each_framework
+@each_setting
+def test_batches_are_the_reference_s_over_the_end_of_an_epoch(deliveries, folder, workload, framework, batch, loader):
+    reference = batches(specification(workload, "small"), batch, SEED, opened(folder, workload))
+    assert reference.per_epoch < count(batch)
+    for number, (inputs, labels) in enumerate(deliveries[framework][workload, batch, loader].batches):
+        for what, got, expected in zip(("inputs", "labels"), (inputs, labels), reference[number], strict=True):
+            assert (got.dtype, got.shape) == (expected.dtype, expected.shape), f"{what} of batch {number}"
+            assert got.tobytes() == expected.tobytes(), f"{what} of batch {number}"
+
+
+@each_workload
+def test_types_and_shapes_are_those_that_travel_to_the_device(deliveries, workload):
+    kind, shape = {"cifar100_cnn": (np.uint8, (64, 32, 32, 3)), "imdb_lstm": (np.int32, (64, 80))}[workload]
+    for framework in FRAMEWORKS:
+        inputs, labels = deliveries[framework][workload, 64, Loader()].batches[0]
+        assert (inputs.dtype, inputs.shape) == (kind, shape)
+        assert (labels.dtype, labels.shape) == (np.int32, (64,))
+
+
+@each_framework
+def test_the_batch_size_does_not_change_what_is_done_to_a_sample(deliveries, framework):
+    order = epoch(SEED, 0, SAMPLES).order
+    by_sample = []
+    for batch, loader in zip(BATCHES, (Loader(), Loader("workers", 1)), strict=True):
+        got = deliveries[framework]["cifar100_cnn", batch, loader].batches[: SAMPLES // batch]
+        images = np.concatenate([inputs for inputs, _ in got])
+        by_sample.append(dict(zip(order[: len(images)].tolist(), images, strict=True)))
+    small, large = by_sample
+    assert len(small) == 256
+    assert len(large) == 300
+    assert all(np.array_equal(small[sample], large[sample]) for sample in small)
+
+
+@each_framework
+def test_epochs_differ(deliveries, framework):
+    got = deliveries[framework]["cifar100_cnn", 100, Loader("workers", 1)].batches
+    assert not np.array_equal(got[0][1], got[3][1])
+
+
+@each_workload
+@each_framework
+@each_setting
+def test_as_many_workers_run_as_the_settings_say(deliveries, workload, framework, batch, loader):
+    found = deliveries[framework][workload, batch, loader]
+    if framework == "tensorflow":  # whose workers are threads
+        assert found.processes == 0
+        assert found.settings["workers"] == ("autotune" if loader.kind == "tuned" else loader.workers)
+    else:
+        assert found.processes == found.settings["workers"] == loader.workers
+
+
+@each_workload
+@each_framework
+@each_setting
+def test_closing_leaves_no_process_behind(deliveries, workload, framework, batch, loader):
+    assert deliveries[framework][workload, batch, loader].left == []

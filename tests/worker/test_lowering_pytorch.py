@@ -1,0 +1,69 @@
+"""What PyTorch is told for CUDA, as far as a CPU can tell: its switches answer without a device."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import Cell
+from suite.plan.frameworks import MEMORY_FRACTION
+from tests.frameworks import needs_frameworks
+
+pytestmark = needs_frameworks
+
+#: Sets the switches in the given order and answers with what each getter says then.
+SWITCHES = """
+import json, sys
+import torch
+from suite.worker.frameworks import pytorch
+
+cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+for precision in sys.argv[1:]:
+    pytorch._set_tf32(precision == "tf32")
+print(json.dumps({
+    "old": [cudnn.allow_tf32, matmul.allow_tf32, torch.get_float32_matmul_precision()],
+    "new": [each.fp32_precision for each in (cudnn, cudnn.conv, cudnn.rnn, matmul)],
+}))
+"""
+ANSWERS = {
+    "fp32": {"old": [False, False, "highest"], "new": ["ieee"] * 4},
+    "tf32": {"old": [True, True, "high"], "new": ["tf32"] * 4},
+}
+
+
+@pytest.mark.parametrize("order", [("fp32",), ("tf32",), ("tf32", "fp32"), ("fp32", "tf32")], ids="-".join)
+def test_every_precision_switch_answers_and_all_agree(order: tuple[str, ...]) -> None:
+    """In a fresh process: Inductor reads old ones, which raise where only new ones were set."""
+    command = [sys.executable, "-c", SWITCHES, *order]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert json.loads(done.stdout) == ANSWERS[order[-1]]
+
+
+def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    code: Any = import_module("suite.worker.frameworks.pytorch")
+    fractions: list[float] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
+    try:
+        device, settings = code.prepare(Cell("cifar100_cnn", "pytorch", precision="tf32", compile="max"), "auto", 0)
+    finally:
+        code._set_tf32(False)
+    assert (device, settings["device_name"]) == ("cuda", "A GPU")
+    assert {settings[f"fp32_{what}"] for what in ("convolution", "rnn", "matmul")} == {"tf32"}
+    assert fractions == [settings["memory_fraction"]] == [MEMORY_FRACTION]
+
+
+def test_a_cpu_has_no_such_budget() -> None:
+    code: Any = import_module("suite.worker.frameworks.pytorch")
+    assert "memory_fraction" not in code.prepare(Cell("cifar100_cnn", "pytorch"), "cpu", 0)[1]

@@ -1,0 +1,146 @@
+"""What TensorFlow would do on CUDA, as far as a CPU can tell: the graphs are traced as they are for a GPU.
+
+Without a GPU, TensorFlow computes on the CPU what is asked of ``/GPU:0``, so that the code for CUDA runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import Cell, Loader
+from suite.worker.fingerprint import proof
+from tests.frameworks import batches, each_workload, module, needs_frameworks
+from workloads.spec import specification
+
+pytestmark = needs_frameworks
+
+BATCH = 8
+each_accumulate = pytest.mark.parametrize("accumulate", [1, 2])
+
+
+@contextmanager
+def training(workload: str, device: str = "cuda", accumulate: int = 1) -> Iterator[Any]:
+    """`Training` for a device; the LSTM with the kernel that needs none."""
+    code = import_module("suite.worker.frameworks.tensorflow")
+    kernel = "scan" if workload == "imdb_lstm" else "auto"
+    cell = Cell(workload, "tensorflow", batch=BATCH, accumulate=accumulate, size="small", kernel=kernel)
+    spec = proof(specification(workload, "small"))
+    code.prepare(cell, "cpu", 0)
+    yield code.Training(cell, spec, module(workload, "tensorflow"), spec.reference_weights(0), device, dropout=False)
+
+
+@each_workload
+@each_accumulate
+def test_no_integer_of_a_batch_leaves_the_gpu_inside_a_step(workload: str, accumulate: int) -> None:
+    from tests.gpu_kernels import on_the_host
+
+    with training(workload, accumulate=accumulate) as running:
+        batch = running.put(batches(specification(workload, "small"), accumulate * BATCH)[0])
+        assert on_the_host(running.function.get_concrete_function(*batch)) == set()
+        assert on_the_host(running.scores.get_concrete_function(*batch)) == set()
+
+
+@each_workload
+@each_accumulate
+def test_this_build_has_gpu_kernels_for_every_integer_of_a_step(workload: str, accumulate: int) -> None:
+    import tensorflow as tf
+
+    from tests.gpu_kernels import takes_in_device_memory, uses
+
+    if not tf.test.is_built_with_cuda():
+        pytest.skip("this TensorFlow was built without CUDA and registers no GPU kernels")
+    with training(workload, accumulate=accumulate) as running:
+        batch = running.put(batches(specification(workload, "small"), accumulate * BATCH)[0])
+        for function in (running.function, running.scores):
+            lacking = {
+                f"{operation.type}: {operation.inputs[i].dtype.name}"
+                for operation, i in uses(function.get_concrete_function(*batch).graph)
+                if not takes_in_device_memory(operation, i)
+            }
+            assert lacking == set()
+
+
+def test_a_split_and_int32_are_noticed() -> None:
+    import tensorflow as tf
+
+    from tests.gpu_kernels import on_the_host
+
+    def halves(tokens: Any, labels: Any) -> Any:
+        return tf.split(tokens, 2), tf.cast(tf.cast(labels, tf.int32) + 1, tf.float32)
+
+    found = tf.function(halves).get_concrete_function(tf.TensorSpec([4], tf.int32), tf.TensorSpec([4], tf.int64))
+    assert on_the_host(found) == {"argument tokens:0: int32", "Split: int32", "AddV2: int32", "Identity: int32"}
+
+
+def test_the_registry_tells_where_a_kernel_takes_its_input() -> None:
+    """By a device that every build has kernels for."""
+    import tensorflow as tf
+
+    from tests.gpu_kernels import takes_in_device_memory
+
+    with tf.Graph().as_default():
+        made = {kind: tf.identity(tf.zeros([2], kind)).op for kind in (tf.int32, tf.int64)}
+        split = tf.split(tf.zeros([2], tf.int64), 2)[0].op
+    assert takes_in_device_memory(made[tf.int64], 0, "DEFAULT")
+    assert not takes_in_device_memory(made[tf.int32], 0, "DEFAULT")
+    assert not takes_in_device_memory(split, 1, "DEFAULT")
+
+
+@each_workload
+def test_a_step_without_accumulation_cuts_nothing(workload: str) -> None:
+    with training(workload) as running:
+        batch = running.put(batches(specification(workload, "small"), BATCH)[0])
+        graph = running.function.get_concrete_function(*batch).graph
+        of_the_batch = {consumer.type for tensor in graph.inputs[:2] for consumer in tensor.consumers()}
+    assert not of_the_batch & {"Split", "SplitV", "StridedSlice", "Slice"}
+
+
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_the_gpu_s_types_change_no_number(workload: str) -> None:
+    source = batches(specification(workload, "small"), BATCH)
+    found = []
+    for device in ("cpu", "cuda"):
+        with training(workload, device) as running:
+            put = [running.put(source[number]) for number in range(3)]
+            losses = running.read([running.step(batch) for batch in put])
+            scores = [array.tolist() for array in running.get(running.evaluate(put[0]))]
+        found.append((losses, scores))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize("kind", ["naive", "workers", "tuned", "resident"])
+def test_loaders_deliver_int64_to_a_gpu_and_the_same_batches(workload: str, kind: str) -> None:
+    source = batches(specification(workload, "small"), BATCH)
+    loader = Loader(kind, 1) if kind == "workers" else Loader(kind)
+    cell = Cell(workload, "tensorflow", batch=BATCH, loader=loader, size="small")
+    with training(workload) as running:
+        delivered = import_module("suite.worker.loaders.tensorflow").batches(cell, source, "cuda", running.put)
+        for number in range(source.per_epoch + 1):
+            batch = next(delivered)
+            assert "int32" not in {tensor.dtype.name for tensor in batch}
+            for array, expected in zip(running.get(batch), source[number], strict=True):
+                assert array.dtype == expected.dtype
+                np.testing.assert_array_equal(array, expected)
+        if kind == "resident":
+            assert "int32" not in {tensor.dtype.name for tensor in delivered.plan}
+        delivered.close()
+
+
+def test_a_gpu_s_budget_is_recorded_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = import_module("suite.worker.frameworks.tensorflow")
+    import tensorflow as tf
+
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["card"])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda _: {"device_name": "A GPU"})
+    grown = []
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda card, on: grown.append((card, on)))
+    device, settings = code.prepare(Cell("cifar100_cnn", "tensorflow"), "auto", 0)
+    assert (device, settings["device_name"], settings["memory_fraction"]) == ("cuda", "A GPU", None)
+    assert grown == [("card", True)]

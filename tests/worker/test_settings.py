@@ -1,0 +1,297 @@
+"""Settings mean the same in all three frameworks, and are refused where they could not take effect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.plan import cell as cell_module
+from suite.plan.cell import FRAMEWORKS, Cell, CellError, Loader
+from suite.worker import probe
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.probe import (
+    BANDS,
+    PrecisionError,
+    denormals,
+    lstm_error,
+    lstm_logits,
+    peak_flops_per_s,
+    precision_errors,
+)
+from tests.frameworks import batches, distance, each_framework, each_workload, has_dali, needs_frameworks, training
+from workloads.data.dataset import Array
+from workloads.spec import specification
+
+pytestmark = needs_frameworks
+
+PARTS, PART = 4, 6
+
+
+def framework_of(name: str) -> Any:
+    return import_module(f"suite.worker.frameworks.{name}")
+
+
+@each_framework
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_accumulated_batches_make_the_update_of_one_large_batch(workload: str, framework: str) -> None:
+    source = batches(specification(workload, "small"), PARTS * PART)
+    weights, losses = [], []
+    for batch, accumulate in ((PARTS * PART, 1), (PART, PARTS)):
+        with training(workload, framework) as running:
+            running.cell = running.cell.but(batch=batch, accumulate=accumulate)
+            taken = [running.step(running.put(source[number])) for number in range(3)]
+            losses.append(running.read(taken))
+            weights.append(running.weights())
+    assert distance(np.array(losses[0]), np.array(losses[1])) < 1e-12
+    for name, large in weights[0].items():
+        assert distance(large, weights[1][name]) < 1e-12, name
+
+
+@each_framework
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+def test_the_precision_asked_for_is_the_one_that_is_measured(framework: str, precision: str) -> None:
+    with training("imdb_lstm", framework, precision) as running:
+        errors = precision_errors(running.cell, framework_of(framework), "cpu")
+        batch = batches(specification("imdb_lstm", "small"), 8)[0]
+        error = lstm_error(running.cell, running.weights(), batch[0], running.logits(running.put(batch)))
+    assert errors.keys() == {"product", "convolution"}
+    assert error < {"fp64": 1e-12, "fp32": 1e-5, "bf16": 5e-2}[precision]
+
+
+@each_framework
+def test_all_three_flush_denormals_on_a_cpu(framework: str) -> None:
+    """Else a framework that keeps them is several times slower where gradients vanish."""
+    with training("imdb_lstm", framework) as running:
+        assert denormals(running.cell, framework_of(framework), "cpu") == "flushed"
+
+
+@pytest.mark.parametrize(("asked", "used"), [("fp32", "bf16"), ("bf16", "fp32")])
+def test_another_precision_than_the_one_asked_for_is_refused(asked: str, used: str) -> None:
+    jax = framework_of("jax")
+    other = Cell("imdb_lstm", "jax", precision=used)
+
+    def product(cell: Cell, device: str, a: Any, b: Any) -> Any:
+        return jax.product(other, device, a, b)
+
+    lying = SimpleNamespace(product=product, convolution=jax.convolution)
+    with pytest.raises(PrecisionError, match=f"asked for {asked}, measured {used}: the product is off by"):
+        precision_errors(Cell("imdb_lstm", "jax", precision=asked), lying, "cpu")
+
+
+def rounded(array: Array, bits: int) -> Array:
+    """To so many bits of fraction, to the nearest."""
+    mantissa, exponent = np.frexp(array)
+    return np.ldexp(np.round(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+
+
+def truncated(array: Array, bits: int) -> Array:
+    """To so many bits of fraction, towards zero."""
+    mantissa, exponent = np.frexp(array)
+    return np.ldexp(np.trunc(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+
+
+@pytest.mark.parametrize(
+    ("cut", "bits", "format_", "other", "error"),
+    [
+        (rounded, 10, "tf32", "bf16", 2.9e-4),
+        (truncated, 10, "tf32", "bf16", 7.7e-4),  # as hardware may do it
+        (rounded, 10, "fp16", "bf16", 2.9e-4),
+        (rounded, 7, "bf16", "tf32", 2.4e-3),
+        (truncated, 7, "bf16", "tf32", 6.2e-3),
+    ],
+)
+def test_a_product_of_cut_inputs_lies_in_the_band_of_its_format_alone(
+    cut: Callable[[Array, int], Array], bits: int, format_: str, other: str, error: float
+) -> None:
+    def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
+        return cut(a, bits) @ cut(b, bits)
+
+    def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
+        return probe._convolution(cut(images, bits), cut(kernel, bits))
+
+    simulated = SimpleNamespace(product=product, convolution=convolution)
+    found = precision_errors(Cell("imdb_lstm", "jax", precision=format_), simulated, "cuda")
+    assert found["product"] == pytest.approx(error, rel=0.05)
+    for each in found.values():  # and not at its edge, since hardware adds errors of its own
+        assert each / 1.5 in BANDS[format_]
+        assert each * 1.5 in BANDS[format_]
+    with pytest.raises(PrecisionError, match=f"asked for {other}, measured .*{format_}"):
+        precision_errors(Cell("imdb_lstm", "jax", precision=other), simulated, "cuda")
+
+
+def test_bands_of_different_widths_do_not_touch() -> None:
+    """tf32 and fp16 have the same significand, so that no error tells one from the other."""
+    fp64, fp32, tf32, fp16, bf16 = (BANDS[name] for name in ("fp64", "fp32", "tf32", "fp16", "bf16"))
+    assert tf32 == fp16
+    assert fp64.most < fp32.least < fp32.most < tf32.least < tf32.most <= bf16.least
+
+
+@each_framework
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+def test_the_peak_multiplies_what_is_in_the_compute_type_already(
+    monkeypatch: pytest.MonkeyPatch, framework: str, precision: str
+) -> None:
+    """Else every product of the peak's also casts both operands, and the peak is too low to be one."""
+    code = framework_of(framework)
+    home = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax.numpy"}[framework]
+    multiply, taken = import_module(home).matmul, []
+
+    def spy(a: Any, b: Any) -> Any:
+        taken.extend(str(each.dtype) for each in (a, b))
+        return multiply(a, b)
+
+    monkeypatch.setattr(probe, "PEAK_SIDE", {"cpu": 16})
+    monkeypatch.setattr(probe, "PEAK_WINDOW_S", 0.0)
+    with training("imdb_lstm", framework, precision) as running:
+        monkeypatch.setattr(import_module(home), "matmul", spy)
+        assert peak_flops_per_s(running.cell, code, "cpu") > 0
+    compute = code.NUMBERS[precision].compute
+    assert taken
+    assert all(compute in name for name in taken)
+
+
+def test_the_probe_s_product_is_cast_as_a_layer_s_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By autocast, from float32: that is what the probe is to see."""
+    import torch
+
+    multiply, taken = torch.matmul, []
+
+    def spy(a: Any, b: Any) -> Any:
+        taken.append((a.dtype, torch.is_autocast_enabled("cpu")))
+        return multiply(a, b)
+
+    monkeypatch.setattr(torch, "matmul", spy)
+    with training("imdb_lstm", "pytorch", "bf16") as running:
+        framework_of("pytorch").product(running.cell, "cpu", np.ones((2, 2)), np.ones((2, 2)))
+    assert taken == [(torch.float32, True)]
+
+
+def test_an_lstm_with_swapped_gates_is_noticed() -> None:
+    spec = specification("imdb_lstm", "small")
+    weights = spec.reference_weights(0)
+    tokens = batches(spec, 8)[0][0]
+    right = lstm_logits(weights, tokens)
+    i, f, g, o = np.split(weights["lstm/bias"], 4)
+    wrong = lstm_logits(weights | {"lstm/bias": np.concatenate([f, i, g, o])}, tokens)
+    with pytest.raises(PrecisionError, match="off by"):
+        lstm_error(Cell("imdb_lstm", "jax", precision="bf16"), weights, tokens, wrong)
+    assert lstm_error(Cell("imdb_lstm", "jax"), weights, tokens, right) == 0
+
+
+@each_framework
+@each_workload
+def test_mixed_precision_keeps_its_weights_in_float32(framework: str, workload: str) -> None:
+    source = batches(specification(workload, "small"), 8)
+    with training(workload, framework, "bf16") as running:
+        (loss,) = running.read([running.step(running.put(source[0]))])
+        assert np.isfinite(loss)
+        assert {array.dtype for array in running.weights().values()} == {np.dtype(np.float32)}
+
+
+@each_framework
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ({"precision": "tf32"}, "tensor cores; this device is a CPU"),
+        ({"precision": "fp16"}, "tensor cores of a GPU; this device is a CPU"),
+        ({"kernel": "cudnn"}, "cuDNN needs a CUDA device"),
+        ({"workload": "cifar100_cnn", "kernel": "scan"}, "has no LSTM"),
+    ],
+)
+def test_what_a_cpu_does_not_have_is_unsupported_with_the_reason(
+    framework: str, setting: dict[str, str], reason: str
+) -> None:
+    cell = Cell(**{"workload": "imdb_lstm", "framework": framework} | setting)  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match=reason):
+        framework_of(framework).prepare(cell, "cpu", 0)
+
+
+@each_framework
+@pytest.mark.parametrize(
+    ("cuda", "reason"),
+    [
+        (None, "1.2.3 was built without CUDA; install the extra {}-cuda"),
+        ("12", "1.2.3 for CUDA 12 sees no CUDA device"),
+    ],
+)
+def test_why_there_is_no_cuda_is_said(
+    monkeypatch: pytest.MonkeyPatch, framework: str, cuda: str | None, reason: str
+) -> None:
+    code = framework_of(framework)
+    hidden = {
+        "pytorch": ("torch.cuda.is_available", False),
+        "tensorflow": ("tensorflow.config.list_physical_devices", []),
+    }
+    name, answer = hidden.get(framework, ("jax.default_backend", "cpu"))
+    monkeypatch.setattr(name, lambda *_: answer)
+    monkeypatch.setattr(code, "installation", lambda: {"version": "1.2.3", "cuda": cuda})
+    with pytest.raises(UnsupportedError, match=reason.format(framework)):
+        code.prepare(Cell("imdb_lstm", framework), "cuda", 0)
+
+
+@pytest.mark.parametrize(
+    ("framework", "mode"),
+    [("pytorch", "graph"), ("tensorflow", "eager"), ("tensorflow", "max"), ("jax", "eager"), ("jax", "graph")],
+)
+def test_a_compile_mode_that_a_framework_lacks_is_unsupported(framework: str, mode: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"has no compile mode '{mode}'; it has"):
+        framework_of(framework).prepare(Cell("cifar100_cnn", framework, compile=mode), "cpu", 0)
+
+
+def test_torch_compile_does_not_pass_off_an_eager_lstm_as_its_own() -> None:
+    with pytest.raises(UnsupportedError, match=r"breaks its graph at nn\.LSTM"):
+        framework_of("pytorch").prepare(Cell("imdb_lstm", "pytorch", compile="compile"), "cpu", 0)
+
+
+@pytest.mark.parametrize(
+    ("framework", "loader", "reason"),
+    [
+        ("pytorch", Loader("workers", 2, pin_memory=True), "page-locked"),
+        ("pytorch", Loader("workers", 0, prefetch=2), "worker processes only"),
+        ("pytorch", Loader("naive", prefetch=2), "no setting prefetch"),
+        ("tensorflow", Loader("workers", 2, pin_memory=True), "no setting pin_memory"),
+        ("tensorflow", Loader(cache=False), "cannot read mapped files"),
+        ("jax", Loader("resident", cache=True), "no setting cache"),
+        ("jax", Loader(pin_memory=False), "no setting pin_memory"),
+        *(
+            (framework, Loader("dali"), "DALI cannot be imported.*pip install")
+            for framework in FRAMEWORKS
+            if not has_dali
+        ),
+    ],
+)
+def test_a_loader_setting_without_effect_is_unsupported(framework: str, loader: Loader, reason: str) -> None:
+    loaders = import_module(f"suite.worker.loaders.{framework}")
+    cell = Cell("cifar100_cnn", framework, batch=8, loader=loader, size="small")
+    source = batches(specification("cifar100_cnn", "small"), 8)
+    with pytest.raises(UnsupportedError, match=reason):
+        loaders.batches(cell, source, "cpu", lambda batch: batch)
+
+
+def test_the_contributors_example_of_a_new_precision_trains_in_all_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.setattr(cell_module, "PRECISIONS", cell_module.PRECISIONS)
+    monkeypatch.setattr(probe, "BANDS", dict(probe.BANDS))
+    for framework in FRAMEWORKS:
+        monkeypatch.setattr(framework_of(framework), "NUMBERS", dict(framework_of(framework).NUMBERS))
+    exec(example, {})
+    source = batches(specification("cifar100_cnn", "small"), 8)
+    for framework in FRAMEWORKS:
+        with training("cifar100_cnn", framework, "pure-bf16") as running:
+            assert precision_errors(running.cell, framework_of(framework), "cpu")["product"] > 1e-3
+            losses = running.read([running.step(running.put(source[number])) for number in range(2)])
+            assert np.isfinite(losses).all()
+    assert "pure-bf16" in cell_module.PRECISIONS
+
+
+def test_there_is_no_half_batch() -> None:
+    with pytest.raises(CellError, match="accumulate is 0"):
+        Cell("imdb_lstm", "jax", accumulate=0)

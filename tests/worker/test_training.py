@@ -1,0 +1,193 @@
+"""Training to the end in a real worker: what is recorded, and that a kill and a resume leave no trace in the losses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.measuring import Plan
+from suite.record.history import Course, Epoch
+from suite.record.job import Job
+from suite.record.record import Record, RecordError
+from suite.session import run as runs
+from suite.session.launch import launch
+from suite.worker import checkpoint
+from tests.frameworks import needs_frameworks
+from tests.records import failed, record
+from workloads.data.cache import folder_of
+from workloads.spec import specification
+
+EPOCHS = 3
+COURSE = Course(
+    "modern", 2, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5)), (1.6, 1.5, 1.5, 1.4)
+)
+
+
+#: The study's has dropout, whose draws a checkpoint must go on with; a ResNet has running statistics.
+RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern"}
+
+
+def job(twins: Path, workload: str, framework: str, path: str = "") -> Job:
+    data = folder_of(twins, specification(workload).data, "synthetic")
+    cell = Cell(workload, framework, batch=16, size="small", recipe=RECIPE[workload])
+    return Job(cell, str(data), seed=3, device="cpu", epochs=EPOCHS, target=0.999, checkpoint=path)
+
+
+def test_what_a_course_says_of_itself():
+    assert COURSE.final_accuracy == 0.6
+    assert COURSE.train_s == [2.0, 5.0]
+    assert (COURSE.epochs_to_target, COURSE.seconds_to_target) == (2, 5.0)
+    assert replace(COURSE, target=0.7).seconds_to_target is None
+    assert Course.from_json(COURSE.to_json()) == COURSE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epochs": []}, {"planned": 1}, {"planned": "2"}, {"target": float("nan")}, {"curve": [float("inf")]},
+        {"curve": "text"}, {"resumed_at": [3]}, {"unknown": 1}, {"recipe": 3},
+        *({"epochs": [vars(COURSE.epochs[0]) | change, vars(COURSE.epochs[1])]} for change in (
+            {"test_accuracy": 1.5}, {"train_s": -1.0}, {"steps": 0}, {"train_loss": float("nan")}, {"steps": True},
+        )),
+    ],
+)  # fmt: skip
+def test_what_no_training_can_have_found_is_refused(changes):
+    whole = record(recipe="modern", course=COURSE).to_json()
+    with pytest.raises(RecordError):
+        Record.from_json(whole | {"course": COURSE.to_json() | changes})
+
+
+def test_a_record_with_a_recipe_is_ok_only_with_a_whole_course():
+    whole = record(recipe="modern", course=COURSE).to_json()
+    assert Record.from_json(whole).course == COURSE
+    for course in (None, replace(COURSE, planned=3).to_json()):
+        with pytest.raises(RecordError, match="course is not whole"):
+            Record.from_json(whole | {"course": course})
+
+
+def test_a_checkpoint_comes_back_and_a_foreign_or_broken_one_does_not(tmp_path):
+    path, key = tmp_path / "deep" / "a.checkpoint", {"seed": 1, "cell": {"batch": 3}}
+    arrays = {"['a'].b/0": np.arange(5, dtype=np.float32), "scalar": np.array(7)}
+    assert checkpoint.read(path, key) is None
+    checkpoint.write(path, key, {"epochs": 2}, arrays)
+    told, found = checkpoint.read(path, key)
+    assert told == {"epochs": 2}
+    assert {name: array.tolist() for name, array in found.items()} == {"['a'].b/0": [0, 1, 2, 3, 4], "scalar": 7}
+    assert [each.name for each in path.parent.iterdir()] == ["a.checkpoint"]
+    with pytest.raises(checkpoint.CheckpointError, match="of another training: seed differ"):
+        checkpoint.read(path, key | {"seed": 2})
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(checkpoint.CheckpointError, match="cannot be read"):
+        checkpoint.read(path, key)
+    with path.open("wb") as file:
+        np.savez(file, **{checkpoint.DESCRIPTION: np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(checkpoint.CheckpointError, match="cannot be read"):
+        checkpoint.read(path, key)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(twins, tmp_path_factory):
+    """The record of a training that nothing disturbed; each is launched once."""
+    done: dict[tuple[str, str], Record] = {}
+
+    def of(workload: str, framework: str) -> Record:
+        if (workload, framework) not in done:
+            log = tmp_path_factory.mktemp("course") / "log"
+            done[workload, framework] = launch(job(twins, workload, framework), log, 240)
+        return done[workload, framework]
+
+    return of
+
+
+@needs_frameworks
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_a_course_is_recorded(undisturbed, workload, framework):
+    found = undisturbed(workload, framework)
+    assert found.outcome.ok, (found.outcome, found.log)
+    course = found.course
+    assert (course.recipe, course.planned, len(course.epochs)) == (RECIPE[workload], EPOCHS, EPOCHS)
+    assert len(course.curve) == course.epochs[0].steps == 256 // 16
+    assert course.epochs[0].train_loss == pytest.approx(np.mean(course.curve))
+    assert found.phases.keys() == {"train"}
+    assert [w.steps for w in found.phases["train"].windows] == [16] * EPOCHS
+    assert found.identity.losses
+    assert found.workload["recipe"]["name"] == RECIPE[workload]
+    assert course.resumed_at == ()
+
+
+@needs_frameworks
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("workload", RECIPE)
+def test_killed_and_resumed_a_training_ends_with_the_same_bits(undisturbed, twins, tmp_path, workload, framework):
+    path = tmp_path / "a.checkpoint"
+    asked = job(twins, workload, framework, str(path))
+    pids: list[int] = []
+
+    def kill() -> None:
+        """Somewhere in the epochs after the first checkpoint."""
+        limit = time.monotonic() + 120
+        while not path.exists() and time.monotonic() < limit:
+            time.sleep(0.002)
+        time.sleep(int.from_bytes(os.urandom(1)) / 255 * 0.1)
+        with contextlib.suppress(ProcessLookupError):  # the end came first
+            os.kill(pids[0], signal.SIGKILL)
+
+    def watch(pid: int, spawned_s: float) -> None:
+        pids.append(pid)
+        threading.Thread(target=kill, daemon=True).start()
+
+    first = launch(asked, tmp_path / "log", 240, watch=watch)
+    again = launch(asked, tmp_path / "log", 240)
+    assert again.outcome.ok, (again.outcome, again.log)
+    if first.outcome.status == "crashed":  # else the end came before the kill
+        assert len(again.course.resumed_at) == 1
+    whole = undisturbed(workload, framework).course
+    assert again.course.curve == whole.curve
+    for one, other in zip(again.course.epochs, whole.epochs, strict=True):
+        assert (one.train_loss, one.test_loss, one.test_accuracy) == (
+            other.train_loss, other.test_loss, other.test_accuracy,
+        )  # fmt: skip
+
+
+@needs_frameworks
+def test_a_kill_between_the_last_checkpoint_and_the_end_costs_no_epoch(twins, tmp_path):
+    asked = job(twins, "imdb_lstm", "pytorch", str(tmp_path / "a.checkpoint"))
+    whole, again = (launch(asked, tmp_path / "log", 240) for _ in range(2))
+    assert again.outcome.ok, (again.outcome, again.log)
+    assert again.course.epochs == whole.course.epochs
+    assert again.course.resumed_at == (EPOCHS,)
+    assert again.phases["train"].windows == whole.phases["train"].windows
+
+
+def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged_does_not(tmp_path, monkeypatch):
+    statuses = iter(["crashed", "diverged", "ok"])
+    launched = []
+
+    def stand_in(asked, *_):
+        launched.append(asked.cell.framework)
+        Path(asked.checkpoint).parent.mkdir(parents=True, exist_ok=True)
+        Path(asked.checkpoint).touch()
+        made = record(asked.cell.framework, workload="imdb_lstm", recipe="modern", course=COURSE)
+        return made if (status := next(statuses)) == "ok" else failed(replace(made, course=None), status, "why")
+
+    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(runs, "launch", stand_in)
+    cells = [Cell("imdb_lstm", framework, recipe="modern") for framework in ("jax", "pytorch")]
+    for resume in (False, True):
+        settings = runs.Settings("accuracy", 1, Plan(), device="cpu", journals=tmp_path / "j", resume=resume)
+        run = runs.Run(settings, [(cell, 0) for cell in cells], lambda _: None, lambda _: None)
+        found = [run.launch(cell, 0).outcome.status for cell in cells]
+        run.close()
+    assert launched == ["jax", "pytorch", "jax"]
+    assert found == ["ok", "diverged"]
+    assert len(list(tmp_path.rglob("*.checkpoint"))) == 1

@@ -1,0 +1,118 @@
+"""Verdicts and flags provoked for real: a loader slowed on purpose, a tiny batch, a busy neighbour."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.bottleneck import bottleneck
+from suite.analysis.groups import group
+from suite.analysis.load import Launch
+from suite.monitor.sampler import Monitor
+from suite.plan.cell import Cell, Loader
+from suite.plan.measuring import Plan
+from suite.record.job import Job
+from suite.record.record import Record
+from suite.session.launch import ROOT, launch
+from tests.frameworks import needs_frameworks
+from workloads.data.prepare import prepare
+
+pytestmark = [needs_frameworks, pytest.mark.alone]
+
+CELL = Cell("imdb_lstm", "pytorch", batch=256, size="small")
+
+#: Python imports a module of this name at its start: reference batches then take so many seconds longer, and ever more.
+SITE = """
+import os, sys, time
+if "suite.worker.process" in sys.orig_argv:
+    from workloads.data.augment import Batches
+    def slowed(self, number, original=Batches.__getitem__):
+        time.sleep(float(os.environ["SLOWED_S"]) + number * float(os.environ["GROWS_S"]))
+        return original(self, number)
+    Batches.__getitem__ = slowed
+"""
+
+Run = Callable[..., Record]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare("imdb", "synthetic", cache=tmp_path_factory.mktemp("cache"), say=lambda _: None)
+
+
+@pytest.fixture
+def run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Launches a cell under a monitor, its loader slowed by so many seconds a batch."""
+    (tmp_path / "sitecustomize.py").write_text(SITE)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+
+    def ran(cell: Cell = CELL, slowed_s: float = 0.0, grows_s: float = 0.0, limit: int | None = None) -> Record:
+        monkeypatch.setenv("SLOWED_S", str(slowed_s))
+        monkeypatch.setenv("GROWS_S", str(grows_s))
+        plan = Plan(min_window_s=0.15, windows=6, max_warmup_s=1.5)
+        job = Job(cell, str(data), device="cpu", plan=plan, memory_limit=limit)
+        record = launch(job, tmp_path / "log", watch=Monitor)
+        assert record.outcome.ok or limit, record
+        return record
+
+    return ran
+
+
+def verdict(*records: Record) -> str:
+    """On the first of them."""
+    (one,) = group([Launch(record, "run", "file") for record in records])
+    return bottleneck(next(row for row in one.rows if row.cell == records[0].cell), one).kind
+
+
+def test_a_loader_slower_than_the_steps_is_named(run: Run) -> None:
+    assert verdict(run(slowed_s=0.1)) == "input-bound"
+
+
+def test_a_loader_that_does_not_overlap_is_named(run: Run) -> None:
+    record = run()
+    slowed_s = 0.5 * record.phases["compute"].step_s
+    assert verdict(run(slowed_s=slowed_s)) == "poor overlap"
+
+
+def test_data_on_the_device_leaves_the_steps_as_the_limit(run: Run) -> None:
+    tries = (verdict(run(CELL.but(loader=Loader("resident")))) for _ in range(3))  # others may have the machine
+    assert "compute-bound" in tries
+
+
+def test_steps_that_take_ever_longer_are_unsteady(run: Run) -> None:
+    assert "unsteady" in run(grows_s=0.005).flags
+
+
+def test_a_tiny_batch_is_named(run: Run) -> None:
+    tiny = CELL.but(framework="tensorflow", batch=2)
+    assert verdict(run(tiny), run(tiny.but(batch=4))) == "launch-bound"
+
+
+def test_a_batch_that_no_larger_one_fits_beside_is_named(run: Run) -> None:
+    fits = CELL.but(loader=Loader("resident"))
+    more = run(fits.but(batch=20480), limit=2 << 30)
+    assert more.outcome.status == "out-of-memory"
+    tries = (verdict(run(fits, limit=2 << 30), more) for _ in range(3))  # others may have the machine
+    assert "memory-limited" in tries
+
+
+def test_a_busy_neighbour_is_named_and_what_the_worker_took_is_told_from_it(run: Run) -> None:
+    cores = len(os.sched_getaffinity(0))
+    neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((cores + 1) // 2)]
+    try:
+        record = run(CELL.but(framework="tensorflow"))  # OpenMP's threads wait for each other, those of Eigen do not
+    finally:
+        for process in neighbours:
+            process.kill()
+            process.wait()
+    assert "contaminated" in record.flags
+    seen = record.metrics["host"]["phases"]["train"]
+    assert seen["cpu_cores"]["median"] > 0.1
+    assert seen["other_cpu_cores"]["median"] > 0.1
+    assert record.metrics["gpus"] == []
+    assert Record.from_json(record.to_json()) == record

@@ -1,0 +1,93 @@
+"""Recipes: the schedule's numbers, and that a changing rate moves all three frameworks alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import RECIPES as NAMES
+from tests.frameworks import (
+    PAIRS,
+    assert_within,
+    batches,
+    distance,
+    distances,
+    each_workload,
+    needs_frameworks,
+    training,
+)
+from workloads.recipes import RECIPES, Recipe, recipe
+from workloads.spec import WORKLOADS, Adam, Sgd, specification
+
+
+def test_a_schedule_rises_falls_and_ends_near_zero():
+    rates = Recipe(Sgd(0.1, 0.9, 0.0), epochs=2, target=0.5, warmup=0.2, decay=True).rates(10)
+    assert rates.dtype == np.float32
+    assert rates[:2] == pytest.approx([0.05, 0.1])
+    assert rates[2:] == pytest.approx([0.1 * (1 + np.cos(np.pi * k / 8)) / 2 for k in range(8)])
+    assert all(a > b for a, b in pairwise(rates[2:]))
+
+
+def test_without_a_schedule_the_rate_is_the_optimizer_s():
+    assert set(recipe("study", specification("imdb_lstm")).rates(7)) == {np.float32(1e-3)}
+
+
+def test_the_cell_knows_the_same_names():
+    assert ("", *RECIPES) == NAMES
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_study_s_recipe_is_the_spec_s_own(workload):
+    spec = specification(workload)
+    assert recipe("study", spec).applied(spec) == spec
+
+
+def test_the_target_is_no_part_of_the_digest_and_the_epochs_are():
+    spec = specification("imdb_lstm", "small")
+    digests = {recipe("modern", spec, epochs, target).digest(spec) for epochs in (2, 3) for target in (0.5, 0.6)}
+    assert len(digests) == 2
+    assert spec.digest not in digests
+
+
+def trained(workload, framework, optimizer):
+    """Losses and weights after ten steps at a rate that jumps, in float64 and without dropout."""
+    spec = replace(specification(workload, "small"), optimizer=optimizer)
+    rates = np.array([1, 1, 1, 0.1, 0.1, 2, 2, 0, 0, 1], np.float32) * np.float32(optimizer.learning_rate)
+    with training(workload, framework, "fp64", spec=spec, rates=rates) as running:
+        source = batches(spec, 8)
+        losses = running.read([running.step(running.put(source[number])) for number in range(len(rates))])
+        return losses, running.weights()
+
+
+@needs_frameworks
+@pytest.mark.parametrize(
+    ("workload", "optimizer"),
+    [("cifar100_cnn", Sgd(0.01, momentum=0.9, l2=5e-4)), ("imdb_lstm", Adam(1e-3))],
+    ids=["sgd", "adam"],
+)
+def test_a_change_of_rate_moves_all_three_alike(workload, optimizer):
+    made = {framework: trained(workload, framework, optimizer) for pair in PAIRS for framework in pair}
+    for one, other in PAIRS:
+        assert distance(np.array(made[one][0]), np.array(made[other][0])) < 1e-9
+        assert_within(distances(made[one][1], made[other][1]), 1e-9)
+
+
+@needs_frameworks
+@each_workload
+def test_evaluation_agrees_between_frameworks(workload):
+    spec = specification(workload, "small")
+    inputs, labels = batches(spec, 16)[0]
+    found = {}
+    for framework in ("pytorch", "tensorflow", "jax"):
+        with training(workload, framework, "fp64", dropout=True) as running:
+            first = running.get(running.evaluate(running.put((inputs, labels))))
+            again = running.get(running.evaluate(running.put((inputs, labels))))
+            assert first[0].tobytes() == again[0].tobytes(), "no dropout, and nothing that an evaluation changes"
+            found[framework] = first
+    for one, other in PAIRS:
+        assert found[one][0].shape == (16,)
+        assert distance(found[one][0], found[other][0]) < 1e-9
+        assert (found[one][1] == found[other][1]).all()

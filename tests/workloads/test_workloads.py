@@ -1,0 +1,263 @@
+"""What the specs claim: tensors, parameter counts, FLOPs and initial weights, against each framework's own count."""
+
+from __future__ import annotations
+
+import math
+import re
+from importlib import import_module
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import SIZES
+from tests.frameworks import batches, each_framework, each_workload, needs_frameworks, training
+from workloads.spec import Adam, Sgd, Tensor, glorot_bound, specification, weights_digest
+
+#: By workload and size: parameters, FLOPs of a forward pass, and the digest of the weights of seed 0.
+# fmt: off
+GOLDEN = {
+    ("cifar100_cnn", "full"):
+        (6_777_060, 769_400_832, "79b38e64c9661f8d4cf4004233bcf8a008f0d44a7bf2952739b90329dc1bf2eb"),
+    ("cifar100_cnn", "small"):
+        (117_876, 12_818_432, "09a55c9b51f3396a06d6e3a451208b3d6e671002b8d0d39a945d87da3e9e5f45"),
+    ("cifar100_resnet18", "full"):
+        (11_220_132, 1_110_937_600, "3dea01ea7cef5f2fbf90ae4001adc5e3e8b49754fb7ec3bb5c4e5c7e4649ffd6"),
+    ("cifar100_resnet18", "small"):
+        (182_252, 17_756_672, "d939090caaadf8917f71e0664fe784cd3c50b1250530f612f9152f0e764db8d4"),
+    ("imdb_lstm", "full"):
+        (213_301, 52_800_200, "cbf8655ee7ad47a829a5b03efb086b8f9ac3d23404a6342d55fd0fd775ca77d4"),
+    ("imdb_lstm", "small"):
+        (86_305, 983_104, "eb57df4d2804a23bbbf3710c64f726544523e0dc4cb167238b68a6367c47ad51"),
+}
+# fmt: on
+
+each_size = pytest.mark.parametrize("size", SIZES)
+
+
+@pytest.mark.parametrize(("workload", "size"), GOLDEN)
+def test_golden_numbers(workload, size):
+    spec = specification(workload, size)
+    found = spec.parameters, spec.flops_per_sample, weights_digest(spec.reference_weights(0))
+    assert found == GOLDEN[workload, size]
+
+
+@each_workload
+def test_the_docstring_s_claims_are_true(workload):
+    spec = specification(workload, "full")
+    text = " ".join((import_module(f"workloads.{workload}.spec").__doc__ or "").split())
+    parameters, flops, unit = re.search(r"([\d,]+) parameters and ([\d.]+) ([MG])FLOP forward", text).groups()
+    assert int(parameters.replace(",", "")) == spec.parameters
+    decimals = len(flops.partition(".")[2])
+    assert f"{spec.flops_per_sample / {'M': 1e6, 'G': 1e9}[unit]:.{decimals}f}" == flops
+
+
+@each_workload
+@each_size
+def test_training_counts_as_three_forward_passes(workload, size):
+    spec = specification(workload, size)
+    assert spec.training_flops_per_sample == 3 * spec.flops_per_sample
+
+
+@each_workload
+def test_sizes_never_share_a_digest(workload):
+    full, small = (specification(workload, size) for size in SIZES)
+    assert full.digest != small.digest
+    assert (full.size, small.size) == SIZES
+    assert full.parameters > small.parameters
+
+
+def test_the_study_s_hyperparameters():
+    cnn, lstm = specification("cifar100_cnn"), specification("imdb_lstm")
+    assert (cnn.batch, cnn.optimizer) == (128, Sgd(learning_rate=0.01, momentum=0.5, l2=1e-6))
+    assert (lstm.batch, lstm.optimizer) == (64, Adam(1e-3, 0.9, 0.999, 1e-8))
+
+
+def test_an_unknown_workload_is_an_error():
+    with pytest.raises(ValueError, match="unknown workload 'mnist'; there are: cifar100_cnn"):
+        specification("mnist")
+
+
+@each_workload
+@each_size
+def test_initial_weights_are_within_their_bounds_and_fill_them(workload, size):
+    spec = specification(workload, size)
+    weights = spec.reference_weights(1)
+    assert list(weights) == [tensor.name for tensor in spec.tensors]
+    for tensor in spec.tensors:
+        array = weights[tensor.name].astype(np.float64)
+        assert weights[tensor.name].dtype == np.float32
+        assert array.shape == tensor.shape
+        array[..., tensor.offset_from : tensor.offset_to] -= tensor.offset
+        assert abs(array).max() <= tensor.bound * (1 + 1e-6), tensor.name
+        if tensor.bound and array.size > 1000:
+            assert abs(array).max() > 0.99 * tensor.bound, tensor.name
+            assert abs(array.mean()) < 5 * tensor.bound / math.sqrt(3 * array.size), tensor.name
+            assert array.std() == pytest.approx(tensor.bound / math.sqrt(3), rel=0.05), tensor.name
+
+
+def test_bounds_are_glorot_s_and_biases_start_at_zero():
+    for tensor in specification("cifar100_cnn").tensors:
+        *field, inputs, outputs = (1, *tensor.shape)
+        expected = glorot_bound(math.prod(field) * inputs, math.prod(field) * outputs)
+        assert tensor.bound == (0 if tensor.name.endswith("/bias") else expected), tensor.name
+
+
+def test_the_forget_gate_starts_open():
+    spec = specification("imdb_lstm")
+    gates = spec.reference_weights(0)["lstm/bias"].reshape(4, spec.units)
+    assert (gates[1] == 1).all()
+    assert not gates[[0, 2, 3]].any()
+
+
+@each_workload
+def test_each_tensor_has_a_stream_of_its_own(workload):
+    spec = specification(workload, "small")
+    weights, others = spec.reference_weights(0), spec.reference_weights(1)
+    drawn = [tensor for tensor in spec.tensors if tensor.bound]
+    starts = {tensor.name: weights[tensor.name].ravel()[:16] / tensor.bound for tensor in drawn}
+    for one, other in combinations(starts, 2):
+        assert not np.allclose(starts[one], starts[other], atol=1e-3), f"{one} and {other} draw the same"
+    for tensor in drawn:
+        assert not np.array_equal(weights[tensor.name], others[tensor.name]), tensor.name
+        again = type(spec).reference_weights(_Only(tensor), 0)  # whatever other tensors there are
+        np.testing.assert_array_equal(again[tensor.name], weights[tensor.name])
+
+
+class _Only:
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensors = (tensor,)
+
+
+def test_the_weights_digest_sees_names_shapes_and_bits():
+    weights = {"a": np.arange(6, dtype=np.float32), "b": np.ones((2, 2), np.float32)}
+    nudged = weights["a"].copy()
+    nudged[3] = np.nextafter(nudged[3], np.float32(9))
+    others = [
+        weights | {"a": weights["a"].reshape(2, 3)},
+        weights | {"a": nudged},
+        {"c": weights["a"], "b": weights["b"]},
+        {"a": weights["a"]},
+    ]
+    assert len({weights_digest(each) for each in (weights, *others)}) == 5
+    assert weights_digest(dict(reversed(weights.items()))) == weights_digest(weights)
+
+
+@needs_frameworks
+@each_workload
+@each_size
+@each_framework
+def test_parameters_by_each_framework_s_own_count(workload, size, framework):
+    with training(workload, framework, "fp32", size) as running:
+        assert COUNTS[framework](running) == specification(workload, size).parameters
+
+
+def _torch_parameters(running):
+    return sum(each.numel() for each in running.model.parameters() if each.requires_grad)
+
+
+def _keras_parameters(running):
+    return sum(math.prod(each.shape) for each in running.model.trainable_variables)
+
+
+def _jax_parameters(running):
+    import jax
+
+    return sum(leaf.size for leaf in jax.tree.leaves(running.state.weights))
+
+
+COUNTS = {"pytorch": _torch_parameters, "tensorflow": _keras_parameters, "jax": _jax_parameters}
+
+
+@needs_frameworks
+def test_keras_counts_no_more_than_it_trains():
+    for workload in ("cifar100_cnn", "imdb_lstm"):
+        with training(workload, "tensorflow", "fp32") as running:
+            assert running.model.count_params() == specification(workload, "small").parameters
+
+
+@needs_frameworks
+@each_workload
+@each_size
+@each_framework
+def test_flops_by_counting_what_each_framework_multiplies(workload, size, framework):
+    spec = specification(workload, size)
+    with training(workload, framework, "fp64", size) as running:  # in float32 PyTorch's LSTM is one opaque call
+        counted = FLOPS[framework](running, running.put(batches(spec, 2)[0]), getattr(spec, "length", 1))
+    assert counted == 2 * spec.flops_per_sample
+
+
+def _torch_flops(running, batch, length):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        running.loss(running.model, *batch)
+    return counter.get_total_flops()
+
+
+def _tensorflow_flops(running, batch, length):
+    import tensorflow as tf
+
+    graph = tf.function(lambda *each: running.module.loss(running.model, *each)).get_concrete_function(*batch).graph
+    return _graph_flops(graph, length)
+
+
+def _graph_flops(graph, length):
+    """Of what the graph's outputs depend on; Keras' LSTM traces one more step, whose result nobody reads."""
+    total, seen, waiting = 0, set(), [tensor.op for tensor in graph.outputs]
+    while waiting:
+        operation = waiting.pop()
+        if operation.name in seen:
+            continue
+        seen.add(operation.name)
+        waiting += [tensor.op for tensor in operation.inputs]
+        if operation.type == "MatMul":
+            assert not operation.get_attr("transpose_a")
+            total += 2 * math.prod(operation.outputs[0].shape) * operation.inputs[0].shape[1]
+        elif operation.type == "Conv2D":
+            *field, inputs, _ = operation.inputs[1].shape
+            total += 2 * math.prod(operation.outputs[0].shape) * math.prod(field) * inputs
+        elif operation.type in ("While", "StatelessWhile"):
+            total += length * _graph_flops(graph._get_function(operation.get_attr("body").name).graph, length)
+    return total
+
+
+def _jax_flops(running, batch, length):
+    import jax
+
+    state = running.state
+    return _jaxpr_flops(jax.make_jaxpr(running._loss)(state.weights, state.statistics, state.key, *batch).jaxpr)
+
+
+def _jaxpr_flops(jaxpr):
+    from jax.extend.core import jaxprs_in_params
+
+    total = 0
+    for equation in jaxpr.eqns:
+        result = math.prod(equation.outvars[0].aval.shape)
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            total += 2 * result * math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+        elif equation.primitive.name == "conv_general_dilated":
+            kernel = equation.invars[1].aval.shape
+            outputs = kernel[equation.params["dimension_numbers"].rhs_spec[0]]
+            total += 2 * result * math.prod(kernel) // outputs
+        times = equation.params["length"] if equation.primitive.name == "scan" else 1
+        total += times * sum(_jaxpr_flops(inner) for inner in jaxprs_in_params(equation.params))
+    return total
+
+
+FLOPS = {"pytorch": _torch_flops, "tensorflow": _tensorflow_flops, "jax": _jax_flops}
+
+
+@needs_frameworks
+def test_a_step_costs_three_forward_passes_but_for_the_gradient_of_the_input():
+    """The convention against PyTorch's count: nobody asks for the gradient of the images."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    spec = specification("cifar100_cnn", "small")
+    with training(spec.name, "pytorch") as running, FlopCounterMode(display=False) as counter:
+        running.step(running.put(batches(spec, 2)[0]))
+    _, inputs, outputs, side = spec.layers[0]
+    first = 2 * side**2 * outputs * 9 * inputs
+    assert counter.get_total_flops() == 2 * (spec.training_flops_per_sample - first)
