@@ -80,7 +80,7 @@ class Suite:
         return self.end(self.start(*arguments, data=data))
 
     def end(self, process: subprocess.Popen[str]) -> Done:
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=600)
         return Done(process.returncode, output, self.folder)
 
 
