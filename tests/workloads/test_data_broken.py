@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import tarfile
 
 import numpy as np
@@ -98,7 +99,14 @@ def test_a_broken_pax_header_is_one_line_or_nothing(tmp_path, content, kind):
 
 
 @pytest.mark.parametrize(
-    "content", [with_pax(PAX["a length that no int takes"]), with_pax(PAX["a charset that is not UTF-8"])]
+    "content",
+    [
+        with_pax(PAX["a length that no int takes"]),
+        pytest.param(
+            with_pax(PAX["a charset that is not UTF-8"]),
+            marks=pytest.mark.skipif(sys.version_info >= (3, 13), reason="tarfile of Python 3.13 reads over it"),
+        ),
+    ],
 )
 def test_a_header_that_tarfile_stumbles_over_is_refused(tmp_path, content):
     with pytest.raises(DataError, match=r"a\.tar\.gz cannot be read: .*; replace it"):
