@@ -133,10 +133,9 @@ def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrice
         assert set(Path("/dev/shm").iterdir()) <= shared
 
 
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_run_killed_at_any_moment_and_resumed_holds_what_an_undisturbed_one_does(
-    suite: Suite,
-    matrices: Path,
-    tmp_path: Path,
+    suite: Suite, matrices: Path, tmp_path: Path, kills: int
 ) -> None:
     arguments = ["suite/test_training.py", f"--matrix={matrices}:many"]
     began = time.monotonic()
@@ -144,8 +143,8 @@ def test_a_run_killed_at_any_moment_and_resumed_holds_what_an_undisturbed_one_do
     lasted = time.monotonic() - began
     expected = comparable(whole)
     assert len(expected) == 12
-    moments = random.Random(4)
-    for kill in range(20):
+    moments = random.Random(kills)
+    for kill in range(kills):
         again = Suite(tmp_path / f"kill{kill}", suite.environment)
         process = again.start(*arguments)
         time.sleep(moments.uniform(0.3, 1.0) * lasted)

@@ -31,7 +31,7 @@ SETTINGS = {"small": (8, 10), "full": (2, 2)}
 
 CLASSES = {"cifar100": 100, "imdb": 2}
 
-each_size = pytest.mark.parametrize("size", SETTINGS)
+each_size = pytest.mark.parametrize("size", ["small", pytest.param("full", marks=pytest.mark.slow)])
 
 
 def proof(workload: str, framework: str, size: str = "small", **changes) -> Found:

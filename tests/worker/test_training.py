@@ -7,8 +7,10 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +36,15 @@ COURSE = Course(
 
 #: The study's has dropout, whose draws a checkpoint must go on with; a ResNet has running statistics.
 RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern"}
+
+#: One of each framework is trained in every run of the tests, all of them in the slow ones.
+ALWAYS = {("cifar100_cnn", "pytorch"), ("imdb_lstm", "tensorflow"), ("cifar100_cnn", "jax")}
+
+
+def trainings(workloads: Iterable[str]) -> list[Any]:
+    """Every framework with each of these workloads."""
+    pairs = [(workload, framework) for workload in workloads for framework in FRAMEWORKS]
+    return [pytest.param(*pair, marks=() if pair in ALWAYS else pytest.mark.slow) for pair in pairs]
 
 
 def job(twins: Path, workload: str, framework: str, path: str = "") -> Job:
@@ -109,8 +120,7 @@ def undisturbed(twins, tmp_path_factory):
 
 
 @needs_frameworks
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize(("workload", "framework"), trainings(["cifar100_cnn", "imdb_lstm"]))
 def test_a_course_is_recorded(undisturbed, workload, framework):
     found = undisturbed(workload, framework)
     assert found.outcome.ok, (found.outcome, found.log)
@@ -126,8 +136,7 @@ def test_a_course_is_recorded(undisturbed, workload, framework):
 
 
 @needs_frameworks
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", RECIPE)
+@pytest.mark.parametrize(("workload", "framework"), trainings(RECIPE))
 def test_killed_and_resumed_a_training_ends_with_the_same_bits(undisturbed, twins, tmp_path, workload, framework):
     path = tmp_path / "a.checkpoint"
     asked = job(twins, workload, framework, str(path))
