@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from rich.cells import cell_len
@@ -68,6 +68,13 @@ class Terminal(Console):
                 self.print()
         for note in view.notes:
             self.say(note)
+
+    def show_rows(self, rows: Iterable[Sequence[str]], styles: Iterable[str]) -> None:
+        """Print rows without a header, the first text of each in a style; the last is folded to what room there is."""
+        table = Table.grid(padding=(0, NARROW, 0, 0))
+        for row, style in zip(rows, styles, strict=True):
+            table.add_row(Text(row[0], style), *map(Text, row[1:]))
+        self.print(_Trimmed(table))
 
     def show_grid(self, grid: Grid) -> None:
         """Print a grid; columns for which it is too narrow go into a further table below."""
