@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         told = {"machine": machine(), "gpus": described, "frameworks": installed}
         print(json.dumps({**told, "findings": [asdict(each) for each in findings]}))
     else:
-        _show(findings)
+        show(findings)
     return int(any(finding.status == BAD for finding in findings))
 
 
@@ -77,7 +77,7 @@ def installation(framework: str) -> dict[str, Any]:
     return found
 
 
-def _show(findings: Sequence[Finding]) -> None:
+def show(findings: Sequence[Finding]) -> None:
     """A line each, folded and coloured in a terminal; without rich, which may be missing here, as it stands."""
     try:
         from suite.report.terminal import Terminal
