@@ -200,7 +200,7 @@ class _Terminal:
     """Lines and passing states on pytest's terminal, past its capture."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.writer = config.get_terminal_writer()
+        self.config = config
         self.capture = config.pluginmanager.getplugin("capturemanager")
         self.reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
 
@@ -216,7 +216,8 @@ class _Terminal:
     def show(self, text: str) -> None:
         if self.reporter and self.reporter.isatty:
             with self.capture.global_and_fixture_disabled():
-                self.reporter.rewrite(text[: self.writer.fullwidth - 1], erase=True)
+                width = self.config.get_terminal_writer().fullwidth
+                self.reporter.rewrite(text[: width - 1], erase=True)
 
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()
