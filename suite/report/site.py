@@ -49,7 +49,7 @@ def publish(site: Path) -> list[str]:
 
 def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
     """The folders of the site that hold a run, the newest first, and why others with a report are left out."""
-    found, notes = [], []
+    runs, notes = [], []
     for folder in sorted(site.iterdir(), key=lambda each: each.name):
         if folder.name.startswith(".") or not (folder / REPORT).is_file():
             continue
@@ -57,13 +57,13 @@ def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
             notes.append(f"{folder.name} is left out of the index: it leads out of the site")
             continue
         try:
-            found.append((folder.name, read(folder)))
+            runs.append((folder.name, read(folder)))
         except SummaryError as error:
             notes.append(f"{folder.name} is left out of the index: its {SUMMARY} {error}")
         except OSError:
             notes.append(f"{folder.name} is left out of the index: it has no {SUMMARY}; compare its run again")
-    found.sort(key=lambda each: each[1].dates[-1:], reverse=True)
-    return found, notes
+    runs.sort(key=lambda each: each[1].dates[-1:], reverse=True)
+    return runs, notes
 
 
 def page(runs: Sequence[tuple[str, Summary]]) -> str:
