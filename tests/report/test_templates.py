@@ -21,17 +21,9 @@ from suite.report.document import PageTable, render
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "suite" / "report" / "templates"
 
-#: What a column of a table may hold, in no order: figures, words, and a date, which is no figure.
-COLUMN = [
-    DASH,
-    "2026-03-01",
-    "out-of-memory",
-    "1.2e-07",
-    f"0.5 (0.4{DASH}0.6)",
-    "26.3",
-    f"1,234 (1,200{DASH}1,300)",
-    "-3",
-]
+#: Figures from the least to the greatest, and a column with words and a date, which is no figure.
+FIGURES = ["-3", "1.2e-07", f"0.5 (0.4{DASH}0.6)", "26.3", f"1,234 (1,200{DASH}1,300)"]
+COLUMN = [DASH, "2026-03-01", *FIGURES[::-1], "timeout"]
 
 
 def index(**changes: object) -> str:
@@ -97,8 +89,8 @@ def test_the_script_sorts_figures_by_value_and_words_after_them() -> None:
     code = f"{stub}\n{script}\nconsole.log(JSON.stringify([show(1), show(-1)]));"
     done = subprocess.run([node, "-e", code], capture_output=True, text=True, check=True, timeout=30)
     ascending, descending = json.loads(done.stdout)
-    assert ascending[:5] == ["-3", "1.2e-07", f"0.5 (0.4{DASH}0.6)", "26.3", f"1,234 (1,200{DASH}1,300)"]
-    assert set(ascending[5:]) == {DASH, "2026-03-01", "timeout"}
+    assert ascending[: len(FIGURES)] == FIGURES
+    assert set(ascending[len(FIGURES) :]) == {DASH, "2026-03-01", "timeout"}
     assert descending == ascending[::-1]
 
 
