@@ -6,7 +6,6 @@ that option. Does nothing to tests other than `suite/test_training.py`.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
+from suite.record.record import SKIPPED
 from suite.session import settings
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
@@ -106,7 +106,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     terminal = _Terminal(config)
     config.stash[_RESTORE] = interruptible()
     try:
-        run = Run(settings.settings(config, chosen), planned, terminal.say, terminal.show)
+        run = Run(settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended)
         config.stash[_RUN] = run
         run.prepare()
     except EXPECTED as error:
@@ -200,19 +200,24 @@ class _Terminal:
     """Lines and passing states on pytest's terminal, past its capture."""
 
     def __init__(self, config: pytest.Config) -> None:
+        self.config = config
         self.capture = config.pluginmanager.getplugin("capturemanager")
         self.reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, **colour: bool) -> None:
         if self.reporter:
             with self.capture.global_and_fixture_disabled():
                 self.reporter.ensure_newline() if not self.reporter.isatty else self.reporter.rewrite("", erase=True)
-                self.reporter.write_line(text)
+                self.reporter.write_line(text, **colour)
+
+    def ended(self, text: str, status: str) -> None:
+        self.say(text, **{"green" if status == "ok" else "yellow" if status in SKIPPED else "red": True})
 
     def show(self, text: str) -> None:
         if self.reporter and self.reporter.isatty:
             with self.capture.global_and_fixture_disabled():
-                self.reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
+                width = self.config.get_terminal_writer().fullwidth
+                self.reporter.rewrite(text[: width - 1], erase=True)
 
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()

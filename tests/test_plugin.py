@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import termios
 from importlib.util import find_spec
@@ -124,6 +125,16 @@ def test_a_terminal_shows_progress_on_one_line_of_its_width(suite: Suite) -> Non
     assert any("imdb_lstm-jax-fp32" in part for part in passing)
     assert max(len(part.rstrip()) for part in passing) < 60
     assert "[1/1] imdb_lstm-jax-fp32-b32-compile-tuned  496 samples/s" in shown.decode()
+
+
+@pytest.mark.parametrize(("colour", "codes"), [("yes", ("32", "31", "33")), ("no", ())])
+def test_the_line_of_a_launch_is_in_the_colour_of_its_outcome(
+    suite: Suite, colour: str, codes: tuple[str, ...]
+) -> None:
+    arguments = ["suite", "--launches=1", "-k", "imdb", f"--color={colour}"]
+    done = suite(*arguments, tensorflow="crash", jax="unsupported")
+    assert {line[2:4] for line in done.output.splitlines() if re.match(r"\x1b\[\d\dm\[\d/3\]", line)} == set(codes)
+    assert ("\x1b" in done.output) == bool(codes)
 
 
 def test_collecting_and_other_tests_are_left_alone(suite: Suite) -> None:

@@ -6,7 +6,6 @@ import argparse
 import gc
 import io
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,21 +19,20 @@ from suite.analysis.metrics import Prices
 from suite.analysis.regress import changes, threshold
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
-from suite.report.accuracy import terminal as in_terminal
+from suite.report import accuracy, columns, markdown
 from suite.report.folder import INDEX, Compared, place_for, text_of, write
 from suite.report.site import check, publish
 from suite.report.tables import table
-from suite.report.terminal import terminal, wrap
-from suite.report.text import markdown
+from suite.report.terminal import Terminal
 from suite.report.words import legend
 
 RESULTS = Path("results")
 
 DESCRIPTION = """\
 Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder report.html
-(all of it in one file), table.md, cells.csv (one row per cell), launches.csv and launches.parquet (one row per launch,
-failed ones included; results/SCHEMA.md lists their columns), plots as PNG and SVG, and run.json, a summary. Cells
-that train to their end go to accuracy.csv and epochs.csv instead of cells.csv.
+(the whole comparison as a page; it shows the plots beside it), table.md, cells.csv (one row per cell), launches.csv and
+launches.parquet (one row per launch, failed ones included; results/SCHEMA.md lists their columns), plots as PNG and
+SVG, and run.json, a summary. Cells that train to their end go to accuracy.csv and epochs.csv instead of cells.csv.
 
 Only what is alike is put into a ratio: the same data, spec, size, precision, settings and run, and fingerprints that
 agree. A cell that failed keeps its row, with its outcome.
@@ -50,6 +48,7 @@ examples:
   python -m suite.compare --by batch --baseline 128   the same for the batch size, with ratios to 128
   python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, to A's machine
   python -m suite.compare 0003 --publish results/     a report in a folder of its own, and an index over all of them
+  python -m suite.compare 0003 --one-file             a report that holds its plots, to mail or to move
   python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became slower, significantly
   python -m suite.compare --baseline jax --format markdown > ratios.md
 """
@@ -66,9 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
+    errors = Terminal(sys.stderr)
     try:
         paths, notes = find(options.run, options.storage)
-        loaded = load(paths)
+        with errors.status("reading the launches"):
+            loaded = load(paths)
         groups = group(loaded.launches, options.by, options.across_machines)
         _check_baseline(groups, options.by, options.baseline)
         runs = {launch.run for launch in loaded.launches}
@@ -85,21 +86,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [table(each, options.baseline, prices) for each in groups if not trains_to_the_end(each)],
         [learned(each, framework) for each in groups if trains_to_the_end(each)],
         [path.name for path in paths],
+        options.one_file,
     )
     try:
-        notes += [*loaded.notes, *write(folder, compared)]
-        notes += publish(options.publish) if options.publish else []
+        with errors.status("drawing the plots and writing the report"):
+            notes += [*loaded.notes, *write(folder, compared)]
+            notes += publish(options.publish) if options.publish else []
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
-    try:
-        _say(compared, notes, options.format)
-        print(f"written to {folder}: report.html, tables, launches, plots", file=sys.stderr)
-        if options.publish:
-            print(f"published: {options.publish / INDEX}", file=sys.stderr)
-    except BrokenPipeError:
-        # The reader has seen enough (`| head`). What stdout still holds must not raise again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _show(compared, notes, options.format)
+    print(f"written to {folder}: report.html, tables, launches, plots", file=sys.stderr)
+    if options.publish:
+        print(f"published: {options.publish / INDEX}", file=sys.stderr)
     return _regressions(loaded, options.fail_if) if options.fail_if is not None else 0
 
 
@@ -153,6 +152,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="DIR",
         help="add the comparison to the static site in DIR: a folder for it there, and index.html over all of them",
     )
+    parser.add_argument(
+        "--one-file", action="store_true", help="put the plots into report.html too, which then needs no file beside it"
+    )
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
     parser.add_argument(
         "--fail-if",
@@ -196,21 +198,26 @@ def _name(paths: Sequence[Path]) -> str:
     return paths[0].stem + more
 
 
-def _say(compared: Compared, notes: Sequence[str], form: str) -> None:
-    read = ", ".join(map(clean, compared.sources))
+def _show(compared: Compared, notes: Sequence[str], form: str) -> None:
+    """Print the tables and all notes, for a person or for a Markdown reader."""
+    out = Terminal()
+    sources = ", ".join(map(clean, compared.sources))
+    notes = [clean(note) for note in notes]
     if form == "markdown":
-        print(f"Read: {markdown(read)}\n")
-        print(text_of(compared))
-        print("".join(f"- {markdown(clean(note))}\n" for note in notes), end="")
-    else:
-        print(f"read: {read}\n")
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        timed = [terminal(each, colour) for each in compared.tables]
-        print("\n\n".join([*timed, *map(in_terminal, compared.learned)]))
-        if compared.tables:
-            print(f"\n{wrap(legend(compared.tables))}")
-        print("".join(f"{wrap(f'note: {clean(note)}')}\n" for note in notes), end="")
-    sys.stdout.flush()
+        lines = "".join(f"- {markdown.escape(note)}\n" for note in notes)
+        out.out(f"Read: {markdown.escape(sources)}\n\n{text_of(compared)}\n{lines}", end="")
+        return
+    out.print(f"read: {sources}\n", soft_wrap=True)
+    views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
+    for number, view in enumerate(views):
+        if number:
+            out.print("\n")
+        out.show(view)
+    if compared.tables:
+        out.print()
+        out.say(legend(compared.tables))
+    for note in notes:
+        out.say(f"note: {note}")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from suite.doctor.checks import BAD, data, frameworks, gpus, host
+from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
 from suite.record.environment import machine
 from suite.session.launch import LateError, LaunchError, ask
@@ -19,6 +20,8 @@ from suite.worker.frameworks import UnsupportedError
 
 #: All frameworks are asked at once, so that this is about how long the command takes at most.
 ANSWER_WITHIN_S = 12.0
+
+COLOURS = {OK: "green", NOTE: "", WARNING: "yellow", BAD: "bold red"}
 
 EPILOG = """\
 Each line has an area, what was found and, after an arrow, how to mend it. `!!` stands before what keeps this machine
@@ -56,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         told = {"machine": machine(), "gpus": described, "frameworks": installed}
         print(json.dumps({**told, "findings": [asdict(each) for each in findings]}))
     else:
-        print("\n".join(map(str, findings)))
+        show(findings)
     return int(any(finding.status == BAD for finding in findings))
 
 
@@ -72,6 +75,19 @@ def installation(framework: str) -> dict[str, Any]:
         except UnsupportedError as error:
             found["precisions"][precision] = str(error)
     return found
+
+
+def show(findings: Sequence[Finding]) -> None:
+    """A line each, folded and coloured in a terminal; without rich, which may be missing here, as it stands."""
+    try:
+        from suite.report.terminal import Terminal
+    except ImportError:
+        print("\n".join(map(str, findings)))
+        return
+    rows = [
+        (MARKS[each.status], each.area, f"{each.text}\n-> {each.mend}" if each.mend else each.text) for each in findings
+    ]
+    Terminal().show_rows(rows, [COLOURS[each.status] for each in findings])
 
 
 def _asked(framework: str, wait_s: float) -> dict[str, Any]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-
-from tabulate import tabulate
 
 from suite.analysis.accuracy import MARGIN, Learned, courses
 from suite.analysis.groups import SETTINGS, Row
 from suite.analysis.wording import DASH, NONE, listing
 from suite.record.text import clean
-from suite.report.terminal import WIDTH, wrap
-from suite.report.text import markdown, spread
+from suite.report.text import spread
+from suite.report.view import LEFT, Grid, View
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
 #: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.
@@ -33,50 +30,18 @@ DIFFERENT = {
 }
 
 
-@dataclass(frozen=True)
-class Words:
-    """A table as strings, ready for any output."""
-
-    title: str
-    headers: list[str]
-    rows: list[list[str]]
-    notes: list[str]
-
-
-def words(table: Learned) -> Words:
-    """The table and its notes."""
+def view(table: Learned) -> View:
+    """The table as strings, and its notes."""
     columns = _columns(table)
-    told = [row | _settings(table, key) for key, row in zip(table.group.rows, _records(table), strict=True)]
-    rows = [[read(row) for read in columns.values()] for row in told]
-    return Words(_title(table), list(columns), rows, _notes(table))
-
-
-def terminal(table: Learned) -> str:
-    """For a terminal: two lines a row where one would be too wide."""
-    told = words(table)
-    text = ""
-    for bracket in (" (", "\n("):
-        rows = [[cell.replace(" (", bracket) for cell in row] for row in told.rows]
-        text = tabulate(rows, headers=told.headers, tablefmt="simple", disable_numparse=True)
-        if max(map(len, text.splitlines())) <= WIDTH:
-            break
-    notes = [wrap(note) for note in told.notes]
-    return "\n".join([told.title, "=" * min(len(told.title), WIDTH), text, "", *notes])
-
-
-def in_markdown(table: Learned) -> str:
-    """For a Markdown reader; nothing of a record is taken for markup."""
-    told = words(table)
-    rows = [[markdown(cell) for cell in row] for row in told.rows]
-    headers = [header.replace("\n", " ") for header in told.headers]
-    text = tabulate(rows, headers=headers, tablefmt="pipe", disable_numparse=True)
-    notes = "\n".join(f"- {markdown(note)}" for note in told.notes)
-    return f"## {markdown(told.title)}\n\n{text}\n\n{notes}\n"
+    records = [row | _settings(table, key) for key, row in zip(table.group.rows, _records(table), strict=True)]
+    rows = [[read(row) for read in columns.values()] for row in records]
+    grid = Grid(list(columns), rows, [LEFT] * len(columns), names=1 + len(_varying(table)))
+    return View(_title(table), grid, _notes(table))
 
 
 def sentences(table: Learned) -> list[str]:
     """What the table says, row by row against its baseline."""
-    told = []
+    said = []
     for row in _records(table):
         if not row["verdict"]:
             continue
@@ -89,8 +54,8 @@ def sentences(table: Learned) -> list[str]:
             "lower": f"ends lower than {table.baseline}",
             "undecided": f"cannot be told from {table.baseline} yet, nor called the same",
         }[row["verdict"]]
-        told.append(f"{name} {row['framework']} {word} ({bounds}).")
-    return told
+        said.append(f"{name} {row['framework']} {word} ({bounds}).")
+    return said
 
 
 def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
@@ -103,12 +68,12 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
         "seeds": lambda row: _n(row["seeds_ok"], row["seeds"]),
         "epochs": lambda row: _whole(row["epochs"]),
         "test accuracy": _accuracy,
-        f"against\n{table.baseline}": lambda row: _against(row, ""),
-        **({"against\nfp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
-        f"epochs\nto {target}": _epochs,
-        f"seconds\nto {target}": lambda row: _reached(row, "seconds_to_target"),
+        f"against {table.baseline}": lambda row: _against(row, ""),
+        **({"against fp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
+        f"epochs to {target}": _epochs,
+        f"seconds to {target}": lambda row: _reached(row, "seconds_to_target"),
         "samples/s": lambda row: _spread(row, "samples_per_s"),
-        **({"J to\ntarget*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
+        **({"J to target*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
         "identity": lambda row: row["identity"] or NONE,
         "outcome": lambda row: "; ".join(filter(None, [row["outcome"], row["flags"]])),
     }

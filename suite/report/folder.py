@@ -16,14 +16,12 @@ import pandas as pd
 from suite.analysis.accuracy import Learned, epochs
 from suite.analysis.load import REPORT, SUMMARY, Loaded
 from suite.record.scratch import OWNED, scratch
-from suite.report import accuracy as accuracy_words
-from suite.report import plots
+from suite.report import accuracy, columns, markdown, plots
 from suite.report.excerpt import excerpt
 from suite.report.page import report
 from suite.report.summary import SummaryError, read, summary
 from suite.report.tables import Table, cells
-from suite.report.terminal import in_markdown
-from suite.report.text import markdown, no_formula
+from suite.report.text import no_formula
 from suite.report.tidy import launches, write_parquet
 from suite.report.words import legend
 
@@ -33,12 +31,16 @@ INDEX = "index.html"  # of a site, in the folder above
 
 @dataclass(frozen=True)
 class Compared:
-    """Tables of what was timed, tables of what was learnt, and the launches and names of the files behind them."""
+    """Tables of what was timed, tables of what was learnt, and the launches and names of the files behind them.
+
+    With ``one_file`` the report holds its plots; otherwise it shows those beside it.
+    """
 
     loaded: Loaded
     tables: Sequence[Table]
     learned: Sequence[Learned]
     sources: Sequence[str]
+    one_file: bool = False
 
 
 def write(folder: Path, compared: Compared) -> list[str]:
@@ -46,7 +48,7 @@ def write(folder: Path, compared: Compared) -> list[str]:
     notes = []
     loaded, tables, learned = compared.loaded, compared.tables, compared.learned
     with staged(folder) as place:
-        told = "".join(f"\n- {markdown(note)}" for note in loaded.notes)
+        told = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
         text = text_of(compared) + (f"\nOn the files:\n{told}\n" if told else "")
         (place / "table.md").write_text(text, encoding="utf-8")
         if tables:
@@ -63,7 +65,9 @@ def write(folder: Path, compared: Compared) -> list[str]:
             notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         drawn = [*plots.draw([excerpt(each) for each in tables], place), *plots.draw_learned(learned, place)]
         images = [path for path in drawn if path.suffix == ".png"]
-        page = report(tables, loaded, images, compared.sources, frame=frame, learned=learned)
+        page = report(
+            tables, loaded, images, compared.sources, frame=frame, learned=learned, one_file=compared.one_file
+        )
         (place / REPORT).write_text(page, encoding="utf-8")
         (place / SUMMARY).write_text(summary(loaded.launches).to_json(), encoding="utf-8")
     return notes
@@ -81,8 +85,9 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 def text_of(compared: Compared) -> str:
     """All tables in Markdown, with the legend under those that it explains."""
-    told = [*map(in_markdown, compared.tables), *map(accuracy_words.in_markdown, compared.learned)]
-    return "\n".join([*told, *([f"{markdown(legend(compared.tables))}\n"] if compared.tables else [])])
+    views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
+    legends = [f"{markdown.escape(legend(compared.tables))}\n"] if compared.tables else []
+    return "\n".join([*map(markdown.document, views), *legends])
 
 
 @contextlib.contextmanager

@@ -9,19 +9,20 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
 from suite.analysis.load import REPORT, SUMMARY, LoadError
 from suite.analysis.wording import DASH, NONE
 from suite.record.text import clean
-from suite.report.document import SCRIPT, head
+from suite.report.document import PageTable, render
 from suite.report.folder import INDEX, staged
 from suite.report.summary import Summary, SummaryError, read
+from suite.report.view import LEFT
 
 #: By this a page is known as one that may be written anew.
-MARK = '<meta name="generator" content="suite.compare">'
+GENERATOR = "suite.compare"
+MARK = f'name="generator" content="{GENERATOR}"'
 
 COLUMNS = ("date", "machine", "device", "versions", "data", "workloads", "cells", "launches", "report")
 
@@ -48,7 +49,7 @@ def publish(site: Path) -> list[str]:
 
 def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
     """The folders of the site that hold a run, the newest first, and why others with a report are left out."""
-    found, notes = [], []
+    runs, notes = [], []
     for folder in sorted(site.iterdir(), key=lambda each: each.name):
         if folder.name.startswith(".") or not (folder / REPORT).is_file():
             continue
@@ -56,49 +57,39 @@ def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
             notes.append(f"{folder.name} is left out of the index: it leads out of the site")
             continue
         try:
-            found.append((folder.name, read(folder)))
+            runs.append((folder.name, read(folder)))
         except SummaryError as error:
             notes.append(f"{folder.name} is left out of the index: its {SUMMARY} {error}")
         except OSError:
             notes.append(f"{folder.name} is left out of the index: it has no {SUMMARY}; compare its run again")
-    found.sort(key=lambda each: each[1].dates[-1:], reverse=True)
-    return found, notes
+    runs.sort(key=lambda each: each[1].dates[-1:], reverse=True)
+    return runs, notes
 
 
 def page(runs: Sequence[tuple[str, Summary]]) -> str:
-    """The index: a row per run. Nothing in it is fetched, and nothing of a summary is taken for markup."""
-    machines = len({name for _, one in runs for name in one.machines})
-    rows = "\n".join(_row(name, one) for name, one in runs)
-    heads = "".join(f"<th class=text>{name}</th>" for name in COLUMNS)
-    return "\n".join(
-        [
-            *head("Training benchmarks: all runs", MARK),
-            "<body>",
-            "<h1>Training benchmarks: all runs</h1>",
-            f"<p class=muted>{_count(len(runs), 'run')} on {_count(machines, 'machine')}. Figures of different "
-            "machines are not to be set against one another; each report says what may be.</p>",
-            '<input type=search data-table=runs placeholder="filter rows" aria-label="filter rows">',
-            f"<div class=wide><table id=runs><thead><tr>{heads}</tr></thead><tbody>",
-            rows,
-            "</tbody></table></div>",
-            f"<script>{SCRIPT}</script></body></html>",
-            "",
-        ]
+    """The index: a row per run."""
+    rows = [[*_texts(run), clean(folder, 100)] for folder, run in runs]
+    machines = len({name for _, run in runs for name in run.machines})
+    return render(
+        "index.html.jinja",
+        title="Training benchmarks: all runs",
+        generator=GENERATOR,
+        counted=f"{_count(len(runs), 'run')} on {_count(machines, 'machine')}",
+        runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
+        links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],
     )
 
 
-def _row(name: str, run: Summary) -> str:
+def _texts(run: Summary) -> list[str]:
     launches = str(run.launches) if run.ok == run.launches else f"{run.launches}, {run.ok} of them well"
-    told = [
+    texts = [
         DASH.join(run.dates),
-        *("; ".join(words) for words in (run.machines, run.devices)),
-        *(", ".join(words) for words in (run.versions, run.data, run.workloads)),
+        *("; ".join(names) for names in (run.machines, run.devices)),
+        *(", ".join(names) for names in (run.versions, run.data, run.workloads)),
         str(run.cells),
         launches,
     ]
-    words = "".join(f"<td class=text>{escape(text) or NONE}</td>" for text in told)
-    link = f'<a href="{escape(quote(name, safe=""))}/{REPORT}">{escape(clean(name, 100))}</a>'
-    return f"<tr>{words}<td class=text>{link}</td></tr>"
+    return [text or NONE for text in texts]
 
 
 def _count(n: int, word: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from suite.analysis.timelines import Line, has_lines, lines_of
 from suite.analysis.wording import figure
@@ -27,63 +27,91 @@ WORDS = {
 }
 
 
-def timelines(records: Iterable[Record]) -> list[str]:
-    """HTML: a heading, and per launch with a timeline a drawing that a click unfolds; nothing if there is none."""
-    told = [record for record in records if record.metrics and has_lines(record)]
+@dataclass(frozen=True)
+class Phase:
+    """When the windows of a phase that count ran: x and width in the drawing."""
+
+    x: str
+    width: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """One metric: the points of each unbroken stretch of its line, and its words above them."""
+
+    words: str
+    text_y: int
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The drawing of one launch, in units of its own ``width``."""
+
+    title: str
+    label: str
+    width: int
+    height: int
+    end: str
+    phases: Sequence[Phase]
+    bands: Sequence[Band]
+
+
+@dataclass(frozen=True)
+class Timelines:
+    """``drawn`` is gone through once: the lines of all launches at once would not fit into memory."""
+
+    drawn: Iterator[Timeline]
+    left_out: str = ""
+
+
+def timelines(records: Iterable[Record]) -> Timelines:
+    """A drawing of each launch with a timeline, and of how many there is none."""
+    chosen = [record for record in records if record.metrics and has_lines(record)]
     left_out = ""
-    if (there := len(told)) > MOST:
-        told = list({record.cell: record for record in reversed(told)}.values())[::-1][:MOST]
-        left_out = f" {len(told)} of {there} launches, of each cell at most the first."
-    if not told:
-        return []
-    words = (
-        "A click unfolds a launch; pointing at a line or at a phase says what it is. Shaded: the windows that count."
-    )
-    return ["<h2>Timelines</h2>", f"<p class=muted>{words}{left_out}</p>", *map(_launch, told)]
+    if (count := len(chosen)) > MOST:
+        chosen = list({record.cell: record for record in reversed(chosen)}.values())[::-1][:MOST]
+        left_out = f" {len(chosen)} of {count} launches, of each cell at most the first."
+    return Timelines(map(_timeline, chosen), left_out)
 
 
-def _launch(record: Record) -> str:
-    rate = f", {figure(record.samples_per_s)} samples/s" if record.samples_per_s else ""
-    return (
-        f"<details><summary>{escape(clean(record.cell.id))}, launch {record.launch}{rate}</summary>"
-        f"{_drawing(record)}</details>"
-    )
-
-
-def _drawing(record: Record) -> str:
+def _timeline(record: Record) -> Timeline:
     lines = lines_of(record)
     end_s = max(line.at_s[-1] for line in lines.values()) or 1.0
-    height = len(lines) * (HEIGHT + GAP) + GAP
-    parts = [
-        f'<rect x="{WIDTH * begin / end_s:.1f}" y="0" width="{max(1.0, WIDTH * (end - begin) / end_s):.1f}" '
-        f'height="{height}" fill="#888" fill-opacity=".18"><title>{escape(name)} phase, {begin:.1f} to {end:.1f} s'
-        "</title></rect>"
-        for name, phase in record.phases.items()
-        if phase.span
-        for begin, end in [phase.span]
-    ]
-    for place, (name, line) in enumerate(lines.items()):
-        parts.append(_band(name, line, end_s, GAP + place * (HEIGHT + GAP)))
-    parts.append(f'<text x="{WIDTH}" y="{height - 3}" text-anchor="end" font-size="11">{end_s:.0f} s</text>')
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" width="100%" role="img" fill="currentColor" '
-        f'aria-label="timeline of {escape(clean(record.cell.id))}">{"".join(parts)}</svg>'
+    spans = [(name, *phase.span) for name, phase in record.phases.items() if phase.span]
+    rate = f", {figure(record.samples_per_s)} samples/s" if record.samples_per_s else ""
+    return Timeline(
+        title=f"{clean(record.cell.id)}, launch {record.launch}{rate}",
+        label=f"timeline of {clean(record.cell.id)}",
+        width=WIDTH,
+        height=len(lines) * (HEIGHT + GAP) + GAP,
+        end=f"{end_s:.0f} s",
+        phases=[
+            Phase(
+                x=f"{WIDTH * begin / end_s:.1f}",
+                width=f"{max(1.0, WIDTH * (end - begin) / end_s):.1f}",
+                words=f"{name} phase, {begin:.1f} to {end:.1f} s",
+            )
+            for name, begin, end in spans
+        ],
+        bands=[
+            _band(name, line, end_s, GAP + place * (HEIGHT + GAP)) for place, (name, line) in enumerate(lines.items())
+        ],
     )
 
 
-def _band(name: str, line: Line, end_s: float, top: float) -> str:
+def _band(name: str, line: Line, end_s: float, top: int) -> Band:
     words, unit, per = WORDS.get(name, (name, "", 1.0))
     highest = line.highest or 1.0
-    runs: list[list[str]] = [[]]
+    stretches: list[list[str]] = [[]]
     for at_s, value in zip(line.at_s, line.values, strict=True):
         if value is None:  # not read: a gap, no line through it
-            runs.append([])
+            stretches.append([])
         else:
-            runs[-1].append(f"{WIDTH * at_s / end_s:.1f},{top + HEIGHT * (1 - value / highest):.1f}")
-    told = f"{words}: up to {figure(line.highest / per)} {unit}"
-    drawn = "".join(
-        f'<polyline points="{" ".join(run)}" fill="none" stroke="currentColor"><title>{escape(told)}</title></polyline>'
-        for run in runs
-        if run
+            stretches[-1].append(f"{WIDTH * at_s / end_s:.1f},{top + HEIGHT * (1 - value / highest):.1f}")
+    return Band(
+        words=f"{words}: up to {figure(line.highest / per)} {unit}",
+        text_y=top - 4,
+        lines=[" ".join(points) for points in stretches if points],
     )
-    return f'<text x="2" y="{top - 4:.0f}" font-size="11">{escape(told)}</text>{drawn}'

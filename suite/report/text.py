@@ -5,15 +5,6 @@ from __future__ import annotations
 from suite.analysis.wording import DASH, NONE, figure
 
 
-def markdown(text: str) -> str:
-    """Text that a Markdown reader shows as it stands, in a table's cell as well."""
-    text = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for special in "|`*_~[]$!":
-        text = text.replace(special, f"\\{special}")
-    # Else some readers make links of bare addresses.
-    return text.replace("#", "&#35;").replace("://", "&#58;//").replace("www.", "www&#46;")
-
-
 def no_formula(text: str) -> str:
     """Text that a spreadsheet shows as it stands; what begins with ``=``, ``+``, ``-`` or ``@`` it would compute."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

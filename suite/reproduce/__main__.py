@@ -11,12 +11,15 @@ from pathlib import Path
 from suite.analysis.groups import group
 from suite.analysis.load import STORAGE, LoadError, find, load
 from suite.analysis.ratios import margin
+from suite.analysis.wording import NONE
 from suite.plan.cell import Cell
 from suite.plan.matrix import blocks
 from suite.plan.measuring import Plan
 from suite.plan.options import JOURNALS
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.report.terminal import Terminal
+from suite.report.view import LEFT, RIGHT, Grid
 from suite.reproduce.install import install
 from suite.reproduce.verdicts import Verdict, differences, judge
 from suite.session.interrupts import interruptible
@@ -77,25 +80,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("suite.reproduce: interrupted; what was measured is in the newest journal", file=sys.stderr)
         return 130
-    found = judge(stored, again, margins)
-    print("\n".join(report(found, stored, again)))
-    return int(not all(verdict.good for verdict in found.values()))
+    verdicts = judge(stored, again, margins)
+    out = Terminal()
+    out.show_grid(verdict_grid(verdicts, stored, again))
+    differing = changes(stored, again)
+    for line in ["", "differs from then:" if differing else "nothing differs", *(f"  {each}" for each in differing)]:
+        out.say(line)
+    return int(not all(verdict.good for verdict in verdicts.values()))
 
 
 def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
     """The launches of the cells whose id holds the text. Raises `LoadError` if there is none."""
-    found = by_cell(record for record in launches if text in record.cell.id)
-    if not found:
+    cells = by_cell(record for record in launches if text in record.cell.id)
+    if not cells:
         raise LoadError(f"no cell of this result has {text!r} in its id")
-    return found
+    return cells
 
 
 def by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     """The launches of each cell, in the order of the cells' first."""
-    found: dict[Cell, list[Record]] = {}
+    cells: dict[Cell, list[Record]] = {}
     for record in records:
-        found.setdefault(record.cell, []).append(record)
-    return found
+        cells.setdefault(record.cell, []).append(record)
+    return cells
 
 
 def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespace) -> list[Record]:
@@ -127,23 +134,28 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
         run.close()
 
 
-def report(
-    found: Mapping[Cell, Verdict], stored: Mapping[Cell, Sequence[Record]], again: Mapping[Cell, Sequence[Record]]
-) -> list[str]:
-    """A line per cell, then what differs between then and now, each difference once."""
-    width = max(len(cell.id) for cell in found)
-    lines = [f"{'cell':{width}}  {'new/stored':>10}  {'95 % interval':15} n      verdict"]
-    for cell, verdict in found.items():
-        count = f"{len(again.get(cell, ()))}/{len(stored[cell])}"
-        ratio = f"{verdict.ratio:10.3f}  {verdict.low:.3f} to {verdict.high:.3f}" if verdict.ratio else " " * 28
-        detail = f": {clean(verdict.detail)}" if verdict.detail else ""
-        lines.append(f"{cell.id:{width}}  {ratio:27}  {count:5}  {verdict.kind}{detail}")
-    told: dict[str, None] = {}
-    for cell in found:
+def verdict_grid(
+    verdicts: Mapping[Cell, Verdict], stored: Mapping[Cell, Sequence[Record]], again: Mapping[Cell, Sequence[Record]]
+) -> Grid:
+    """A row per cell: how fast it is now, over how fast it was."""
+    rows = []
+    for cell, verdict in verdicts.items():
+        ratio = f"{verdict.ratio:.3f}" if verdict.ratio else NONE
+        interval = f"{verdict.low:.3f} to {verdict.high:.3f}" if verdict.ratio else NONE
+        launches = f"{len(again.get(cell, ()))}/{len(stored[cell])}"
+        rows.append([cell.id, ratio, interval, launches, verdict.kind, clean(verdict.detail)])
+    headers = ["cell", "new/stored", "95 % interval", "n", "verdict", "why"]
+    return Grid(headers, rows, [LEFT, RIGHT, LEFT, LEFT, LEFT, LEFT])
+
+
+def changes(stored: Mapping[Cell, Sequence[Record]], again: Mapping[Cell, Sequence[Record]]) -> list[str]:
+    """What differs between then and now, each difference once."""
+    lines: dict[str, None] = {}
+    for cell in stored:
         then, now = ([record for record in runs.get(cell, ()) if record.outcome.ok] for runs in (stored, again))
         if then and now:
-            told |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(then, now))
-    return [*lines, "", *(["differs from then:", *(f"  {words}" for words in told)] if told else ["nothing differs"])]
+            lines |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(then, now))
+    return list(lines)
 
 
 def _data(stored: Mapping[Cell, Sequence[Record]]) -> str:

@@ -31,12 +31,16 @@ STARTING_S = 12.0  # of a launch besides its phases, as seen on two cores
 
 @dataclass
 class Run:
-    """The launches of a session. ``say`` prints a line; ``show`` a passing state, where there is a terminal for it."""
+    """The launches of a session. ``say`` prints a line; ``show`` a passing state, where there is a terminal for it.
+
+    ``ended`` prints the line of a launch and is told its status; without it ``say`` does.
+    """
 
     settings: Settings
     planned: list[tuple[Cell, int]]  # every launch, in the order in which it is to run
     say: Callable[[str], None]
     show: Callable[[str], None]
+    ended: Callable[[str, str], None] | None = None
     done: int = 0
     failed: list[Record] = field(default_factory=list)
     _data: dict[str, Path] = field(default_factory=dict)
@@ -75,7 +79,8 @@ class Run:
             record = self._launch(cell, number, counter)
             self.journal.append(record)
             self.done += 1
-            self.say(f"{counter} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}")
+            line = f"{counter} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}"
+            self.ended(line, record.outcome.status) if self.ended else self.say(line)
         if not record.outcome.ok:
             self.failed.append(record)
         return record

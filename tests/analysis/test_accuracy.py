@@ -15,10 +15,11 @@ from suite.analysis.load import Launch
 from suite.compare.__main__ import main
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
-from suite.report.accuracy import in_markdown, sentences, terminal, words
+from suite.report.accuracy import sentences, view
 from suite.report.plots import draw_learned
 from suite.report.plots.learning import accuracy_lines, loss_lines
 from tests.records import HOSTILE, digest, failed, record, saved
+from tests.shown import in_markdown, terminal
 
 
 def course(final: float, seed: int = 0, count: int = 3, target: float = 0.8) -> Course:
@@ -87,7 +88,7 @@ def test_what_is_left_of_a_training_that_diverges_is_not_the_same():
     table = learned(grouped(records), "pytorch")
     assert table.frame["verdict"].tolist() == ["", "undecided"]
     assert table.frame["difference_seeds"].tolist()[1] == 3
-    assert words(table).rows[1][-4].startswith("3/4 reached it")
+    assert view(table).grid.rows[1][-4].startswith("3/4 reached it")
 
 
 def test_rows_are_timed_to_one_target():
@@ -132,7 +133,7 @@ def test_the_table_of_a_group():
 def test_a_target_that_was_missed_says_so():
     table = learned(grouped(seeds({"pytorch": (0.7, 0.9, 0.9)})), "pytorch")
     assert table.frame["seconds_to_target"].isna().all()
-    assert any("2/3 reached it" in cell for cell in words(table).rows[0])
+    assert any("2/3 reached it" in cell for cell in view(table).grid.rows[0])
 
 
 def test_a_failed_seed_keeps_its_row():

@@ -18,9 +18,9 @@ from suite.record.record import Record
 from suite.report import plots
 from suite.report.page import sentences
 from suite.report.tables import Table, table
-from suite.report.terminal import in_markdown, terminal
 from tests import records
 from tests.records import replace
+from tests.shown import in_markdown, terminal
 
 ELSEWHERE = {"machine": {**records.MACHINE, "cpu": "Another CPU 9000"}}
 

@@ -14,9 +14,9 @@ from suite.analysis.underutilisation import symptoms
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.record import Outcome, Phase, Record, Window
 from suite.report.tables import table
-from suite.report.terminal import terminal
 from tests import records
 from tests.records import replace
+from tests.shown import terminal
 
 CELL = Cell("imdb_lstm", "pytorch", batch=32)
 

@@ -12,10 +12,10 @@ from suite.analysis.groups import group
 from suite.analysis.load import Launch
 from suite.record.record import Record
 from suite.report.tables import Table, table
-from suite.report.terminal import terminal
 from suite.reproduce.verdicts import differences
 from tests import records
 from tests.records import replace
+from tests.shown import terminal
 
 PACKAGES = {"pytorch": {"torch": "2.13.0"}, "tensorflow": {"tensorflow": "2.21.0"}, "jax": {"jax": "0.10.2"}}
 

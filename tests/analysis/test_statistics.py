@@ -19,10 +19,10 @@ from suite.plan.matrix import blocks, matrix
 from suite.plan.measuring import CONTROL
 from suite.record.record import Record
 from suite.report.tables import table
-from suite.report.terminal import terminal
 from suite.report.tidy import launches as as_rows
 from tests import records
 from tests.records import replace
+from tests.shown import terminal
 from tests.studies import significance
 
 

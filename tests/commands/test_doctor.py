@@ -134,6 +134,22 @@ def test_a_framework_that_does_not_answer_is_not_waited_for(
     assert "--wait 2.5" in said
 
 
+def test_findings_are_shown_whole_in_a_pipe_with_rich_and_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [Finding("machine", OK, "8 cores"), Finding("data", BAD, "no room " + "x" * 200, "make [red]room[/red]")]
+    command.show(found)
+    with_rich = capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "suite.report.terminal", None)
+    command.show(found)
+    for text in (with_rich, capsys.readouterr().out):
+        assert [line.split() for line in text.splitlines()] == [
+            ["machine", "8", "cores"],
+            ["!!", "data", "no", "room", "x" * 200],
+            ["->", "make", "[red]room[/red]"],
+        ]
+
+
 @needs_frameworks
 def test_the_command_says_what_this_machine_can_measure_and_leaves_out_nothing() -> None:
     # A machine that reads three frameworks from a cold disk, beside other work, may take longer than the usual wait.

@@ -83,6 +83,22 @@ def test_files_of_somebody_else_are_not_replaced(tmp_path: Path, capsys: pytest.
     assert main([str(run), "--output", str(out)]) == 0, "its own files are written anew"
 
 
+@pytest.mark.parametrize("arguments", [[], ["--one-file"]], ids=["beside", "one-file"])
+def test_the_report_shows_the_plots_beside_it_or_holds_them(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(tables: object, folder: Path) -> list[Path]:
+        (folder / "throughput-a.png").write_bytes(b"drawn")
+        return [folder / "throughput-a.png"]
+
+    monkeypatch.setattr(plots, "draw", draw)
+    run = records.save(tmp_path / "0001_a.json", records.launches(n=1))
+    assert main([str(run), "--output", str(tmp_path / "out"), *arguments]) == 0
+    assert (tmp_path / "out" / "throughput-a.png").read_bytes() == b"drawn"
+    source = "data:image/png;base64,ZHJhd24=" if arguments else "throughput-a.png"
+    assert f'src="{source}"' in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
 def test_what_a_killed_comparison_left_is_gone_after_the_next(tmp_path: Path) -> None:
     (tmp_path / ".partial-notes").mkdir()
     (tmp_path / ".partial-notes" / "mine.txt").write_text("mine")

@@ -1,4 +1,4 @@
-"""The report: one file, nothing fetched, nothing of a record taken for markup, every figure with what it stands on."""
+"""The report: only plots beside it are fetched, nothing of a record is taken for markup, every figure says its n."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Page(HTMLParser):
             self.said += data
 
 
-def page(launches: list[Record], folder: Path) -> tuple[str, Page]:
+def page(launches: list[Record], folder: Path, one_file: bool = False) -> tuple[str, Page]:
     loaded = Loaded(tuple(Launch(record, "run-a", "file.json") for record in launches))
     tables = [table(each, "pytorch") for each in group(loaded.launches)]
     plots = [path for path in draw(tables, folder) if path.suffix == ".png"]
-    text = report(tables, loaded, plots, ["file.json"])
+    text = report(tables, loaded, plots, ["file.json"], one_file=one_file)
     return text, Page(text)
 
 
@@ -69,21 +69,46 @@ def test_the_page_holds_tables_plots_launches_environment_and_the_way_to_run_it_
     ]
     for words in ("samples/s", "Every launch", "python -m suite.reproduce file.json", "Example CPU 3000", "real data"):
         assert words in read.said, words
-    assert "data-table=launches" in text
+    assert 'data-table="launches"' in text
     assert 'name="viewport"' in text
 
 
-def test_nothing_is_fetched_and_only_the_page_s_own_style_and_script_may_run(tmp_path: Path) -> None:
-    text, read = page(records.launches(n=2), tmp_path)
+@pytest.mark.parametrize("one_file", [False, True])
+def test_no_more_is_fetched_than_plots_and_only_the_page_s_own_style_and_script_may_run(
+    tmp_path: Path, one_file: bool
+) -> None:
+    text, read = page(records.launches(n=2), tmp_path, one_file)
+    sources = [str(attributes["src"]) for _, attributes in read.tags if "src" in attributes]
+    assert len(sources) == [tag for tag, _ in read.tags].count("img") == 4
     for tag, attributes in read.tags:
         assert tag not in {"link", "iframe", "object", "embed"}
         assert "href" not in attributes
-        assert str(attributes.get("src", "data:")).startswith("data:image/png;base64,") or tag != "img"
-    policy = next(a["content"] for t, a in read.tags if t == "meta" and a.get("http-equiv"))
+    policy = next(str(a["content"]) for t, a in read.tags if t == "meta" and a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; ")
+    if one_file:
+        assert all(source.startswith("data:image/png;base64,") for source in sources)
+        assert "img-src data:;" in policy
+    else:
+        assert all((tmp_path / source).is_file() for source in sources)
+        assert "img-src 'self' file:;" in policy
     for name in ("style", "script"):
         (held,) = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(held.encode()).digest()).decode()
         assert f"{name}-src 'sha256-{digest}'" in str(policy)
+
+
+def test_a_plot_s_name_is_an_address_beside_the_page_whatever_is_in_it() -> None:
+    strange = Path('http:x?#%"><script>.png')
+    read = Page(report([], Loaded(()), [strange], []))
+    (source,) = (attributes["src"] for tag, attributes in read.tags if tag == "img")
+    assert source == "http%3Ax%3F%23%25%22%3E%3Cscript%3E.png"
+
+
+def test_every_table_has_a_caption_and_its_headers_their_scope(tmp_path: Path) -> None:
+    read = page(records.launches(n=1), tmp_path)[1]
+    tags = [tag for tag, _ in read.tags]
+    assert tags.count("caption") == tags.count("table")
+    assert {attributes.get("scope") for tag, attributes in read.tags if tag == "th"} == {"row", "col"}
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:

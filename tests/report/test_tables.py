@@ -10,17 +10,18 @@ from suite.analysis.load import Launch
 from suite.analysis.wording import figure
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.report.markdown import escape
 from suite.report.tables import cells
-from suite.report.terminal import WIDTH, in_markdown, terminal
-from suite.report.text import markdown, spread
+from suite.report.text import spread
 from suite.report.tidy import launches
 from tests import records
 from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables
+from tests.shown import in_markdown, terminal
 
 
 def test_the_table_on_a_terminal() -> None:
-    golden("compare_terminal.txt", terminal(only(mixed())) + "\n")
+    golden("compare_terminal.txt", terminal(only(mixed())))
 
 
 def test_the_table_in_markdown() -> None:
@@ -28,9 +29,7 @@ def test_the_table_in_markdown() -> None:
 
 
 def test_synthetic_data_are_said_loudly() -> None:
-    golden(
-        "compare_synthetic.txt", terminal(only(records.launches(kind="synthetic", n=1, workload="imdb_lstm"))) + "\n"
-    )
+    golden("compare_synthetic.txt", terminal(only(records.launches(kind="synthetic", n=1, workload="imdb_lstm"))))
 
 
 def test_throughput_is_the_median_over_launches_with_their_spread() -> None:
@@ -167,8 +166,8 @@ def test_one_kind_of_memory_is_shown_where_all_have_it_and_kinds_are_told_apart_
     assert set(only([replace(held[0], memory=both), *held[1:]]).frame["peak_memory_kind"]) == {"rss_peak_bytes"}
     found = only([replace(held[0], memory={"allocator_peak_bytes": 2**20}), *held[1:]])
     assert found.frame["peak_memory_kind"].nunique() == 2
-    assert "allocator peak" in terminal(found)
-    assert "RSS peak" in terminal(found)
+    assert "allocator peak" in terminal(found, None)
+    assert "RSS peak" in terminal(found, None)
 
 
 def test_hostile_strings_neither_reach_the_terminal_nor_become_markup() -> None:
@@ -180,7 +179,7 @@ def test_hostile_strings_neither_reach_the_terminal_nor_become_markup() -> None:
     for found in tables([*ok, *held]):
         plain, marked = terminal(found), in_markdown(found)
         assert not set(plain) & set("\x1b\x07\r\u202e\ud800")
-        assert max(map(len, plain.splitlines())) <= WIDTH + 40, "only a run's name makes it wider"
+        assert max(map(len, plain.splitlines())) <= 120 + 40, "only a run's name makes it wider"
         assert "<" not in marked
         assert not re.search(r"(?<!\\)]\(", marked), "no link"
         assert "://" not in marked
@@ -206,7 +205,7 @@ def test_fifty_cells_fit_the_terminal() -> None:
         for each in records.launches(n=2, batch=batch, compile=mode, precision=precision)
     ]
     text = terminal(only(held))
-    assert max(map(len, text.splitlines())) <= WIDTH
+    assert max(map(len, text.splitlines())) <= 120
 
 
 def test_a_launch_that_failed_early_joins_the_table_of_its_run() -> None:
@@ -256,4 +255,4 @@ def test_clean_text_is_one_line_of_limited_length() -> None:
 
 
 def test_markdown_is_shown_as_it_stands() -> None:
-    assert markdown("a|b <i> & _c_ [d] \\") == "a\\|b &lt;i&gt; &amp; \\_c\\_ \\[d\\] \\\\"
+    assert escape("a|b <i> & _c_ [d] \\") == "a\\|b &lt;i&gt; &amp; \\_c\\_ \\[d\\] \\\\"

@@ -269,7 +269,7 @@ def test_the_worker_needs_numpy_only(cache):
     code = (
         "import sys; from pathlib import Path; from workloads.data.cache import open_cached; "
         f"data = open_cached(Path({str(folder)!r})); "
-        "print(len(data.train), {'pooch', 'tqdm', 'requests', 'tarfile'} & set(sys.modules))"
+        "print(len(data.train), {'pooch', 'rich', 'requests', 'tarfile'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "400 set()\n"

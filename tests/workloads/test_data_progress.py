@@ -15,7 +15,7 @@ from workloads.data import progress as module
 from workloads.data.cache import verify
 from workloads.data.fetch import present
 from workloads.data.prepare import prepare
-from workloads.data.progress import byte_progress, progress
+from workloads.data.progress import byte_progress, print_to_stderr, progress
 
 # ruff: noqa: F811 - arguments named after imported fixtures
 
@@ -119,6 +119,7 @@ class Terminal(io.StringIO):
 
 
 def test_a_terminal_gets_a_bar_at_once(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     for _ in progress(range(3), "counting", "review"):
         assert "counting" in terminal.getvalue()
@@ -127,8 +128,25 @@ def test_a_terminal_gets_a_bar_at_once(monkeypatch):
         advance(2**20)
 
 
-def test_a_terminal_without_tqdm_gets_lines(monkeypatch, at_once):
-    monkeypatch.setitem(sys.modules, "tqdm", None)
+def test_a_terminal_without_rich_gets_lines(monkeypatch, at_once):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     assert list(progress([1], "counting", "review")) == [1]
     assert terminal.getvalue() == "counting: 1 of 1 reviews\n"
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch, at_once):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    assert list(progress([1], "counting", "review")) == [1]
+    assert terminal.getvalue() == "counting: 1 of 1 reviews\n"
+
+
+def test_what_is_printed_beside_a_bar_stands_above_it_and_names_are_no_markup(monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with byte_progress("[red]data.tar.gz", 0, 2**20):
+        print_to_stderr("trying again")
+    assert "[red]data.tar.gz" in terminal.getvalue()
+    assert "trying again" in terminal.getvalue()
+    assert sys.stderr is terminal

@@ -6,7 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 QUIET_S = 2.0  # what takes less says nothing in a log
 EVERY_S = 10.0
@@ -36,21 +39,35 @@ def byte_progress(description: str, done: int, total: int) -> AbstractContextMan
 
 @contextmanager
 def _meter(description: str, done: int, total: int | None, unit: str, scale: int) -> Iterator[Advance]:
-    bar = _bar() if sys.stderr.isatty() else None
+    bar = _bar(unit) if sys.stderr.isatty() else None
     if bar is None:
         yield _Lines(description, done, total, " MiB" if unit == "B" else unit, scale).advance
         return
-    with bar(desc=description, initial=done, total=total, unit=unit, unit_scale=scale > 1, leave=False) as shown:
-        yield shown.update
+    with bar:
+        task = bar.add_task(description, completed=done, total=total)
+        yield lambda count: bar.advance(task, count)
 
 
-def _bar() -> Callable[..., AbstractContextManager[Any]] | None:
+def _bar(unit: str) -> Progress | None:
+    """A bar that goes when it is done; None where rich is not installed, or the terminal cannot move its cursor."""
     try:
-        from tqdm import tqdm
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
     except ImportError:
         return None
-    bar: Callable[..., AbstractContextManager[Any]] = tqdm
-    return bar
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:
+        return None
+    count = (DownloadColumn(),) if unit == "B" else (MofNCompleteColumn(), TextColumn(unit.strip()))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), *count, TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)
 
 
 class _Lines:

@@ -1,0 +1,158 @@
+"""What a table of what was timed shows: its columns, in words and figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from suite.analysis.groups import SETTINGS
+from suite.analysis.wording import DASH, NONE, figure, middle
+from suite.record.text import clean
+from suite.report.tables import Table, best
+from suite.report.text import spread
+from suite.report.view import LEFT, RIGHT, Grid, View
+from suite.report.words import foot_lines, title
+
+Read = Callable[[Any], str]
+
+
+def view(table: Table) -> View:
+    """The table as strings, and its notes, the numbered ones at the end."""
+    notes = _Notes()
+    grid = _measured(table, notes)
+    return View(title(table), grid, [*foot_lines(table), *notes.lines], _seen(table))
+
+
+class _Notes:
+    """Numbered notes; the same words get the same number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def mark(self, text: str) -> str:
+        return f"[{self._numbers.setdefault(text, len(self._numbers) + 1)}]"
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"[{number}] {text}" for text, number in self._numbers.items()]
+
+
+def _measured(table: Table, notes: _Notes) -> Grid:
+    """What each row measured, and how it ended."""
+    kinds = {str(kind) for kind in table.frame["peak_memory_kind"]} - {""}
+    memory = f"{_memory_words(*kinds)} MiB" if len(kinds) == 1 else "peak memory MiB"
+    names = _names(table)
+    columns: dict[str, Read] = {
+        **names,
+        "n": lambda row: _n(row["launches_ok"], row["launches"]),
+        "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
+        "ratio": lambda row: _ratio(row, notes),
+        **({"verdict": lambda row: row["ratio_verdict"] or NONE} if table.tested else {}),
+        "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
+        "of compute": lambda row: _share(row["train_of_compute"]),
+        "first step s": lambda row: figure(row["first_step_s"]),
+        # Where a framework has several modes, what counts is when compiling pays.
+        **(
+            {"pays after": lambda row: figure(row["break_even_steps"])}
+            if "compile" in _varied(table)
+            else {"compile s": lambda row: figure(row["compile_s"])}
+        ),
+        memory: lambda row: _memory(row, len(kinds) > 1),
+        "identity": lambda row: row["identity"] or NONE,
+        "outcome": lambda row: _outcome(row, notes),
+    }
+    headers = list(columns)
+    align = [RIGHT if header == "batch" else LEFT for header in names]
+    align += [LEFT if header in ("identity", "outcome") else RIGHT for header in headers[len(names) :]]
+    shown_as = {"samples_per_s": "samples/s", "step_ms_median": "step ms", "first_step_s": "first step s"}
+    shown_as["peak_memory_bytes"] = memory
+    marked = frozenset((row, headers.index(shown_as[column])) for column, row in best(table).items())
+    rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
+    return Grid(headers, rows, align, len(names), marked)
+
+
+#: Columns of what was seen from outside: header, column of the frame, and what its figures are divided by.
+SEEN = (
+    ("CPU cores", "cpu_cores", 1.0),
+    ("others' cores", "other_cpu_cores", 1.0),
+    ("MFU %", "model_flops_utilisation", 0.01),
+    ("GPU busy %", "gpu_utilisation_percent", 1.0),
+    ("SM active %", "sm_utilisation_percent", 1.0),
+    ("SM occupancy %", "sm_occupancy_percent", 1.0),
+    ("tensor pipe %", "tensor_percent", 1.0),
+    ("DRAM %", "dram_bandwidth_percent", 1.0),
+    ("GPU mem MiB", "gpu_memory_used_bytes", 2.0**20),
+    ("power W", "power_w", 1.0),
+    ("mJ per sample", "energy_j_per_sample", 1e-3),
+    ("cost of 1M samples", "cost_per_million_samples", 1.0),
+)
+
+
+def _seen(table: Table) -> Grid | None:
+    """What was seen from outside while each row trained: the columns that some row has; None if there is none."""
+    columns = [(header, name, unit) for header, name, unit in SEEN if table.frame[name].notna().any()]
+    if not columns:
+        return None
+    names = _names(table)
+    headers = [*names, *(header for header, _, _ in columns)]
+    rows = [
+        [*(read(row) for read in names.values()), *(_known(row[name], unit) for _, name, unit in columns)]
+        for row in table.frame.to_dict("records")
+    ]
+    return Grid(headers, rows, [LEFT] * len(names) + [RIGHT] * len(columns), len(names))
+
+
+def _names(table: Table) -> dict[str, Read]:
+    """The columns that say what a row is."""
+    return {name: _setting(name) for name in ("framework", *table.group.varying)}
+
+
+def _setting(name: str) -> Read:
+    return lambda row: middle(row[name])  # only the name of a run can be long
+
+
+def _known(value: float | None, unit: float) -> str:
+    return figure(None if value is None or math.isnan(value) else round(value / unit, 6))  # counters' last digits
+
+
+def _varied(table: Table) -> set[str]:
+    """The settings that some framework has in more than one value."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for row in table.group.rows:
+        for name in table.group.varying:
+            values.setdefault((name, row.cell.framework), set()).add(SETTINGS[name](row))
+    return {name for (name, _), several in values.items() if len(several) > 1}
+
+
+def _share(value: float | None) -> str:
+    return f"{value:.2f}" if value is not None and math.isfinite(value) else NONE
+
+
+def _n(ok: int, started: int) -> str:
+    return str(started) if ok == started else f"{ok}/{started}"
+
+
+def _ratio(row: Any, notes: _Notes) -> str:
+    if row["ratio_blocks"] == 0:
+        return f"{NONE} {notes.mark(row['ratio_reason'])}" if row["ratio_reason"] else NONE
+    low, high = (f"{row[name]:.2f}" for name in ("ratio_min", "ratio_max"))
+    caveat = f" {notes.mark(row['ratio_caveat'])}" if row["ratio_caveat"] else ""
+    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "") + caveat
+
+
+def _memory(row: Any, with_kind: bool) -> str:
+    words = figure(row["peak_memory_bytes"] / 2**20 if row["peak_memory_kind"] else None)
+    return f"{words} {_memory_words(row['peak_memory_kind'])}" if with_kind and words != NONE else words
+
+
+def _memory_words(kind: str) -> str:
+    """``rss_peak_bytes`` as ``RSS peak``."""
+    return clean(kind).removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
+
+
+def _outcome(row: Any, notes: _Notes) -> str:
+    words = row["outcome"]
+    if row["reason"]:
+        words += f" {notes.mark(row['reason'])}"
+    return f"{words}; {row['flags']}" if row["flags"] else words

@@ -1,0 +1,109 @@
+"""What all pages hold: markup in files of its own, all text escaped, no value missing; and the script that sorts."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from jinja2 import UndefinedError
+from test_page import Page
+
+from suite.analysis.wording import DASH
+from suite.report.document import PageTable, render
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "suite" / "report" / "templates"
+
+#: Figures from the least to the greatest, and a column with words and a date, which is no figure.
+FIGURES = ["-3", "1.2e-07", f"0.5 (0.4{DASH}0.6)", "26.3", f"1,234 (1,200{DASH}1,300)"]
+COLUMN = [DASH, "2026-03-01", *FIGURES[::-1], "timeout"]
+
+
+def index(**changes: object) -> str:
+    table = PageTable("runs", "All runs.", ["date", "report"], [["<b>", "x"]], ["left", "left"])
+    values = {"title": "t", "generator": "g", "counted": "1 run", "runs": table, "links": ["x/report.html"]}
+    return render("index.html.jinja", **(values | changes))
+
+
+def test_no_python_file_holds_markup() -> None:
+    for path in ROOT.glob("suite/**/*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = [
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        assert not [
+            text for text in texts if re.search(r"</?(a|div|h\d|html|img|li|p|svg|t[dhr]|table)\b[ />]", text)
+        ], path
+
+
+def test_text_is_escaped_without_being_asked_to() -> None:
+    hostile = "<img src=x onerror=alert(1)> \"' &"
+    text = index(title=hostile, counted=hostile, links=[f'"><script>{hostile}'])
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert "img" not in [tag for tag, _ in page.tags]
+    assert page.said.count("onerror=alert(1)") == 3  # in the title, the heading, and the line under it
+
+
+def test_a_value_that_is_missing_is_an_error_and_not_an_empty_place() -> None:
+    with pytest.raises(UndefinedError, match="subtitle"):
+        render("report.html.jinja", title="t")
+
+
+def test_a_table_has_a_caption_and_headers_that_say_what_they_head() -> None:
+    page = Page(index())
+    scopes = [attributes["scope"] for tag, attributes in page.tags if tag == "th"]
+    assert scopes == ["col", "col", "row"]
+    assert [tag for tag, _ in page.tags].count("caption") == 1
+    assert page.tags[0] == ("html", {"lang": "en"})
+
+
+def test_without_a_script_nothing_is_shown_that_needs_one() -> None:
+    page = Page(index())
+    assert "button" not in [tag for tag, _ in page.tags]
+    (field,) = (attributes for tag, attributes in page.tags if attributes.get("class") == "filter")
+    assert "hidden" in field
+
+
+def test_the_script_sorts_figures_by_value_and_words_after_them() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    stub = """
+      const window = {addEventListener() {}}, document = {querySelectorAll: () => []};
+      const show = sign => {
+        const rows = COLUMN.map(text => ({cells: [{textContent: text}]}));
+        let sorted;
+        sort({tBodies: [{rows, append: (...rows) => sorted = rows}]}, 0, sign);
+        return sorted.map(row => row.cells[0].textContent);
+      };
+    """.replace("COLUMN", json.dumps(COLUMN))
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    code = f"{stub}\n{script}\nconsole.log(JSON.stringify([show(1), show(-1)]));"
+    done = subprocess.run([node, "-e", code], capture_output=True, text=True, check=True, timeout=30)
+    ascending, descending = json.loads(done.stdout)
+    assert ascending[: len(FIGURES)] == FIGURES
+    assert set(ascending[len(FIGURES) :]) == {DASH, "2026-03-01", "timeout"}
+    assert descending == ascending[::-1]
+
+
+def test_a_wheel_holds_the_templates(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools", minversion="77", reason="a wheel is built by setuptools")
+    for name in ("suite", "workloads"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    command = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir", "built"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
+    (wheel,) = (tmp_path / "built").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        there = {name.removeprefix("suite/report/templates/") for name in archive.namelist() if "/templates/" in name}
+    assert there == {path.name for path in TEMPLATES.iterdir()}
+    assert there >= {"base.html.jinja", "page.css", "page.js"}
