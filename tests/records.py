@@ -53,7 +53,7 @@ def record(
     compile_s = COMPILE_S[cell.compile]
     made = Record(
         cell,
-        Outcome(),
+        Outcome("ok"),
         launch,
         started=f"2026-03-01T10:{launch:02d}:00+00:00",
         run={"id": run, "seed": 1, "position": launch},
@@ -137,6 +137,19 @@ def save(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(saved(records, run)), encoding="utf-8")
     return path
+
+
+def older(record: Record, schema: int) -> dict[str, Any]:
+    """The record's JSON as suites of schema 1 to 3 wrote it."""
+    data = record.to_json() | {"schema": schema}
+    for phase in data["phases"].values():
+        for part in ("windows", "warmup"):
+            phase[part] = [Window(*each)._asdict() for each in phase[part]]
+        if schema == 1:
+            del phase["span"]
+    for name in {1: ("metrics", "course"), 2: ("course",)}.get(schema, ()):
+        del data[name]
+    return data
 
 
 def journal(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:

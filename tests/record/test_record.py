@@ -75,7 +75,7 @@ def test_a_schema_is_a_number_from_one_on(schema: Any) -> None:
 def test_a_record_without_cell_or_outcome_is_refused(missing: str) -> None:
     data = records.record().to_json()
     del data[missing]
-    with pytest.raises(RecordError, match="lacks its cell or its outcome"):
+    with pytest.raises(RecordError, match=f"^record: object missing required field {missing}$"):
         Record.from_json(data)
 
 
@@ -87,8 +87,8 @@ def test_a_good_launch_has_trained() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "phases.train.windows.0.seconds",
-        "phases.input.warmup.0.seconds",
+        "phases.train.windows.0.1",
+        "phases.input.warmup.0.1",
         "compile_s",
         "first_step_s",
         "startup.import_s",
@@ -109,25 +109,25 @@ def test_a_number_that_no_measurement_gives_is_refused_in_one_line(path: str, va
 
 @pytest.mark.parametrize("seconds", [0, 0.0, -1.0, None])
 def test_a_window_takes_time(seconds: Any) -> None:
-    with pytest.raises(RecordError, match="phase train took"):
-        Record.from_json(changed("phases.train.windows.3.seconds", seconds))
+    with pytest.raises(RecordError, match=r"^phases\.train\.windows\[3\]\.seconds is .*: expected a number"):
+        Record.from_json(changed("phases.train.windows.3.1", seconds))
 
 
 @pytest.mark.parametrize("steps", [0, -1, 1.0, "20", True, None])
 def test_a_window_holds_whole_steps(steps: Any) -> None:
-    with pytest.raises(RecordError, match=r"phase train has .* steps"):
-        Record.from_json(changed("phases.train.windows.0.steps", steps))
+    with pytest.raises(RecordError, match=r"^phases\.train\.windows\[0\]\.steps is .*: expected a whole number"):
+        Record.from_json(changed("phases.train.windows.0.0", steps))
 
 
 @pytest.mark.parametrize("path", ["compile_s", "first_step_s", "startup.import_s"])
 def test_a_time_to_start_is_not_negative(path: str) -> None:
-    with pytest.raises(RecordError, match="startup holds a time that is no time"):
+    with pytest.raises(RecordError, match=f"^{path} is -0.1: expected a number >= 0.0$"):
         Record.from_json(changed(path, -0.1))
 
 
 @pytest.mark.parametrize("phase", ["startup", "evaluate"])
 def test_phases_are_the_three_there_are(phase: str) -> None:
-    with pytest.raises(RecordError, match=f"phases name '{phase}'"):
+    with pytest.raises(RecordError, match=f"^phases has '{phase}'; there are: train, compute, input$"):
         Record.from_json(changed(f"phases.{phase}", records.record().to_json()["phases"]["train"]))
 
 
@@ -161,9 +161,9 @@ def test_phases_are_the_three_there_are(phase: str) -> None:
         ("phases.train.windows", []),
         ("phases.train.windows", 5),
         ("phases.train.windows", {"steps": 1, "seconds": 1.0}),
-        ("phases.train.windows.0", [1, 1.0]),
-        ("phases.train.windows.0", {"steps": 1}),
-        ("phases.train.windows.0.unit", "s"),
+        ("phases.train.windows.0", {"steps": 1, "seconds": 1.0}),
+        ("phases.train.windows.0", [1]),
+        ("phases.train.windows.0", [1, 1.0, "s"]),
         ("phases.train.steady", "yes"),
         ("identity", []),
         ("identity", {}),
@@ -214,12 +214,12 @@ def test_what_is_nested_too_deeply_is_refused_in_one_line(field: str, levels: in
 def test_times_that_no_launch_can_take_are_refused(seconds: float) -> None:
     """Their sums, ratios and axes are not finite."""
     data = records.record().to_json()
-    data["phases"]["train"]["windows"] = [{"steps": 1, "seconds": seconds}]
-    with pytest.raises(RecordError, match="phase train took"):
+    data["phases"]["train"]["windows"] = [[1, seconds]]
+    with pytest.raises(RecordError, match=r"^phases\.train\.windows\[0\]\.seconds is .*: expected a number"):
         Record.from_json(data)
     if seconds > 1:
         for field in ("first_step_s", "compile_s"):
-            with pytest.raises(RecordError, match="a time that is no time"):
+            with pytest.raises(RecordError, match=f"^{field} is .*: expected a number <= 1000000000.0"):
                 Record.from_json(records.record().to_json() | {field: seconds})
 
 
