@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
+from suite.record.history import Course, Epoch
 from suite.record.record import Identity, Outcome, Phase, Record, Window
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes:
     }
     phases = {name: Phase((Window(10, 10 * seconds),)) for name, seconds in taken.items()}
     return record(framework, launch, phases=phases, **changes)
+
+
+def trained() -> Record:
+    """A launch that trained to its end."""
+    epochs = (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5))
+    return record(recipe="modern", course=Course("modern", 2, 0.5, epochs, (1.6, 1.5, 1.5, 1.4)))
 
 
 def failed(record: Record, status: str = "timeout", reason: str = "no answer after 600 s") -> Record:

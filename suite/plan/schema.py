@@ -21,7 +21,7 @@ Kind = TypeVar("Kind")
 #: What msgspec says, and where: ``Expected `str`, got `int` - at `key` in `$.phases[...].windows[3][1]` ``.
 _MESSAGE = re.compile(r"(?P<words>.*?)(?: - at `\$(?P<path>[\w.\[\]]*)`)?", re.DOTALL)
 #: The types that it names, as a reader of JSON knows them.
-_WORDS = {"float": "a number", "int": "a whole number", "str": "text", "array": "a list", "bool": "true or false"}
+_WORDS = {"float": "a number", "int": "a whole number", "str": "text", "array": "a list"}
 _TYPE = re.compile(r"`(\w+)`")
 _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 

@@ -227,3 +227,32 @@ def test_times_that_no_launch_can_take_are_refused(seconds: float) -> None:
 def test_counts_that_count_nothing_are_refused(field: str, value: Any) -> None:
     with pytest.raises(RecordError, match=field):
         Record.from_json(records.record().to_json() | {field: value})
+
+
+def test_a_window_is_written_as_an_array_of_steps_and_seconds() -> None:
+    record = replace(records.record(), phases={"train": Phase((Window(20, 1.5),), (Window(1, 0.5),))})
+    text = json.dumps(record.to_json()["phases"]["train"])
+    assert text == '{"windows": [[20, 1.5]], "warmup": [[1, 0.5]], "steady": true, "span": null}'
+
+
+@pytest.mark.parametrize(("schema", "window"), [(1, [1, 1.0]), (3, [1, 1.0]), (3, {"steps": 1}), (3, 5)])
+def test_a_window_has_the_form_of_its_schema(schema: int, window: Any) -> None:
+    old = records.older(records.record(), schema)
+    assert Record.from_json(old) == records.record()
+    old["phases"]["input"]["warmup"][1] = window
+    with pytest.raises(
+        RecordError, match=r"^phases\.input\.warmup\[1\] is .*: expected an object of steps and seconds"
+    ):
+        Record.from_json(old)
+
+
+@pytest.mark.parametrize("number", [math.nan, -math.inf, 2e100, HUGE])
+@pytest.mark.parametrize("field", ["run", "workload", "settings", "environment", "metrics"])
+def test_a_number_in_an_object_without_a_schema_is_finite_and_is_named(field: str, number: float) -> None:
+    for free, path in (
+        ({"x": number}, ".x"),
+        ({"a": 1, "x y": {"z": [[1, None], [0.5, number]]}}, r"\['x y'\]\.z\[1\]\[1\]"),
+        ({"values": ["a", {"n": number}]}, r"\.values\[1\]\.n"),
+    ):
+        with pytest.raises(RecordError, match=f"^{field}{path} is not finite, or beyond 1e\\+100$"):
+            Record.from_json(records.record().to_json() | {field: free})
