@@ -177,7 +177,8 @@ class Record:
         return self.effective_batch / phase.step_s if phase else None
 
     def to_json(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **to_builtins(self)}
+        """What `json.dumps` takes; a number of NumPy's becomes a plain one."""
+        return {"schema": SCHEMA, **to_builtins(self, enc_hook=float)}
 
     @classmethod
     def from_json(cls, data: Any) -> Record:

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from suite.record.record import SCHEMA, STATUSES, Outcome, Phase, Record, RecordError, Window
@@ -30,6 +31,12 @@ def test_a_record_survives_json() -> None:
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
     assert record.to_json()["schema"] == SCHEMA
     assert record.key == f"{record.cell.id}#3"
+
+
+def test_a_number_of_numpy_is_written_as_a_plain_one() -> None:
+    record = replace(records.record(), first_step_s=np.float64(1.5), settings={"x": [np.float32(0.5)]})
+    back = json.loads(json.dumps(record.to_json()))
+    assert (back["first_step_s"], back["settings"]) == (1.5, {"x": [0.5]})
 
 
 @pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
