@@ -21,7 +21,7 @@ Kind = TypeVar("Kind")
 #: What msgspec says, and where: ``Expected `str`, got `int` - at `key` in `$.phases[...].windows[3][1]` ``.
 _MESSAGE = re.compile(r"(?P<words>.*?)(?: - at `\$(?P<path>[\w.\[\]]*)`)?", re.DOTALL)
 #: The types that it names, as a reader of JSON knows them.
-_WORDS = {"float": "a number", "int": "a whole number", "str": "text", "array": "a list"}
+_WORDS = {"float": "a number", "int": "a whole number", "str": "text", "array": "a list", "object": "an object"}
 _TYPE = re.compile(r"`(\w+)`")
 _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 
@@ -72,21 +72,17 @@ def _located(kind: Any, value: Any, path: str) -> tuple[str, Any, Any]:
     named = ""
     kind = _bare(kind)
     for step in _STEP.finditer(path):
+        names = getattr(kind, "_fields", None)  # of a named tuple, whose places msgspec counts
         if step["any"]:
             kind = get_args(kind)[1]
             name = next(key for key, each in value.items() if _refused(each, kind))
-            named += step_into(name)
-            value = value[name]
-        elif step["name"]:
-            kind, value = get_type_hints(kind, include_extras=True)[step["name"]], value[step["name"]]
-            named += step[0]
-        elif names := getattr(kind, "_fields", None):
-            name = names[int(step["index"])]
-            kind, value = get_type_hints(kind, include_extras=True)[name], value[int(step["index"])]
-            named += f".{name}"
+            value, named = value[name], named + step_into(name)
+        elif step["index"] and not names:
+            kind, value, named = get_args(kind)[0], value[int(step["index"])], named + step[0]
         else:
-            kind, value = get_args(kind)[0], value[int(step["index"])]
-            named += step[0]
+            at: Any = step["name"] or int(step["index"])
+            name = names[at] if names else at
+            kind, value, named = get_type_hints(kind, include_extras=True)[name], value[at], f"{named}.{name}"
         kind = _bare(kind)
     return named.removeprefix("."), kind, value
 

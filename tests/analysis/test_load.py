@@ -132,7 +132,7 @@ REFUSED = {
     "windows are a number": (spoilt(f"{TRAIN}/windows", 5), r"phases\.train\.windows is 5: expected a list"),
     "updates are a list": (
         spoilt(f"{RECORD}/identity/updates", [1]),
-        r"identity\.updates: expected object, got a list",
+        r"identity\.updates: expected an object, got a list",
     ),
     "digest is a list": (spoilt(f"{RECORD}/identity/weights", []), r"identity\.weights: expected text, got a list"),
     "unknown framework": (spoilt(f"{RECORD}/cell/framework", "theano"), "unknown framework"),

@@ -53,11 +53,11 @@ def test_what_is_allowed_is_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (5, "tree is 5: expected object, got a whole number"),
-        ([], "tree: expected object, got a list"),
+        (5, "tree is 5: expected an object, got a whole number"),
+        ([], "tree: expected an object, got a list"),
         ({}, "tree: object missing required field leaves"),
-        ({"leaves": None}, "leaves is None: expected object, got null"),
-        ({"leaves": {"x": LEAF, "y": 5}}, "leaves.y is 5: expected object, got a whole number"),
+        ({"leaves": None}, "leaves is None: expected an object, got null"),
+        ({"leaves": {"x": LEAF, "y": 5}}, "leaves.y is 5: expected an object, got a whole number"),
         ({"leaves": {"x": LEAF, "y z": {}}}, "leaves['y z']: object missing required field pairs"),
         ({"leaves": {"x": {"pairs": [[1, 1], [2, 1.5]]}}}, "leaves.x.pairs[1].share is 1.5: expected a number <= 1.0"),
         ({"leaves": {"x": {"pairs": [[1, math.nan]]}}}, "leaves.x.pairs[0].share is nan: expected a number >= 0.0"),
