@@ -167,8 +167,8 @@ class Record:
     @property
     def effective_batch(self) -> int:
         """Samples that one update saw: the cell's, or where the cell left it open, what was found to fit."""
-        found: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)
-        return found
+        batch: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)
+        return batch
 
     @property
     def samples_per_s(self) -> float | None:
