@@ -17,4 +17,4 @@ def golden(name: str | Path, text: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path.name} is out of date: UPDATE_GOLDEN=1 pytest rewrites it"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
+from suite.record.history import Course, Epoch
 from suite.record.record import Identity, Outcome, Phase, Record, Window
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def record(
     compile_s = COMPILE_S[cell.compile]
     made = Record(
         cell,
-        Outcome(),
+        Outcome("ok"),
         launch,
         started=f"2026-03-01T10:{launch:02d}:00+00:00",
         run={"id": run, "seed": 1, "position": launch},
@@ -102,6 +103,12 @@ def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes:
     return record(framework, launch, phases=phases, **changes)
 
 
+def trained() -> Record:
+    """A launch that trained to its end."""
+    epochs = (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5))
+    return record(recipe="modern", course=Course("modern", 2, 0.5, epochs, (1.6, 1.5, 1.5, 1.4)))
+
+
 def failed(record: Record, status: str = "timeout", reason: str = "no answer after 600 s") -> Record:
     """The same launch, ended before it measured anything."""
     changes: dict[str, Any] = {"outcome": Outcome(status, reason), "phases": {}, "identity": None, "memory": {}}
@@ -137,6 +144,19 @@ def save(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(saved(records, run)), encoding="utf-8")
     return path
+
+
+def older(record: Record, schema: int) -> dict[str, Any]:
+    """The record's JSON as suites of schema 1 to 3 wrote it."""
+    data = record.to_json() | {"schema": schema}
+    for phase in data["phases"].values():
+        for part in ("windows", "warmup"):
+            phase[part] = [Window(*each)._asdict() for each in phase[part]]
+        if schema == 1:
+            del phase["span"]
+    for name in {1: ("metrics", "course"), 2: ("course",)}.get(schema, ()):
+        del data[name]
+    return data
 
 
 def journal(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:

@@ -1,12 +1,16 @@
 """One cell of a matrix: every setting of one measured training run, as a value.
 
-Standard library only. A cell is hashable, has a readable id for ``pytest -k``, and travels as JSON.
+A cell is hashable, has a readable id for ``pytest -k``, and travels as JSON.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from suite.plan.schema import SchemaError, decode
 
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
@@ -28,6 +32,15 @@ class CellError(ValueError):
     """A setting that no cell can have; the message lists what there is."""
 
 
+def _one_of(choices: tuple[str, ...]) -> Meta:
+    """For the JSON Schema alone: `Cell` itself looks into the tuples, to which a value can be added."""
+    return Meta(extra_json_schema={"enum": list(choices)})
+
+
+Natural = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+
+
 @dataclass(frozen=True)
 class Loader:
     """How batches are made, and what of it is asked for by name; None leaves a choice to the loader.
@@ -38,9 +51,9 @@ class Loader:
     memory, ``cache`` for a copy of the data set in memory instead of mapped files.
     """
 
-    kind: str = "tuned"
-    workers: int = 0
-    prefetch: int | None = None
+    kind: Annotated[str, _one_of(LOADERS)] = "tuned"
+    workers: Natural = 0
+    prefetch: Natural | None = None
     pin_memory: bool | None = None
     cache: bool | None = None
 
@@ -75,16 +88,16 @@ class Cell:
     With a ``recipe`` (see `workloads.recipes`) the cell trains to its end and is evaluated after every epoch.
     """
 
-    workload: str
-    framework: str
-    precision: str = "fp32"
-    batch: int = 32
-    compile: str = ""
+    workload: Annotated[str, _one_of(WORKLOADS)]
+    framework: Annotated[str, _one_of(FRAMEWORKS)]
+    precision: Annotated[str, _one_of(PRECISIONS)] = "fp32"
+    batch: Natural = 32
+    compile: Annotated[str, _one_of(("", *COMPILES))] = ""
     loader: Loader = field(default_factory=Loader)
-    size: str = "full"
-    accumulate: int = 1
-    kernel: str = "auto"
-    recipe: str = ""
+    size: Annotated[str, _one_of(SIZES)] = "full"
+    accumulate: Positive = 1
+    kernel: Annotated[str, _one_of(KERNELS)] = "auto"
+    recipe: Annotated[str, _one_of(RECIPES)] = ""
 
     def __post_init__(self) -> None:
         _choice("workload", self.workload, WORKLOADS)
@@ -135,12 +148,9 @@ class Cell:
     def from_json(cls, data: Any) -> Cell:
         """Raises `CellError` for anything that `to_json` cannot have written."""
         try:
-            known = {f.name for f in fields(cls)}
-            if unknown := sorted(set(data) - known):
-                raise CellError(f"a cell has no setting {', '.join(unknown)}; it has {', '.join(sorted(known))}")
-            return cls(**{**data, "loader": Loader(**data.get("loader", {}))})
-        except (TypeError, AttributeError) as error:
-            raise CellError(f"not a cell: {error}") from None
+            return decode(cls, data)
+        except SchemaError as error:
+            raise CellError(str(error)) from None
 
 
 def _choice(what: str, value: object, choices: tuple[str, ...]) -> None:

@@ -1,26 +1,35 @@
-"""What training to the end found, epoch by epoch. Standard library only; part of a `Record`."""
+"""What training to the end found, epoch by epoch; part of a `Record`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from suite.plan.schema import decode
 
 #: What no launch can find: sums and ratios of larger and smaller numbers than these would not be finite.
 SECONDS_LEAST, SECONDS_MOST, NUMBER_MOST, COUNT_MOST = 1e-9, 1e9, 1e100, 10**12
+
+Number = Annotated[float, Meta(ge=-NUMBER_MOST, le=NUMBER_MOST)]
+Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MOST)]
+Elapsed = Annotated[float, Meta(ge=SECONDS_LEAST, le=SECONDS_MOST)]
+Count = Annotated[int, Meta(ge=0, le=COUNT_MOST)]
+Some = Annotated[int, Meta(ge=1, le=COUNT_MOST)]
 
 
 @dataclass(frozen=True)
 class Epoch:
     """One pass over the training split, and the test split after it; times in seconds, losses means over samples."""
 
-    steps: int
-    train_loss: float
-    train_s: float
-    test_loss: float
-    test_accuracy: float
-    evaluation_s: float
+    steps: Some
+    train_loss: Number
+    train_s: Elapsed
+    test_loss: Number
+    test_accuracy: Annotated[float, Meta(ge=0, le=1)]
+    evaluation_s: Seconds
 
 
 @dataclass(frozen=True)
@@ -32,11 +41,17 @@ class Course:
     """
 
     recipe: str
-    planned: int
-    target: float
-    epochs: tuple[Epoch, ...]
-    curve: tuple[float, ...] = ()
-    resumed_at: tuple[int, ...] = ()
+    planned: Some
+    target: Number
+    epochs: Annotated[tuple[Epoch, ...], Meta(min_length=1)]
+    curve: tuple[Number, ...] = ()
+    resumed_at: tuple[Some, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.epochs) > self.planned:
+            raise ValueError(f"has {len(self.epochs)} epochs of {self.planned}")
+        if max(self.resumed_at, default=0) > len(self.epochs):
+            raise ValueError(f"was resumed after epoch {max(self.resumed_at)} of {len(self.epochs)}")
 
     @property
     def finished(self) -> bool:
@@ -66,34 +81,6 @@ class Course:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Course:
-        """Raises TypeError, KeyError or ValueError for anything that `to_json` cannot have written."""
-        epochs = tuple(Epoch(**each) for each in data["epochs"])
-        curve, resumed = (tuple(_list(data.get(name, []))) for name in ("curve", "resumed_at"))
-        course = cls(**{**data, "epochs": epochs, "curve": curve, "resumed_at": resumed})
-        numbers = [getattr(epoch, f.name) for epoch in epochs for f in fields(Epoch)]
-        _require(all(map(_finite, [*numbers, *curve, course.target])), "holds what is no finite number")
-        _require(type(course.planned) is int and 0 < course.planned <= COUNT_MOST, "plans no number of epochs")
-        _require(0 < len(epochs) <= course.planned, f"has {len(epochs)} epochs of {course.planned}")
-        _require(all(type(n) is int and 0 < n <= len(epochs) for n in resumed), "was resumed at no epoch")
-        _require(all(type(e.steps) is int and 0 < e.steps <= COUNT_MOST for e in epochs), "has an epoch without steps")
-        times = ((e.train_s - SECONDS_LEAST, e.evaluation_s) for e in epochs)
-        _require(all(0 <= t <= SECONDS_MOST for both in times for t in both), "has a time that is no time")
-        _require(all(0 <= e.test_accuracy <= 1 for e in epochs), "has an accuracy outside of 0 to 1")
-        _require(isinstance(course.recipe, str), "has a recipe that is no text")
-        return course
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -NUMBER_MOST <= value <= NUMBER_MOST
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise TypeError("holds what is no list")
-    return list(value)
-
-
-def _require(condition: bool, problem: str) -> None:
-    if not condition:
-        raise ValueError(f"the course {problem}")
+    def from_json(cls, data: Any) -> Course:
+        """Raises `suite.plan.schema.SchemaError` for anything that `to_json` cannot have written."""
+        return decode(cls, data)

@@ -1,13 +1,13 @@
-"""What the parent asks of a worker: one cell, its data, and how long to measure. Standard library only."""
+"""What the parent asks of a worker: one cell, its data, and how long to measure."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
+from suite.plan.schema import decode
 
 #: The environment variable that holds a launch's mark, and the one with the process id of its worker.
 MARK, WORKER = "SUITE_LAUNCH", "SUITE_WORKER"
@@ -37,9 +37,9 @@ class Job:
 
     def dumps(self) -> str:
         """One line of JSON for the worker's command line."""
-        return json.dumps({**vars(self), "cell": self.cell.to_json(), "plan": self.plan.to_json()})
+        return json.dumps(asdict(self))
 
     @classmethod
     def loads(cls, text: str) -> Job:
-        values: dict[str, Any] = json.loads(text)
-        return cls(**{**values, "cell": Cell.from_json(values["cell"]), "plan": Plan(**values["plan"])})
+        """Raises `suite.plan.schema.SchemaError`, or ValueError for what is no JSON."""
+        return decode(cls, json.loads(text))

@@ -1,26 +1,29 @@
 """What one launch found: a versioned schema that is written once and read for years.
 
-Standard library only. `Record.from_json` accepts what `Record.to_json` wrote, refuses all else with one line that
-names the field, and never lets a number through that no measurement can give.
+The types are the schema: `Record.from_json` accepts what `Record.to_json` wrote, of this version or an older one,
+refuses all else with one line that names the field, and never lets a number through that no measurement can give.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import reprlib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from suite.plan.cell import Cell, CellError
+from msgspec import Meta, to_builtins
+
+from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
-from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_LEAST, SECONDS_MOST, Course
+from suite.plan.schema import SchemaError, decode, step_into
+from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Number, Seconds, Some
 
-SCHEMA = 3  # 1 had no span and no metrics, 2 no course
+SCHEMA = 4  # 1 had no span and no metrics, 2 no course; up to 3 a window was an object
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
-STATUSES = ("ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error")
+Status = Literal["ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error"]
+STATUSES = get_args(Status)
 SKIPPED = ("unsupported", "out-of-memory")
 
 #: Ends of a launch that say that its batch did not fit: so do a process that the system kills, and one that aborts in a
@@ -32,12 +35,23 @@ PHASES = ("train", "compute", "input")
 #: Objects and lists within one another, at most.
 LEVELS_MOST = 50
 
+#: Bytes of no memory.
+BYTES_MOST = 2**62
 
 #: The fields that the parent of a worker fills in; a worker has no say in them.
 PARENTS = ("schema", "cell", "launch", "started", "run", "metrics", "flags", "log")
 
+#: The fields whose content has no schema: JSON of any kind, its numbers finite.
+FREE = ("run", "workload", "settings", "environment", "metrics")
+
 #: Letters that are kept of a reason.
 REASON_MOST = 1000
+
+#: For the JSON Schema; `Record` looks into the tuple itself.
+NAMED = Meta(extra_json_schema={"propertyNames": {"enum": list(PHASES)}})
+
+Bytes = Annotated[int, Meta(ge=0, le=BYTES_MOST)]
+Moment = Annotated[float, Meta(ge=-SECONDS_MOST, le=SECONDS_MOST)]
 
 
 class RecordError(ValueError):
@@ -48,7 +62,7 @@ class RecordError(ValueError):
 class Outcome:
     """How the launch ended, and in one line why, if it did not end well."""
 
-    status: str = "ok"
+    status: Status
     reason: str = ""
 
     @property
@@ -56,12 +70,11 @@ class Outcome:
         return self.status == "ok"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """``steps`` steps between two device fences, and the seconds that lay between them."""
+class Window(NamedTuple):
+    """``steps`` steps between two device fences, and the seconds between them; in JSON an array of the two."""
 
-    steps: int
-    seconds: float
+    steps: Some
+    seconds: Elapsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +84,10 @@ class Phase:
     ``span`` is when the first of those that count began and the last ended, in seconds since the worker was spawned.
     """
 
-    windows: tuple[Window, ...]
+    windows: Annotated[tuple[Window, ...], Meta(min_length=1)]
     warmup: tuple[Window, ...] = ()
     steady: bool = True
-    span: tuple[float, float] | None = None
+    span: tuple[Moment, Moment] | None = None
 
     @property
     def step_s(self) -> float:
@@ -100,8 +113,8 @@ class Identity:
 
     weights: str
     batches: str
-    losses: tuple[float, ...]
-    updates: dict[str, float]
+    losses: tuple[Number, ...]
+    updates: dict[str, Number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +131,19 @@ class Record:
 
     cell: Cell
     outcome: Outcome
-    launch: int = 0
+    launch: Count = 0
     started: str = ""
     run: dict[str, Any] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
     workload: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     identity: Identity | None = None
-    startup: dict[str, float] = field(default_factory=dict)
-    compile_s: float | None = None
-    first_step_s: float | None = None
-    phases: dict[str, Phase] = field(default_factory=dict)
+    startup: dict[str, Seconds] = field(default_factory=dict)
+    compile_s: Seconds | None = None
+    first_step_s: Seconds | None = None
+    phases: Annotated[dict[str, Phase], NAMED] = field(default_factory=dict)
     course: Course | None = None
-    memory: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, Bytes] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
@@ -154,8 +167,8 @@ class Record:
     @property
     def effective_batch(self) -> int:
         """Samples that one update saw: the cell's, or where the cell left it open, what was found to fit."""
-        found: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)
-        return found
+        batch: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)
+        return batch
 
     @property
     def samples_per_s(self) -> float | None:
@@ -164,131 +177,91 @@ class Record:
         return self.effective_batch / phase.step_s if phase else None
 
     def to_json(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **asdict(self)}
+        """What `json.dumps` takes; a number of NumPy's becomes a plain one."""
+        return {"schema": SCHEMA, **to_builtins(self, enc_hook=float)}
 
     @classmethod
     def from_json(cls, data: Any) -> Record:
         """Raises `RecordError` for what is no record, for a newer schema, and for impossible numbers."""
-        _require(isinstance(data, dict) and "schema" in data, "record", "has no schema; this is not the suite's")
+        _require(isinstance(data, dict) and "schema" in data, "record has no schema; this is not the suite's")
         schema = data["schema"]
-        _require(type(schema) is int and schema >= 1, "schema", f"is {schema!r}")
-        _require(schema <= SCHEMA, "schema", f"is {schema}, newer than the {SCHEMA} known here: update the suite")
-        known = {f.name for f in fields(cls)}
+        _require(type(schema) is int and schema >= 1, f"schema is {reprlib.repr(schema)}")
+        _require(schema <= SCHEMA, f"schema is {schema}, newer than the {SCHEMA} known here: update the suite")
         values = {name: value for name, value in data.items() if name != "schema"}
-        _require(not values.keys() - known, "record", f"has unknown fields {sorted(values.keys() - known)}")
-        _require("cell" in values and "outcome" in values, "record", "lacks its cell or its outcome")
+        if schema < 4 and isinstance(values.get("phases"), dict):
+            values["phases"] = {name: _with_arrays(name, phase) for name, phase in values["phases"].items()}
         try:
-            values["cell"] = Cell.from_json(values["cell"])
-            values["outcome"] = Outcome(values["outcome"]["status"], values["outcome"].get("reason", ""))
-            values["phases"] = {name: _phase(phase) for name, phase in values.get("phases", {}).items()}
-            if values.get("identity") is not None:
-                identity = values["identity"]
-                losses, updates = _items(identity["losses"]), dict(identity["updates"].items())
-                values["identity"] = Identity(**{**identity, "losses": losses, "updates": updates})
-            if values.get("course") is not None:
-                values["course"] = Course.from_json(values["course"])
-            values["flags"] = _items(values.get("flags", ()))
-            values["log"] = _items(values.get("log", ()))
-        except (CellError, TypeError, KeyError, AttributeError, ValueError) as error:
-            raise RecordError(f"not a record: {error}") from None
-        record = cls(**values)
-        _validate(record)
+            record = decode(cls, values)
+        except SchemaError as error:
+            raise RecordError(str(error)) from None
+        record._check()
         return record
 
-
-def _phase(data: Mapping[str, Any]) -> Phase:
-    windows, warmup = (tuple(Window(**w) for w in data[name]) for name in ("windows", "warmup"))
-    span = data.get("span")
-    return Phase(windows, warmup, data["steady"], None if span is None else _items(span))
-
-
-def _items(data: Any) -> tuple[Any, ...]:
-    """A tuple of a list; of text it would be one of letters."""
-    if not isinstance(data, (list, tuple)):
-        raise TypeError(f"{reprlib.repr(data)} is no list")
-    return tuple(data)
-
-
-def _validate(record: Record) -> None:
-    _require(record.outcome.status in STATUSES, "outcome", f"is {record.outcome.status!r}")
-    _require(_count(record.launch), "launch", f"is {reprlib.repr(record.launch)}")
-    for name in ("run", "data", "workload", "settings", "startup", "memory", "environment", "metrics"):
-        _require(isinstance(getattr(record, name), dict), name, "is not an object")
-    for name in ("run", "workload", "settings", "environment", "metrics"):
-        _require(_writable(getattr(record, name)), name, "holds a number that is not finite")
-    for name in ("started", "flags", "log"):
-        found = getattr(record, name)
-        _require(_texts([found] if name == "started" else found), name, "holds what is no text")
-    _require(_texts([record.outcome.reason]), "outcome", "has a reason that is no text")
-    _require(_texts(record.data.values()), "data", "holds what is no text")
-    batch = record.effective_batch
-    usable = type(batch) is int and (0 < batch <= COUNT_MOST or not (batch or record.outcome.ok))
-    _require(usable, "settings", f"say batch {reprlib.repr(batch)}")
-    _require(not record.outcome.ok or "train" in record.phases, "phases", "lack train, though the outcome is ok")
-    whole = bool(record.course and record.course.finished)
-    _require(
-        not (record.outcome.ok and record.cell.recipe) or whole, "course", "is not whole, though the outcome is ok"
-    )
-    for name, phase in record.phases.items():
-        _require(name in PHASES, "phases", f"name {name!r}")
-        _validate_phase(phase, f"phase {name}")
-    times = [t for t in (record.compile_s, record.first_step_s, *record.startup.values()) if t is not None]
-    _require(_finite(times, SECONDS_MOST) and all(t >= 0 for t in times), "startup", "holds a time that is no time")
-    _require(_finite(record.memory.values()), "memory", "holds what is no number")
-    if record.identity:
-        _validate_identity(record.identity)
+    def _check(self) -> None:
+        """What one field alone does not tell. Raises `RecordError`."""
+        for name in FREE:
+            place = _impossible(getattr(self, name))
+            _require(place is None, f"{name}{place} is not finite, or beyond {NUMBER_MOST:g}")
+        batch = self.effective_batch
+        usable = type(batch) is int and (0 < batch <= COUNT_MOST or not (batch or self.outcome.ok))
+        _require(usable, f"settings say batch {reprlib.repr(batch)}")
+        for name, phase in self.phases.items():
+            _require(name in PHASES, f"phases has {reprlib.repr(name)}; there are: {', '.join(PHASES)}")
+            begin, end = phase.span or (0.0, 0.0)
+            _require(begin <= end, f"phases.{name}.span ends before it begins")
+        if self.outcome.ok:
+            _require("train" in self.phases, "phases lack train, though the outcome is ok")
+            whole = not self.cell.recipe or bool(self.course and self.course.finished)
+            _require(whole, "course is not whole, though the outcome is ok")
 
 
-def _validate_phase(phase: Phase, what: str) -> None:
-    _require(len(phase.windows) > 0, what, "has no window")
-    _require(isinstance(phase.steady, bool), what, f"is steady: {phase.steady!r}")
-    span = phase.span
-    spans = span is None or (len(span) == 2 and _finite(span, SECONDS_MOST) and span[0] <= span[1])
-    _require(spans, what, "has a span that is none")
-    for window in (*phase.windows, *phase.warmup):
-        steps, seconds = window.steps, window.seconds
-        # The message is made only where there is one: a file holds hundreds of thousands of windows.
-        if not (_count(steps) and steps):
-            raise RecordError(f"{what} has {reprlib.repr(steps)} steps")
-        if not (_finite([seconds], SECONDS_MOST) and seconds >= SECONDS_LEAST):
-            raise RecordError(f"{what} took {reprlib.repr(seconds)} s")
+def _with_arrays(name: str, phase: Any) -> Any:
+    """A phase of schema 1 to 3, with its windows as they are written since; what is no phase as it is."""
+    if not isinstance(phase, dict):
+        return phase
+    arrays: dict[str, Any] = {}
+    for part in ("windows", "warmup"):
+        if isinstance(windows := phase.get(part), list):
+            arrays[part] = [_array(f"phases{step_into(name)}.{part}", at, each) for at, each in enumerate(windows)]
+    return phase | arrays
 
 
-def _validate_identity(identity: Identity) -> None:
-    _require(_texts([identity.weights, identity.batches]), "identity", "holds a digest that is no text")
-    _require(_finite(identity.losses), "identity", "holds a loss that is not finite")
-    _require(_finite(identity.updates.values()), "identity", "holds an update that is not finite")
+def _array(part: str, at: int, window: Any) -> list[Any]:
+    if not isinstance(window, dict) or window.keys() != set(Window._fields):
+        raise RecordError(f"{part}[{at}] is {reprlib.repr(window)}: expected an object of steps and seconds")
+    return [window["steps"], window["seconds"]]
 
 
-def _count(value: object) -> bool:
-    """Whether this is a whole number that something can be counted by."""
-    return type(value) is int and 0 <= value <= COUNT_MOST
+def _impossible(value: Any, levels: int = LEVELS_MOST) -> str | None:
+    """Where in this JSON a number stands that no measurement gives, as ``.name[3]``; None where there is none.
 
-
-def _finite(values: Iterable[object], most: float = NUMBER_MOST) -> bool:
-    """Whether all are numbers, and none larger than ``most``."""
-    return all(isinstance(v, (int, float)) and not isinstance(v, bool) and -most <= v <= most for v in values)
-
-
-def _texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _writable(value: object, levels: int = LEVELS_MOST) -> bool:
-    """Whether JSON can hold this: no number in it is infinite or none. Raises `RecordError` for too many levels."""
+    Raises `RecordError` for too many levels.
+    """
     if not levels:
         raise RecordError(f"something in it is nested more than {LEVELS_MOST} levels deep")
     if isinstance(value, dict):
-        return all(_writable(each, levels - 1) for each in value.values())
-    if isinstance(value, (list, tuple)):
-        # Of plain numbers, which most lists hold, the sum shows it at once.
-        with contextlib.suppress(TypeError, OverflowError):
-            if -NUMBER_MOST <= sum(value) <= NUMBER_MOST:
-                return True
-        return all(_writable(each, levels - 1) for each in value)
-    return not isinstance(value, float) or -NUMBER_MOST <= value <= NUMBER_MOST
+        if not _all_possible(value.values()):
+            for name, each in value.items():
+                if not isinstance(each, str) and (place := _impossible(each, levels - 1)) is not None:
+                    return step_into(name) + place
+    elif isinstance(value, (list, tuple)):
+        if not _all_possible(value):
+            for at, each in enumerate(value):
+                if (place := _impossible(each, levels - 1)) is not None:
+                    return f"[{at}]{place}"
+    elif isinstance(value, (float, int)) and not -NUMBER_MOST <= value <= NUMBER_MOST:
+        return ""
+    return None
 
 
-def _require(condition: bool, what: str, problem: str) -> None:
+def _all_possible(values: Iterable[Any]) -> bool:
+    """Of plain numbers, which most lists hold, the sum shows it at once; False leaves it open."""
+    try:
+        return bool(-NUMBER_MOST <= sum(values) <= NUMBER_MOST)
+    except (TypeError, OverflowError):
+        return False
+
+
+def _require(condition: bool, problem: str) -> None:
     if not condition:
-        raise RecordError(f"{what} {problem}")
+        raise RecordError(problem)

@@ -29,8 +29,8 @@ INSTALLABLE = {
 }
 ITSELF = {"pytorch": ("torch",), "tensorflow": ("tensorflow", "tensorflow-cpu"), "jax": ("jax",)}
 
-#: What the worker needs besides; the newest will do.
-BESIDES = ("psutil",)
+#: What the worker needs besides; of psutil the newest will do.
+BESIDES = ("msgspec>=0.22,<0.23", "psutil")
 
 #: Letters of a version.
 LONGEST = 60

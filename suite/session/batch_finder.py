@@ -17,7 +17,7 @@ import psutil
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
-from suite.record.record import DID_NOT_FIT, Outcome, Record
+from suite.record.record import DID_NOT_FIT, Outcome, Record, Status
 
 START = 32
 #: Bisection ends when the gap is no more than this share of what fits; throughput is flat long before.
@@ -31,7 +31,7 @@ class Try:
     """One batch size that was tried: how it ended, and its peaks of memory in bytes by kind."""
 
     batch: int
-    status: str
+    status: Status
     reason: str
     memory: dict[str, int]
 

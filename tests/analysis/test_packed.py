@@ -55,7 +55,7 @@ def test_a_packed_phase_is_the_phase(phase: Phase) -> None:
 
 def test_a_packed_phase_is_changed_as_any_other_and_differs_where_they_differ() -> None:
     (phase, *_), (window, *rest) = phases(), phases()[0].windows
-    slower = (replace(window, seconds=2 * window.seconds), *rest)
+    slower = (window._replace(seconds=2 * window.seconds), *rest)
     for changes in ({"windows": slower}, {"warmup": ()}, {"steady": not phase.steady}, {"span": (0.0, 1.0)}):
         other: Phase = replace(packed(phase), **changes)  # type: ignore[arg-type]
         assert other == replace(phase, **changes)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ def run(speed: float = 1.0, n: int = 5, first: int = 0, name: str = "base") -> l
         for framework in FRAMEWORKS:
             record = records.record(framework, launch, run=name)
             factor = speed if framework == "jax" else 1.0
-            windows = tuple(replace(w, seconds=w.seconds / factor) for w in record.phases["train"].windows)
+            windows = tuple(w._replace(seconds=w.seconds / factor) for w in record.phases["train"].windows)
             phases = record.phases | {"train": replace(record.phases["train"], windows=windows)}
             found.append(replace(record, launch=launch - first, phases=phases))
     return found

@@ -13,7 +13,7 @@ import pytest
 
 from suite.analysis.load import LoadError
 from suite.reproduce.__main__ import by_cell, main
-from suite.reproduce.install import INSTALLABLE, ITSELF, install, wanted
+from suite.reproduce.install import BESIDES, INSTALLABLE, ITSELF, install, wanted
 from tests import records
 
 Commands = list[list[str]]
@@ -37,9 +37,9 @@ def test_what_is_installed_are_the_versions_of_the_records(commands: Commands, t
     install(stored, tmp_path, agreed=False, ask=lambda _: "y\n", say=told.append)
     assert commands[0][1:] == ["-m", "venv", "--", str(tmp_path / "jax")]
     assert commands[1][1:] == ["-m", "pip", "install", "--quiet", "--", "jax==0.10.2", "jaxlib==0.10.2",
-                               "numpy==2.4.1", "psutil"]  # fmt: skip
+                               "numpy==2.4.1", *BESIDES]  # fmt: skip
     assert os.environ["SUITE_PYTHON_JAX"] == str(tmp_path / "jax" / "bin" / "python")
-    assert "jax==0.10.2 jaxlib==0.10.2 numpy==2.4.1 psutil" in told[0]
+    assert "jax==0.10.2 jaxlib==0.10.2 numpy==2.4.1 msgspec>=0.22,<0.23 psutil" in told[0]
 
 
 @pytest.mark.parametrize("answer", ["", "n", "no", "nay", "yo"])
@@ -102,7 +102,9 @@ def test_local_builds_become_versions_that_every_index_has() -> None:
 
 
 def test_what_may_be_installed_is_what_the_project_installs_itself() -> None:
-    extras = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    assert set(BESIDES) - {"psutil"} <= set(project["dependencies"])
+    extras = project["optional-dependencies"]
     for framework, names in INSTALLABLE.items():
         source = Path(f"suite/worker/frameworks/{framework}.py").read_text()
         (told,) = re.findall(r"^DISTRIBUTIONS = \((.*)\)", source, re.M)
@@ -126,9 +128,9 @@ def test_the_command_refuses_a_stored_file_that_names_an_option(
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        ({"plan": {"min_window_s": 1.0, "evil": 1}}, "plan cannot be used: it must be an object with"),
-        ({"plan": {"min_window_s": "long"}}, "plan cannot be used: its min_window_s is"),
-        ({"plan": {"windows": 10**9}}, "plan cannot be used: its windows is"),
+        ({"plan": {"min_window_s": 1.0, "evil": 1}}, "plan cannot be used: plan has unknown fields"),
+        ({"plan": {"min_window_s": "long"}}, "plan cannot be used: min_window_s is"),
+        ({"plan": {"windows": 10**9}}, "plan cannot be used: windows is"),
         ({"plan": [1]}, "plan cannot be used"),
     ],
 )

@@ -103,9 +103,9 @@ def test_a_crash_keeps_what_was_known_by_then(run: Callable[..., Told]) -> None:
 @pytest.mark.parametrize(
     ("part", "what"),
     [
-        ("{'compile_s': float('nan')}", "startup holds a time"),
+        ("{'compile_s': float('nan')}", "compile_s is nan: expected"),
         ("{'verdict': 'fast'}", "unknown fields"),
-        ("{'outcome': 'ok'}", "not a record"),
+        ("{'outcome': 'ok'}", "outcome is 'ok': expected an object"),
         ("{'phases': {}}", "phases lack train"),
     ],
 )

@@ -151,7 +151,7 @@ def journal(path: Path, launches: int, cells: int = 100) -> None:
             line["started"] = f"2026-03-01T10:{block // 60 % 60:02d}:{block % 60:02d}+00:00"
             factor = 0.98 + 0.04 * draw()
             line["phases"] = {
-                name: phase | {"windows": [window | {"seconds": window["seconds"] * factor} for window in windows]}
+                name: phase | {"windows": [[steps, seconds * factor] for steps, seconds in windows]}
                 for name, phase in line["phases"].items()
                 for windows in [phase["windows"]]
             }
