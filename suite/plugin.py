@@ -232,9 +232,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
     again = command(config.invocation_params.args, run.info["id"])
     if run.done < run.total:
-        write(f"{run.total - run.done} launches did not run; the others are in {run.journal.path}: go on with {again}")
+        left = _launches(run.total - run.done)
+        write(f"{left} did not run; the others are in {run.journal.path}: go on with {again}")
     elif failed := sum(may_pass(record.outcome) for record in run.failed):
-        write(f"{failed} launches failed for reasons that may pass: try them again with {again}")
+        write(f"{_launches(failed)} failed for reasons that may pass: try again with {again}")
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
     write(f"compare with: python -m suite.compare{hint}")
 
@@ -245,7 +246,11 @@ def _unmeasured(config: pytest.Config) -> str:
     if _LAUNCHES not in config.stash or (run and any(record.outcome.ok for record in run.records)):
         return ""
     counts = Counter(record.outcome.status for record in run.records) if run else Counter[str]()
-    return ", ".join(f"{count} launches {status}" for status, count in counts.items()) or "no launch ran"
+    return ", ".join(f"{_launches(count)} {status}" for status, count in counts.items()) or "no launch ran"
+
+
+def _launches(count: int) -> str:
+    return f"{count} launch" if count == 1 else f"{count} launches"
 
 
 class _Terminal:
