@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from suite.analysis.stream import Text, parse
 from suite.record.record import Record, RecordError
+from suite.record.retry import may_pass
 from suite.record.text import clean
 
 if TYPE_CHECKING:
@@ -110,6 +111,9 @@ def load(paths: Iterable[Path]) -> Loaded:
             for launch in found:
                 before = launches.setdefault(key := launch.key, launch)
                 if before is launch or before.record == launch.record:
+                    continue
+                if before.source == launch.source and may_pass(before.record.outcome):
+                    launches[key] = launch  # `--resume` tried it again
                     continue
                 last = launches[key] = max(before, launch, key=lambda each: str(each.record.started))
                 twice.append(

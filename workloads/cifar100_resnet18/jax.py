@@ -1,6 +1,7 @@
 """`cifar100_resnet18` in JAX: a flax module with `nn.BatchNorm`, whose running statistics are state beside the weights.
 
-flax's running variance is biased, which `loss` corrects. Padding is explicit, because "SAME" with stride 2 pads on one side only.
+flax's running variance is biased, which `loss` corrects. Padding is explicit, because "SAME" with stride 2 pads on one
+side only.
 """
 
 from __future__ import annotations
