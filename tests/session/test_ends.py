@@ -28,12 +28,6 @@ def test_a_run_in_which_all_crashed_is_red_and_says_so(suite: Suite) -> None:
     assert "nothing was measured: 1 launch crashed\n" in done.output
 
 
-def test_benchmarks_that_are_skipped_are_none(suite: Suite) -> None:
-    done = suite("suite", "--launches=1", "-k", "jax and imdb", "--benchmark-skip")
-    assert done.status == 5
-    assert "nothing was measured: " in done.output
-
-
 def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_launches(suite: Suite) -> None:
     done = suite(*ONE, "--benchmark-save", tensorflow="unsupported")
     assert done.status == 0, done.output
