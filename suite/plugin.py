@@ -6,21 +6,26 @@ that option. Does nothing to tests other than `suite/test_training.py`.
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from suite.monitor.background import settle
 from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.record.record import SKIPPED
+from suite.record.retry import may_pass
 from suite.session import settings
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launch import LaunchError
+from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import SaveError, name_fits, save_failed, saved_whole
 from workloads.data.dataset import DataError
@@ -28,6 +33,11 @@ from workloads.data.dataset import DataError
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
 SCHEMA = 1
+
+#: Of the terminal, where it has no size: a pipe, a log.
+WIDTH, LINES = 120, 40
+
+Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
 EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError)
 
@@ -58,6 +68,12 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--benchmark-only would skip every launch: `pytest suite` runs nothing else without it")
     if reason := order.broken_by(config):
         raise pytest.UsageError(reason)
+    resumed = config.getoption("resume")
+    if resumed and not resumed.endswith(".jsonl") and Path(resumed).exists():
+        raise pytest.UsageError(
+            f"--resume took {resumed!r} for a run: put it last, as in `pytest {resumed} --resume`, "
+            "or write --resume=RUN"
+        )
     saved = config.getoption("benchmark_save", None)
     if saved and not name_fits(saved):
         raise pytest.UsageError(f"--benchmark-save={saved[:20]}... is too long for the name of a file")
@@ -106,7 +122,8 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     terminal = _Terminal(config)
     config.stash[_RESTORE] = interruptible()
     try:
-        run = Run(settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended)
+        background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json()
+        run = Run(settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background)
         config.stash[_RUN] = run
         run.prepare()
     except EXPECTED as error:
@@ -158,13 +175,31 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
         output_json["suite"] = {"schema": SCHEMA, "run": run.info, "failed": failed}
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Groups, Groups]:
+    """Take the launches out of pytest-benchmark's table, which ranks single launches, unless they are asked for.
+
+    They are asked for by a comparison with a saved run, each launch with itself, or by a histogram.
+    """
+    groups = yield
+    if any(config.getoption(f"benchmark_{name}") for name in ("compare", "histogram")):
+        return groups
+    others = [(name, [each for each in group if f"::{TEST}[" not in each["fullname"]]) for name, group in groups]
+    return [(name, group) for name, group in others if group]
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Save a run of which no launch succeeded; pytest-benchmark would only warn, and a warning ends the session."""
+    """Save a run of which no launch succeeded; pytest-benchmark would only warn, and a warning ends the session.
+
+    A session that measured nothing ends as one that ran no test does.
+    """
     config = session.config
     if _LAUNCHES not in config.stash:
         return (yield)
     run = config.stash.get(_RUN, None)
+    if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and _unmeasured(config):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     try:
         with saved_whole(benchmarks):
@@ -184,16 +219,39 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what to do next."""
+    """The comparison in short, and what to do next."""
+    write = terminalreporter.write_line
+    if (words := _unmeasured(config)) and not config.option.collectonly:
+        write(f"nothing was measured: {words}")
     run = config.stash.get(_RUN, None)
     if not run or not run.done:
         return
+    if any(record.outcome.ok for record in run.records):
+        from suite.report.short import short  # pandas and SciPy, which no other session needs
+
+        terminalreporter.section("comparison")
+        write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
+    again = command(config.invocation_params.args, run.info["id"])
     if run.done < run.total:
-        terminalreporter.write_line(
-            f"{run.total - run.done} launches did not run; the others are in {run.journal.path}: go on with --resume"
-        )
+        left = _launches(run.total - run.done)
+        write(f"{left} did not run; the others are in {run.journal.path}: go on with {again}")
+    elif failed := sum(may_pass(record.outcome) for record in run.failed):
+        write(f"{_launches(failed)} failed for reasons that may pass: try again with {again}")
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
-    terminalreporter.write_line(f"compare with: python -m suite.compare{hint}")
+    write(f"compare with: python -m suite.compare{hint}")
+
+
+def _unmeasured(config: pytest.Config) -> str:
+    """Why a session that was to launch something measured nothing; empty where it measured or had nothing to do."""
+    run = config.stash.get(_RUN, None)
+    if _LAUNCHES not in config.stash or (run and any(record.outcome.ok for record in run.records)):
+        return ""
+    counts = Counter(record.outcome.status for record in run.records) if run else Counter[str]()
+    return ", ".join(f"{_launches(count)} {status}" for status, count in counts.items()) or "no launch ran"
+
+
+def _launches(count: int) -> str:
+    return f"{count} launch" if count == 1 else f"{count} launches"
 
 
 class _Terminal:

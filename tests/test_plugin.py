@@ -85,7 +85,7 @@ def test_failed_launches_are_saved_with_their_reason_and_stop_nothing(suite: Sui
     assert crashed.environment["machine"]["cores"] >= 1
 
 
-@pytest.mark.parametrize(("how", "status"), [("crash", 1), ("unsupported", 0)])
+@pytest.mark.parametrize(("how", "status"), [("crash", 1), ("unsupported", 5)])
 def test_a_run_of_which_no_launch_succeeded_is_saved_too(suite: Suite, how: str, status: int) -> None:
     json_too = suite.folder / "too.json"
     arguments = ["suite", "--launches=1", "--benchmark-save", f"--benchmark-json={json_too}"]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from suite.analysis.stream import Text, parse
 from suite.record.record import Record, RecordError
+from suite.record.retry import may_pass
 from suite.record.text import clean
 
 if TYPE_CHECKING:
@@ -109,7 +110,9 @@ def load(paths: Iterable[Path]) -> Loaded:
             found = _journal(path, notes, kept) if path.suffix == ".jsonl" else _saved(path, notes, kept)
             for launch in found:
                 before = launches.setdefault(key := launch.key, launch)
-                if before is launch or before.record == launch.record:
+                if tried_again := before.source == launch.source and may_pass(before.record.outcome):
+                    launches[key] = launch
+                if tried_again or before is launch or before.record == launch.record:
                     continue
                 last = launches[key] = max(before, launch, key=lambda each: str(each.record.started))
                 twice.append(
@@ -200,9 +203,7 @@ def _journal(path: Path, notes: list[str], kept: Kept) -> Iterator[Launch]:
                 if not line.endswith("\n"):
                     notes.append(f"{path.name}: line {number}, the last, is half written and was left out")
                     continue
-                raise LoadError(
-                    f"{path}: line {number} is no JSON ({error}); take the line out to use the rest"
-                ) from None
+                raise LoadError(f"{path}: line {number} is no JSON ({error}); take it out to use the rest") from None
             if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
                 run = data["run"].get("id") if isinstance(data["run"], dict) else None
                 continue

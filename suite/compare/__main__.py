@@ -14,9 +14,9 @@ from typing import NoReturn
 from suite.analysis.accuracy import learned, trains_to_the_end
 from suite.analysis.axes import AXES, base
 from suite.analysis.groups import Group, group
-from suite.analysis.load import STORAGE, Loaded, LoadError, find, load
+from suite.analysis.load import STORAGE, LoadError, find, load
 from suite.analysis.metrics import Prices
-from suite.analysis.regress import changes, threshold
+from suite.analysis.regress import Change, changes, threshold
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report import accuracy, columns, markdown
@@ -51,6 +51,9 @@ examples:
   python -m suite.compare 0003 --one-file             a report that holds its plots, to mail or to move
   python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became slower, significantly
   python -m suite.compare --baseline jax --format markdown > ratios.md
+
+exit status: 0; 1 if a cell became slower (--fail-if); 2 for wrong usage, input that cannot be used, or output that
+cannot be written; 3 if --fail-if could test no cell
 """
 
 
@@ -61,7 +64,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0; 1 for what ``--fail-if`` names; 2 for input or an output folder that cannot be used."""
+    """Exit status: 0; 1 for what ``--fail-if`` names, 3 where it could test nothing; 2 for input or an output folder
+    that cannot be used.
+    """
     options = _options(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
@@ -70,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths, notes = find(options.run, options.storage)
         with errors.status("reading the launches"):
             loaded = load(paths)
+        changed = changes(loaded.launches) if options.fail_if is not None else None
         groups = group(loaded.launches, options.by, options.across_machines)
         _check_baseline(groups, options.by, options.baseline)
         runs = {launch.run for launch in loaded.launches}
@@ -99,22 +105,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"written to {folder}: report.html, tables, launches, plots", file=sys.stderr)
     if options.publish:
         print(f"published: {options.publish / INDEX}", file=sys.stderr)
-    return _regressions(loaded, options.fail_if) if options.fail_if is not None else 0
+    return _regressions(*changed, options.fail_if) if changed else 0
 
 
-def _regressions(loaded: Loaded, apart: float) -> int:
-    """Say which cells became slower beyond the margin, significantly; 1 if any did."""
-    try:
-        found, notes = changes(loaded.launches)
-    except LoadError as error:
-        print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
-        return 2
-    slower = [change for change in found if change.slower(apart)]
-    for note in notes:
-        print(f"not tested: {clean(note)}", file=sys.stderr)
+def _regressions(tested: Sequence[Change], obstacles: Sequence[str], apart: float) -> int:
+    """Say which cells became slower beyond the margin, significantly: 1 if any did, 3 if none could be tested."""
+    for obstacle in obstacles:
+        print(f"not tested: {clean(obstacle)}", file=sys.stderr)
+    if not tested:
+        print("--fail-if: no cell could be tested, so that nothing is known about a slow-down", file=sys.stderr)
+        return 3
+    slower = [change for change in tested if change.slower(apart)]
     for change in slower:
         print(f"slower: {change}", file=sys.stderr)
-    print(f"{len(slower)} of {len(found)} cells are slower by more than {apart:.0%}, significantly", file=sys.stderr)
+    print(f"{len(slower)} of {len(tested)} cells are slower by more than {apart:.0%}, significantly", file=sys.stderr)
     return int(bool(slower))
 
 
@@ -160,7 +164,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--fail-if",
         type=threshold,
         metavar="slower=5%",
-        help="exit status 1 if a cell of the second run is slower than the first's by more than this, significantly",
+        help="exit status 1 if a cell of the second run is slower than the first's by more than this, significantly; "
+        "3 if no cell could be tested",
     )
     parser.add_argument("--price-hour", type=_price, metavar="P", help="of the machine, for a cost per million samples")
     parser.add_argument("--price-kwh", type=_price, metavar="P", help="of the GPU's energy, likewise")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from suite.doctor.probes import FAILED, NO_ANSWER
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.record.environment import core_limit, machine
 from workloads.data.cache import folder_of
@@ -39,12 +40,11 @@ class Finding:
 def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -> Iterator[Finding]:
     """Is each there, does it see the GPUs that the driver shows, and does the driver run its CUDA.
 
-    One that did not answer holds ``error`` and, if it is not to be installed, ``mend``.
+    One that cannot be measured holds ``lack`` and ``error`` instead (see `suite.doctor.probes`).
     """
     for name, found in installed.items():
-        if "error" in found:
-            mend = f"pip install -e '.[{name}-cpu]' (or -cuda), or name its interpreter in SUITE_PYTHON_{name.upper()}"
-            yield Finding(name, WARNING, found["error"], found.get("mend", mend))
+        if "lack" in found:
+            yield Finding(name, WARNING, found["error"], found.get("mend") or _mend(name, found["lack"]))
             continue
         cards = ", ".join(f"{card['name']} ({card['compute_capability']})" for card in found["devices"]) or "CPU"
         here = " ".join(precision for precision, lack in found["precisions"].items() if not lack)
@@ -52,10 +52,20 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
         built += f", cuDNN {found['cudnn']}" if found["cudnn"] else ""
         yield Finding(name, OK, f"{found['version']}{built}; on {cards}; {here}")
         yield from _driver_runs(name, found, driver)
-    if all("error" in found for found in installed.values()):
+    lacks = {found.get("lack") for found in installed.values()}
+    if NO_ANSWER in lacks and None not in lacks:
+        mend = next(found["mend"] for found in installed.values() if found["lack"] == NO_ANSWER)
+        yield Finding("frameworks", BAD, "none is known to be there: not all answered in time", mend)
+    elif None not in lacks:
         yield Finding(
             "frameworks", BAD, "there is none to be measured", "tox run -m bench builds an environment for each"
         )
+
+
+def _mend(name: str, lack: str) -> str:
+    again = "--force-reinstall " if lack == FAILED else ""
+    extra = f"pip install {again}-e '.[{name}-cpu]' (or -cuda)"
+    return f"{extra}, or name its interpreter in SUITE_PYTHON_{name.upper()}"
 
 
 def _driver_runs(name: str, found: dict[str, Any], driver: Driver | None) -> Iterator[Finding]:

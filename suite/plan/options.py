@@ -16,10 +16,13 @@ from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 #: Where runs keep their journals, unless the command line says otherwise.
 JOURNALS = Path("results/journals")
 
+#: What ``--resume`` without a value stands for: the run that fits best.
+LATEST = "latest"
+
 
 def add(parser: pytest.Parser) -> None:
     """The group of options of its own."""
-    group = parser.getgroup("suite", "training benchmarks (pytest suite)")
+    group = parser.getgroup("suite", "training benchmarks (pytest suite); exit status 5 if nothing was measured")
     group.addoption(
         "--matrix", metavar="NAME", action="append",
         help=f"cells to measure: {', '.join(MATRICES)}, or path/to/file.py:name; may be repeated; "
@@ -62,7 +65,15 @@ def add(parser: pytest.Parser) -> None:
     group.addoption(
         "--shard", metavar="I/N", help="part I of N of the matrix, for N machines; compare merges their files"
     )
-    group.addoption("--resume", action="store_true", help="go on with the last run that had these settings")
+    group.addoption(
+        "--resume", nargs="?", const=LATEST, metavar="RUN",
+        help="go on with a run: RUN names it by its id; without RUN, the last run with these settings. Tries again "
+        "what failed by a timeout, a crash or an error",
+    )  # fmt: skip
+    group.addoption(
+        "--wait-idle", type=float, metavar="S",
+        help="wait up to S seconds before the first launch for other processes to leave the CPU alone",
+    )  # fmt: skip
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 
 
@@ -98,7 +109,8 @@ def _check_numbers(config: pytest.Config) -> None:
     target = config.getoption("target")
     if target is not None and not 0 < target <= 1:
         raise MatrixError(f"--target is {target:g}; it is an accuracy, more than 0 and at most 1")
-    for option, unit in (("min-window", "seconds"), ("max-time", "seconds"), ("memory-limit", "GiB")):
+    positive = (("min-window", "seconds"), ("max-time", "seconds"), ("memory-limit", "GiB"), ("wait-idle", "seconds"))
+    for option, unit in positive:
         value = config.getoption(option.replace("-", "_"))
         if value is not None and not 0 < value < math.inf:
             raise MatrixError(f"--{option} is {value:g}; it must be more than 0 {unit}")

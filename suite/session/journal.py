@@ -74,8 +74,17 @@ class Journal:
                 self._file.truncate(end)
             raise JournalError(
                 f"cannot write {self.path.name}: {error.strerror}; what was there is kept: "
-                "make room, then go on with --resume"
+                f"make room, then go on with --resume={self.path.stem}"
             ) from None
+
+
+def described(path: Path) -> dict[str, Any]:
+    """The run's description alone, from the first line. Raises `JournalError` for a file that is no journal."""
+    try:
+        with path.open("rb") as file:
+            return _described(file.readline())
+    except (ValueError, RecursionError) as error:
+        raise _no_journal(path, error) from None
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
@@ -88,14 +97,25 @@ def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
     try:
         with path.open("rb") as file:  # line by line: a journal can be larger than the memory that is free
             lines = itertools.takewhile(lambda line: line.endswith(b"\n"), file)
-            first = next(lines, b"null\n")
-            described = json.loads(first[:-1])
-            if not isinstance(described, dict) or not isinstance(described.get("run"), dict):
-                raise RecordError("its first line describes no run")
+            first = next(lines, b"")
+            run = _described(first)
             whole = len(first)
             for line in lines:
                 records.append(Record.from_json(json.loads(line[:-1])))
                 whole += len(line)
-        return described["run"], records, whole
     except (ValueError, RecursionError) as error:  # a RecordError is a ValueError
-        raise JournalError(f"{path.name} is no journal of this suite: {error}") from None
+        raise _no_journal(path, error) from None
+    return run, records, whole
+
+
+def _described(line: bytes) -> dict[str, Any]:
+    """The run that a journal's first line describes. Raises ValueError for another line, or half of one."""
+    data = json.loads(line) if line.endswith(b"\n") else None
+    run = data.get("run") if isinstance(data, dict) else None
+    if not isinstance(run, dict):
+        raise RecordError("its first line describes no run")
+    return run
+
+
+def _no_journal(path: Path, error: Exception) -> JournalError:
+    return JournalError(f"{path.name} is no journal of this suite: {error}")

@@ -18,10 +18,12 @@ from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
 from suite.record.environment import machine
 from suite.record.job import Job
 from suite.record.record import DID_NOT_FIT, Record
+from suite.record.retry import may_pass
 from suite.record.text import clean
 from suite.session import batch_finder, devices
-from suite.session.journal import Journal, JournalError, read
+from suite.session.journal import Journal
 from suite.session.launch import LaunchError, interpreter, launch
+from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
 from workloads.data.prepare import prepare
 from workloads.spec import specification
@@ -41,8 +43,8 @@ class Run:
     say: Callable[[str], None]
     show: Callable[[str], None]
     ended: Callable[[str, str], None] | None = None
-    done: int = 0
-    failed: list[Record] = field(default_factory=list)
+    background: dict[str, Any] = field(default_factory=dict)  # the load before the first launch
+    records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
     _data: dict[str, Path] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
     _driver: dict[str, str] = field(default_factory=dict)
@@ -52,17 +54,30 @@ class Run:
     def __post_init__(self) -> None:
         self.journal = self._open_journal()
         self.info = self.journal.run | {"launches": self.settings.launches}
-        self._found = {record.key: record for record in self.journal.records}
-        self._fits = batch_finder.known(self.journal.records)
+        self.info |= {"background": self.background} if self.background else {}
+        last = {record.key: record for record in self.journal.records}
+        self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
+        self._fits = batch_finder.known(self._journalled.values())
+        self._launched = 0
         self._free = batch_finder.free_memory()
         self._gpus = self._opened_gpus()
         self._idle = idle(self._gpus)
-        if self._found:
-            self.say(f"resuming run {self.info['id']}: {len(self._found)} launches are in its journal")
+        if last:
+            again = len(last) - len(self._journalled)
+            tried = f", {again} of which failed and may pass now" if again else ""
+            self.say(f"resuming run {self.info['id']}: {len(last)} launches are in its journal{tried}")
 
     @property
     def total(self) -> int:
         return len(self.planned)
+
+    @property
+    def done(self) -> int:
+        return len(self.records)
+
+    @property
+    def failed(self) -> list[Record]:
+        return [record for record in self.records if not record.outcome.ok]
 
     def launch(self, cell: Cell, number: int) -> Record:
         """Run one launch, or take it from the journal; write it there before anything else happens."""
@@ -71,24 +86,18 @@ class Run:
                 f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
                 "find it with `pytest --trace-config` and leave it out with -p no:NAME"
             )
-        record = self._found.get(f"{cell.id}#{number}")
-        if record and not self._goes_on(record, number):
-            self.done += 1
-        else:
-            counter, began = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]", time.monotonic()
-            record = self._launch(cell, number, counter)
-            self.journal.append(record)
-            self.done += 1
-            line = f"{counter} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}"
-            self.ended(line, record.outcome.status) if self.ended else self.say(line)
-        if not record.outcome.ok:
-            self.failed.append(record)
+        record = self._journalled.get(f"{cell.id}#{number}")
+        if record:
+            self.records.append(record)
+            return record
+        counter, began = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]", time.monotonic()
+        record = self._launch(cell, number, counter)
+        self.journal.append(record)
+        self.records.append(record)
+        self._launched += 1
+        line = f"{counter} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}"
+        self.ended(line, record.outcome.status) if self.ended else self.say(line)
         return record
-
-    def _goes_on(self, record: Record, number: int) -> bool:
-        """Whether a training was cut short and has a checkpoint to go on from; its second record then counts."""
-        cut_short = bool(record.cell.recipe) and record.outcome.status in ("crashed", "timeout", "error")
-        return cut_short and self._checkpoint(record.cell, number).exists()
 
     def close(self) -> None:
         """Close the journal and let go of the driver."""
@@ -101,7 +110,7 @@ class Run:
         interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
         if self.settings.device == "cuda" and (words := devices.lack(interpreters)):
             raise LaunchError(f"no launch can be on CUDA: {words}")
-        left = self.total - sum(not self._goes_on(record, record.launch) for record in self._found.values())
+        left = sum(f"{cell.id}#{number}" not in self._journalled for cell, number in self.planned)
         if left > 0 and any(cell.recipe for cell in cells):
             long = any(cell.recipe and cell.size == "full" for cell in cells)
             words = ": hours on a CPU" if long else ", which takes minutes each on a CPU"
@@ -200,19 +209,20 @@ class Run:
 
     def _open_journal(self) -> Journal:
         settings = self.settings
+        cells = cells_digest(cell for cell, _ in self.planned)
         if settings.resume:
-            return Journal(_latest(settings), {})
+            return Journal(journal_of(settings, cells), {})
         now = datetime.now(UTC)
         identity = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
         info = {"id": identity, "started": now.isoformat(timespec="seconds"), **settings.signature()}
+        info |= {"cells": cells, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{identity}.jsonl", info)
 
     def _left(self) -> str:
         left = self.total - self.done
-        fresh = self.done - len(self._found)
-        if not left or fresh < 2:
+        if not left or self._launched < 2:
             return ""
-        return f", about {(time.monotonic() - self._started) / fresh * left / 60:.1f} min left"
+        return f", about {(time.monotonic() - self._started) / self._launched * left / 60:.1f} min left"
 
 
 def _remove(path: Path) -> None:
@@ -221,33 +231,6 @@ def _remove(path: Path) -> None:
         for beside in path.parent.iterdir():
             if beside == path or (beside.name.startswith(f"{path.name}.") and beside.suffix[1:].isdecimal()):
                 beside.unlink(missing_ok=True)
-
-
-def _latest(settings: Settings) -> Path:
-    """The newest journal that was started with the same settings; those that cannot be read are passed over.
-
-    It may have been started with fewer launches: blocks are appended, so that more of them may be asked for later.
-    """
-    newest = ""
-    for path in sorted(settings.journals.glob("*.jsonl"), reverse=True):
-        try:
-            run, _, _ = read(path)
-        except JournalError:
-            continue
-        wanted = settings.signature().items()
-        others = [
-            f"{name} {run.get(name)}, not {value}"
-            for name, value in wanted
-            if run.get(name) != value and not (name == "launches" and _fewer(run.get(name), value))
-        ]
-        if not others:
-            return path
-        newest = newest or f" (the newest, {path.name}, has {'; '.join(others)})"
-    raise JournalError(f"no journal in {settings.journals} has these settings{newest}: run without --resume")
-
-
-def _fewer(started: Any, wanted: int) -> bool:
-    return type(started) is int and started < wanted
 
 
 def _line(record: Record) -> str:

@@ -30,7 +30,7 @@ class Settings:
     data_directory: str | None = None
     device: str = "auto"
     deadline_s: float | None = None
-    resume: bool = False
+    resume: str | None = None  # the id of a run, or `LATEST`
     journals: Path = JOURNALS
     size: str | None = None  # of all cells; without it, the matrix's own
     batch: int | None = None  # likewise

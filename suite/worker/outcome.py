@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from suite.record.job import Job
+from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.probe import PrecisionError
 
@@ -26,7 +27,7 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
         return "unsupported", str(error)
     if isinstance(error, ModuleNotFoundError) and framework is None:
         return "unsupported", (
-            f"{name} cannot be imported ({error}): install its extra, for example "
+            f"{name} {NOT_IMPORTABLE} ({error}): install its extra, for example "
             f"pip install -e '.[{name}-cpu]', or name an interpreter that has it in SUITE_PYTHON_{name.upper()}"
         )
     if isinstance(error, DivergedError):

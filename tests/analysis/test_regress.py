@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -65,14 +64,40 @@ def test_a_threshold_is_a_share(text: str) -> None:
     assert threshold("slower=2.5%") == 0.025
 
 
+def journals(folder: Path, base: list[Record], new: list[Record]) -> list[str]:
+    """The arguments that compare these two runs."""
+    paths = [records.journal(folder / f"{name}.jsonl", held, name) for name, held in (("base", base), ("new", new))]
+    return [*map(str, paths), "--output", str(folder / "out")]
+
+
 def test_the_command_fails_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = []
-    for name, found in (("base", run()), ("new", run(0.8, first=5, name="new"))):
-        paths.append(tmp_path / f"{name}.jsonl")
-        lines = [{"run": {"id": name}}, *(record.to_json() for record in found)]
-        paths[-1].write_text("".join(json.dumps(line) + "\n" for line in lines))
-    arguments = [*map(str, paths), "--output", str(tmp_path / "out")]
+    arguments = journals(tmp_path, run(), run(0.8, first=5, name="new"))
     assert main([*arguments, "--fail-if", "slower=5%"]) == 1
     assert "slower: cifar100_cnn-jax" in capsys.readouterr().err
     assert main([*arguments, "--fail-if", "slower=30%"]) == 0
-    assert main([str(paths[0]), "--output", str(tmp_path / "out"), "--fail-if", "slower=5%"]) == 2
+
+
+def test_where_nothing_could_be_tested_the_build_does_not_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = journals(tmp_path, run(n=2), run(n=2, first=5, name="new"))
+    assert main([*arguments, "--fail-if", "slower=5%"]) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1] == "--fail-if: no cell could be tested, so that nothing is known about a slow-down"
+    assert sum("not tested: " in line for line in said) == 3
+    assert main(arguments) == 0, "the comparison itself is none the worse"
+
+
+@pytest.mark.parametrize("given", [1, 3])
+def test_another_number_of_runs_is_refused_before_anything_is_printed_or_written(
+    given: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [run(name="a"), run(first=5, name="b"), run(first=10, name="c")][:given]
+    paths = [records.journal(tmp_path / f"{number}.jsonl", held, f"run-{number}") for number, held in enumerate(runs)]
+    output = tmp_path / "out"
+    assert main([*map(str, paths), "--output", str(output), "--fail-if", "slower=5%"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith("suite.compare: --fail-if compares two runs, BASE and NEW; ")
+    assert not output.exists()

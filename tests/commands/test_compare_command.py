@@ -121,5 +121,12 @@ def test_a_closed_pipe_is_no_error(run: Path) -> None:
 def test_help_teaches() -> None:
     done = fresh("--help", cwd=ROOT)
     assert done.returncode == 0
-    for words in ("examples:", "launches.csv", "--baseline", "no ratio is formed between runs"):
+    for words in (
+        "examples:",
+        "launches.csv",
+        "--baseline",
+        "no ratio is formed between runs",
+        "exit status: 0; 1 if",
+        "3 if --fail-if",
+    ):
         assert words in done.stdout

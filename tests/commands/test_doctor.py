@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from suite.doctor import __main__ as command
-from suite.doctor import checks
+from suite.doctor import checks, probes
 from suite.doctor.checks import BAD, NOTE, OK, WARNING, Finding, card, data, frameworks, host
+from suite.doctor.probes import FAILED, NOT_INSTALLED
 from suite.monitor.gpu import Driver, opened
 from suite.plan.cell import FRAMEWORKS, PRECISIONS
 from tests.frameworks import needs_frameworks
@@ -53,7 +54,7 @@ def test_a_framework_must_fit_the_driver(changes: dict[str, Any], worst: str, wo
 
 
 def test_a_missing_framework_is_a_warning_until_all_are_missing() -> None:
-    lacking = {"error": "no module named torch"}
+    lacking = {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}
     findings = list(frameworks({"pytorch": lacking, "jax": installed(cuda=None, devices=[])}, None))
     assert status(findings, "pytorch") == WARNING
     assert "SUITE_PYTHON_PYTORCH" in "\n".join(map(str, findings))
@@ -129,9 +130,58 @@ def test_a_framework_that_does_not_answer_is_not_waited_for(
     for framework in FRAMEWORKS:
         monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
     assert command.main(["--wait", "0.5"]) == 1
-    said = capsys.readouterr().out
-    assert "gave no answer for jax in 0.5 s" in said
-    assert "--wait 2.5" in said
+    told = capsys.readouterr()
+    for framework in FRAMEWORKS:
+        assert f"{framework:12} gave no answer within 0.5 s" in told.out
+        assert f"{framework}: no answer after " in told.err
+    assert "not installed" not in told.out
+    assert "pip install" not in told.out, "installing what is there would not help"
+    assert "there is none to be measured" not in told.out
+    assert told.out.count("--wait 2.5") == len(FRAMEWORKS) + 1
+    assert told.err.startswith("asking pytorch, tensorflow, jax, up to 0.5 s each\n")
+
+
+def test_what_is_waited_for_is_told_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    for framework in FRAMEWORKS:
+        monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
+    monkeypatch.setattr(probes, "STILL_EVERY_S", 0.2)
+    command.main(["--json", "--wait", "1"])
+    told = capsys.readouterr()
+    assert "pytorch, tensorflow, jax: no answer yet after 0." in told.err
+    assert json.loads(told.out)["frameworks"]["jax"]["lack"] == "no answer"
+
+
+def test_a_framework_that_is_not_installed_is_no_silent_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = {"pytorch": {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}}
+    answers |= {"tensorflow": {"lack": FAILED, "error": "suite.doctor failed for tensorflow: ImportError: libcudart"}}
+    monkeypatch.setattr(probes, "asked", lambda name, _: answers.get(name) or installed(cuda=None, devices=[]))
+    assert command.main(["--wait", "5"]) == 0
+    told = capsys.readouterr()
+    assert "pytorch      is not installed (no module named torch)" in told.out
+    assert "pip install -e '.[pytorch-cpu]'" in told.out
+    assert "pip install --force-reinstall -e '.[tensorflow-cpu]'" in told.out
+    assert "pytorch: not installed after 0." in told.err
+    assert "jax: answered after 0." in told.err
+
+
+def test_an_interpreter_without_the_framework_answers_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(probes, "import_module", missing)
+    answer = probes.installation("pytorch")
+    assert answer == {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}
+
+
+def test_each_framework_has_a_minute() -> None:
+    assert probes.ANSWER_WITHIN_S == 60
 
 
 def test_findings_are_shown_whole_in_a_pipe_with_rich_and_without_it(

@@ -22,6 +22,7 @@ from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
+from suite.plan.options import LATEST
 from suite.record.record import Phase, Record, Window
 from suite.session import run as runs
 from suite.session.launch import end_tree
@@ -280,7 +281,7 @@ def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
     for number, version in enumerate(("580.1", "590.2")):
         told = Driver(version, "13.0"), list[Gpu]()
         monkeypatch.setattr(runs, "opened", lambda told=told: contextlib.nullcontext(told))
-        settings = runs.Settings("smoke", 1, Plan(), journals=tmp_path, resume=bool(number))
+        settings = runs.Settings("smoke", 1, Plan(), journals=tmp_path, resume=LATEST if number else None)
         run = runs.Run(settings, planned, lambda _: None, lambda _: None)
         found = [run.launch(*each) for each in planned[: number + 1]]
         run.close()

@@ -119,7 +119,7 @@ def test_a_full_disk_keeps_what_was_there_and_the_run_can_go_on(path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
-        "cannot write run-a.jsonl: File too large; what was there is kept: make room, then go on with --resume\n"
+        "cannot write run-a.jsonl: File too large; what was there is kept: make room, then go on with --resume=run-a\n"
     )
     assert read(path)[1] == [*records.launches(n=1), records.record(launch=2)]
 

@@ -15,7 +15,7 @@ import pytest
 from suite.plan import cell as cell_module
 from suite.plan.cell import FRAMEWORKS, Cell, CellError, Loader
 from suite.worker import probe
-from suite.worker.frameworks import UnsupportedError
+from suite.worker.frameworks import BatchError, UnsupportedError
 from suite.worker.probe import (
     BANDS,
     PrecisionError,
@@ -52,6 +52,19 @@ def test_accumulated_batches_make_the_update_of_one_large_batch(workload: str, f
     assert distance(np.array(losses[0]), np.array(losses[1])) < 1e-12
     for name, large in weights[0].items():
         assert distance(large, weights[1][name]) < 1e-12, name
+
+
+@each_framework
+@pytest.mark.parametrize(("accumulate", "samples"), [(1, 9), (1, 16), (2, 8), (2, 17)])
+def test_a_step_refuses_a_batch_that_is_not_the_cell_s(framework: str, accumulate: int, samples: int) -> None:
+    """To cut it into several and add up their gradients would train at another rate."""
+    batch = batches(specification("imdb_lstm", "small"), samples)[0]
+    with training("imdb_lstm", framework, "fp32") as running:
+        running.cell = running.cell.but(batch=8, accumulate=accumulate)
+        before = running.weights()
+        with pytest.raises(BatchError, match=rf"^a batch of {samples} samples, where a step of imdb_lstm-"):
+            running.step(running.put(batch))
+        assert all(np.array_equal(before[name], array) for name, array in running.weights().items())
 
 
 @each_framework

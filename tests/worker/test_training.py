@@ -17,6 +17,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import Plan
+from suite.plan.options import LATEST
 from suite.record.history import Course, Epoch
 from suite.record.job import Job
 from suite.record.record import Record, RecordError
@@ -192,7 +193,7 @@ def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged
     monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
     monkeypatch.setattr(runs, "launch", stand_in)
     cells = [Cell("imdb_lstm", framework, recipe="modern") for framework in ("jax", "pytorch")]
-    for resume in (False, True):
+    for resume in (None, LATEST):
         settings = runs.Settings("accuracy", 1, Plan(), device="cpu", journals=tmp_path / "j", resume=resume)
         run = runs.Run(settings, [(cell, 0) for cell in cells], lambda _: None, lambda _: None)
         found = [run.launch(cell, 0).outcome.status for cell in cells]

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from suite.plan.cell import FRAMEWORKS
 from suite.plan.cell import RECIPES as NAMES
 from tests.frameworks import (
     PAIRS,
@@ -87,7 +88,25 @@ def test_evaluation_agrees_between_frameworks(workload):
             again = running.get(running.evaluate(running.put((inputs, labels))))
             assert first[0].tobytes() == again[0].tobytes(), "no dropout, and nothing that an evaluation changes"
             found[framework] = first
+    assert_scores_agree(found, 16)
+
+
+@needs_frameworks
+@each_workload
+def test_evaluation_agrees_after_training(workload):
+    """What is collected in training for the evaluation, as running variances are, is the same as well."""
+    source, scores = batches(specification(workload, "small"), 16), {}
+    for framework in FRAMEWORKS:
+        with training(workload, framework, "fp64") as running:
+            for number in range(5):
+                running.step(running.put(source[number]))
+            scores[framework] = running.get(running.evaluate(running.put(source[5])))
+    assert_scores_agree(scores, 16)
+
+
+def assert_scores_agree(scores, samples):
+    """Losses and right answers, by framework, in float64."""
     for one, other in PAIRS:
-        assert found[one][0].shape == (16,)
-        assert distance(found[one][0], found[other][0]) < 1e-9
-        assert (found[one][1] == found[other][1]).all()
+        assert scores[one][0].shape == (samples,)
+        assert distance(scores[one][0], scores[other][0]) < 1e-9
+        assert (scores[one][1] == scores[other][1]).all()

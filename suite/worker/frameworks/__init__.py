@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from suite.plan.cell import Cell
+
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
 LOSS_SCALE_GROWTH_STEPS = 2000
@@ -36,6 +38,21 @@ def check(workload: str, precision: str, kernel: str, device: str) -> None:
         raise UnsupportedError(f"{workload} has no LSTM whose kernel could be {kernel}")
     if kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
+
+
+class BatchError(ValueError):
+    """A batch that is not what a step of the cell takes."""
+
+
+def check_batch(cell: Cell, samples: int) -> None:
+    """Refuse a batch that a step would have to cut or to average otherwise than the cell says. Raises `BatchError`.
+
+    Without accumulation a smaller one may pass, as in a proof: it is one batch, and its mean is taken.
+    """
+    whole = cell.effective_batch
+    if samples > whole or (cell.accumulate > 1 and samples != whole):
+        parts = f"{cell.accumulate} x {cell.batch} = {whole}" if cell.accumulate > 1 else f"{whole}"
+        raise BatchError(f"a batch of {samples} samples, where a step of {cell.id} takes {parts}")
 
 
 def no_cuda(name: str, installed: Mapping[str, Any]) -> str:

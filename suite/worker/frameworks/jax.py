@@ -14,7 +14,7 @@ import optax
 from flax.training.dynamic_scale import DynamicScale
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, no_cuda
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
 from suite.worker.frameworks.jax_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
@@ -179,6 +179,7 @@ class Training:
 
     def step(self, batch: Batch) -> jax.Array:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        check_batch(self.cell, len(batch[1]))
         self.state, loss = self._jitted(self.state, *batch)
         return loss
 

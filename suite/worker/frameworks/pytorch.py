@@ -13,7 +13,7 @@ from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, no_cuda
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
 from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, Sgd, WorkloadSpec
@@ -139,6 +139,7 @@ class Training:
 
     def step(self, batch: Batch) -> Tensor:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        check_batch(self.cell, len(batch[1]))
         losses = []
         if self.rates is not None:
             self.optimizer.param_groups[0]["lr"] = float(self.rates[self.steps])

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, no_cuda
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
 from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed
 from workloads import spec as specs
 from workloads.data.dataset import Array
@@ -133,6 +133,7 @@ class Training:
 
     def step(self, batch: Batch) -> tf.Tensor:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        check_batch(self.cell, len(batch[1]))
         return self.function(*batch)
 
     def evaluate(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,0 +1,98 @@
+"""Which journal `--resume` goes on with, and the command that goes on with a run."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.plan.cell import Cell
+from suite.plan.options import LATEST
+from suite.session.journal import JournalError, described, read
+from suite.session.settings import Settings
+
+#: How many runs an error names.
+NAMED_MOST = 3
+
+
+def cells_digest(cells: Iterable[Cell]) -> str:
+    """Of the cells of a run: `-k` chooses them, so that runs with the same settings may have different ones."""
+    return hashlib.sha256("\n".join(sorted({cell.id for cell in cells})).encode()).hexdigest()[:16]
+
+
+def journal_of(settings: Settings, cells: str) -> Path:
+    """The journal that ``settings.resume`` names, or the one that fits best; ``cells`` is their `cells_digest`.
+
+    Raises `JournalError`, with the way out, where there is none.
+    """
+    if settings.resume == LATEST:
+        return _best(settings, cells)
+    name = Path(settings.resume or "").name.removesuffix(".jsonl")
+    path = settings.journals / f"{name}.jsonl"
+    if not path.is_file():
+        newest = [each.stem for each in _newest_first(settings.journals)[:NAMED_MOST]]
+        raise JournalError(f"no run {name} in {settings.journals} (the newest: {', '.join(newest) or 'none'})")
+    run, _, _ = read(path)
+    if differences := _differences(run, settings):
+        raise JournalError(f"run {name} has {'; '.join(differences)}: give it its own settings")
+    return path
+
+
+def command(arguments: Sequence[str], run: str) -> str:
+    """The command line that goes on with a run that was started or resumed with these arguments."""
+    kept: list[str] = []
+    for at, argument in enumerate(arguments):
+        value_of_resume = at > 0 and arguments[at - 1] == "--resume" and not argument.startswith("-")
+        if not value_of_resume and argument.partition("=")[0] != "--resume":
+            kept.append(argument)
+    return f"pytest {shlex.join([*kept, f'--resume={run}'])}"
+
+
+def _best(settings: Settings, cells: str) -> Path:
+    """The newest journal with the same cells and launches; then with the same cells; then any with these settings.
+
+    It may have been started with fewer launches: blocks are appended, so that more of them may be asked for later.
+    Journals that cannot be read are passed over, as are those without a launch where another one has some.
+    """
+    fitting: list[tuple[bool, bool, Path]] = []
+    newest = ""
+    for path in _newest_first(settings.journals):
+        try:
+            run = described(path)
+        except JournalError:
+            continue
+        if differences := _differences(run, settings):
+            newest = newest or f" (the newest, {path.name}, has {'; '.join(differences)})"
+        else:
+            fitting.append((run.get("cells") != cells, run.get("launches") != settings.launches, path))
+    empty: list[Path] = []
+    for *_, path in sorted(fitting, key=lambda each: each[:2]):  # stable: the newest of each kind comes first
+        try:
+            _, records, _ = read(path)
+        except JournalError:
+            continue
+        if records:
+            return path
+        empty.append(path)
+    if empty:
+        return empty[0]
+    raise JournalError(f"no journal in {settings.journals} has these settings{newest}: run without --resume")
+
+
+def _newest_first(journals: Path) -> list[Path]:
+    return sorted(journals.glob("*.jsonl"), reverse=True)
+
+
+def _differences(run: dict[str, Any], settings: Settings) -> list[str]:
+    """What the run was started with, where that is not what is asked for; fewer launches are no difference."""
+    return [
+        f"{name} {run.get(name)}, not {value}"
+        for name, value in settings.signature().items()
+        if run.get(name) != value and not (name == "launches" and _fewer(run.get(name), value))
+    ]
+
+
+def _fewer(started: Any, wanted: int) -> bool:
+    return type(started) is int and started < wanted

@@ -1,0 +1,78 @@
+"""How `pytest suite` ends: its exit status, and the comparison that stands in place of pytest-benchmark's table."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.session.journal import read
+from tests.sessions import Suite, records_of
+
+ONE = ("suite", "--launches=1", "-k", "imdb")
+#: Words of pytest-benchmark's table.
+TABLE = ("Name (time in", "Rounds", "Legend:", "IQR")
+
+
+def test_a_run_in_which_nothing_was_measured_ends_as_one_without_tests(suite: Suite) -> None:
+    lacking = dict.fromkeys(("pytorch", "tensorflow", "jax"), "unsupported")
+    done = suite(*ONE, "--benchmark-save", **lacking)
+    assert done.status == pytest.ExitCode.NO_TESTS_COLLECTED == 5
+    assert done.output.count("nothing was measured: 3 launches unsupported\n") == 1
+    assert len(records_of(done.saved["0001_smoke.json"])) == 3, "what was found out is saved all the same"
+    again = suite(*ONE, "--resume", **lacking)
+    assert (again.status, again.launched) == (5, done.launched)
+
+
+def test_a_run_in_which_all_crashed_is_red_and_says_so(suite: Suite) -> None:
+    done = suite("suite", "--launches=1", "-k", "jax and imdb", jax="crash")
+    assert done.status == 1
+    assert "nothing was measured: 1 launch crashed\n" in done.output
+
+
+def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_launches(suite: Suite) -> None:
+    done = suite(*ONE, "--benchmark-save", tensorflow="unsupported")
+    assert done.status == 0, done.output
+    assert not [words for words in TABLE if words in done.output]
+    _, end = done.output.split(" comparison ")
+    header, torch, tensorflow, jax = (line.split() for line in end.splitlines()[2:6])
+    assert header == ["framework", "compile", "n", "samples/s", "to", "pytorch", "identity", "outcome"]
+    assert (torch[0], torch[4]) == ("pytorch", "1.00")
+    assert (tensorflow[2], tensorflow[-1]) == ("0/1", "unsupported")
+    assert jax[0] == "jax"
+    assert float(jax[4]) < 1
+    assert "Significance was not tested: a test takes at least 6 launches of each cell." in end
+    assert "Saved benchmark data in: " in done.output
+    (run,) = (saved["suite"]["run"] for saved in done.saved.values())
+    assert run["background"].keys() == {"busy_cores", "cores", "waited_s"}
+    assert read(*done.journals)[0]["background"] == run["background"]
+
+
+def test_a_comparison_that_is_asked_for_is_of_each_launch_with_itself(suite: Suite) -> None:
+    suite(*ONE, "--benchmark-save")
+    done = suite(*ONE, "--benchmark-compare=0001")
+    assert done.status == 0, done.output
+    tables = done.output.split(" benchmark 'suite/test_training.py::test_training[")[1:]
+    assert len(tables) == 3
+    for each in tables:
+        name = each.partition("]")[0]
+        rows = [line for line in each.splitlines()[1:] if line.startswith("test_training[")]
+        assert all(name[:20] in row for row in rows)
+        assert len(rows) == 2
+
+
+def test_waiting_for_an_idle_machine_is_recorded(suite: Suite) -> None:
+    done = suite("suite", "--launches=1", "-k", "jax and imdb", "--wait-idle=0.1")
+    assert done.status == 0, done.output
+    background = read(*done.journals)[0]["background"]
+    assert background["waited_s"] > 0
+    busy = background["busy_cores"] > 0.1 * background["cores"]
+    assert ("warning: still busy after " in done.output) == busy
+    refused = suite("suite", "--wait-idle=-1")
+    assert refused.status == 4
+    assert "--wait-idle is -1; it must be more than 0 seconds" in refused.output
+
+
+def test_the_help_names_the_exit_status_and_the_options(suite: Suite) -> None:
+    done = suite("--help")
+    assert done.status == 0
+    for words in ("exit status 5 if nothing was measured", "--resume=[RUN]", "--wait-idle=S"):
+        assert words in done.output

@@ -1,0 +1,159 @@
+"""Which run `--resume` goes on with, and what of it is tried again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.load import load
+from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
+from suite.plan.options import LATEST
+from suite.record.record import STATUSES, Outcome
+from suite.record.retry import may_pass
+from suite.session.journal import JournalError, read
+from suite.session.resume import cells_digest, command, journal_of
+from suite.session.settings import Settings
+from tests import records
+from tests.sessions import Suite, records_of
+
+ASKED = Settings("smoke", 3, Plan(), resume=LATEST)
+CELLS = cells_digest([Cell("imdb_lstm", "jax")])
+ARGUMENTS = ("suite", "--launches=1", "-k", "jax and imdb")
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Settings:
+    return replace(ASKED, journals=tmp_path)
+
+
+def journal(asked: Settings, name: str, *, launches: int = 3, cells: str = CELLS, n: int = 1, **changed: object) -> str:
+    """A journal with ``n`` launches of a run with these settings; its id."""
+    run = {"id": name, **asked.signature(), "launches": launches, "cells": cells, **changed}
+    path = records.journal(asked.journals / f"{name}.jsonl", records.launches(["jax"], n=n))
+    _, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps({"run": run}), *lines]) + "\n")
+    return name
+
+
+def chosen(asked: Settings, name: str = LATEST) -> str:
+    return journal_of(replace(asked, resume=name), CELLS).stem
+
+
+def test_a_run_with_the_same_launches_goes_before_a_newer_one_with_fewer(asked: Settings) -> None:
+    journal(asked, "1-older")
+    exact = journal(asked, "2-exact")
+    journal(asked, "3-newer", launches=1)
+    assert chosen(asked) == exact
+
+
+def test_a_run_of_the_same_cells_goes_before_a_newer_one_of_others(asked: Settings) -> None:
+    mine = journal(asked, "1-mine", launches=1)
+    journal(asked, "2-others", cells=cells_digest([Cell("imdb_lstm", "pytorch")]))
+    assert chosen(asked) == mine
+
+
+def test_without_an_exact_match_the_newest_with_these_settings_is_taken(asked: Settings) -> None:
+    journal(asked, "1-older", launches=1, cells="")
+    fits = journal(asked, "2-newer", launches=2, cells="")
+    journal(asked, "3-more", launches=4)
+    journal(asked, "4-seed", seed=9)
+    assert chosen(asked) == fits
+
+
+def test_a_journal_without_a_launch_is_skipped(asked: Settings) -> None:
+    journal(asked, "0-empty", n=0)
+    full = journal(asked, "1-full", launches=1)
+    journal(asked, "2-empty", n=0)
+    (asked.journals / "3-nothing.jsonl").touch()
+    (asked.journals / "4-half.jsonl").write_text('{"run": {"id": "4-ha')
+    assert chosen(asked) == full
+
+
+def test_where_all_are_without_a_launch_the_newest_is_taken(asked: Settings) -> None:
+    """A run that was killed before its first launch goes on in its own journal."""
+    journal(asked, "1-empty", n=0)
+    assert chosen(asked) == "1-empty"
+
+
+def test_a_run_can_be_named(asked: Settings) -> None:
+    for name in ("1-named", "2-newer"):
+        journal(asked, name)
+    assert chosen(asked, "1-named") == chosen(asked, "1-named.jsonl") == chosen(asked, "some/folder/1-named.jsonl")
+
+
+def test_a_name_that_no_run_has_is_refused_with_those_that_there_are(asked: Settings) -> None:
+    for number in range(5):
+        journal(asked, f"{number}-run")
+    with pytest.raises(JournalError, match=r"^no run nosuch in \S+ \(the newest: 4-run, 3-run, 2-run\)$"):
+        chosen(asked, "nosuch")
+    with pytest.raises(JournalError, match=r"^no run passwd in "):
+        chosen(asked, "../../etc/passwd")
+
+
+def test_a_named_run_with_other_settings_is_refused_with_the_difference(asked: Settings) -> None:
+    journal(asked, "1-seed", seed=9)
+    with pytest.raises(JournalError, match=r"^run 1-seed has seed 9, not 0: give it its own settings$"):
+        chosen(asked, "1-seed")
+
+
+def test_the_digest_of_cells_does_not_depend_on_their_order() -> None:
+    jax, torch = Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "pytorch")
+    assert cells_digest([jax, torch, jax]) == cells_digest([torch, jax]) != cells_digest([jax])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["suite"], "pytest suite --resume=ID"),
+        (["suite", "-k", "jax and imdb"], "pytest suite -k 'jax and imdb' --resume=ID"),
+        (["suite", "--resume"], "pytest suite --resume=ID"),
+        (["suite", "--resume=other", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
+        (["suite", "--resume", "other", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
+        (["suite", "--resume", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
+    ],
+)
+def test_the_command_that_goes_on_names_the_run(arguments: list[str], expected: str) -> None:
+    assert command(arguments, "ID") == expected
+
+
+def test_what_may_pass_is_tried_again_and_what_ends_the_same_way_is_not() -> None:
+    assert {status for status in STATUSES if may_pass(Outcome(status, "why"))} == {"timeout", "crashed", "error"}
+    reason = "jax cannot be imported (No module named 'jax'): install its extra"
+    assert may_pass(Outcome("unsupported", reason)), "it may have been installed since"
+
+
+def test_a_launch_that_crashed_is_tried_again_and_then_counts(suite: Suite) -> None:
+    crashed = suite(*ARGUMENTS, jax="crash")
+    assert crashed.status == 1
+    run = crashed.journals[0].stem
+    assert "1 launch failed for reasons that may pass: try again with pytest " in crashed.output
+    assert f" -k 'jax and imdb' --resume={run}\n" in crashed.output
+
+    again = suite(*ARGUMENTS, f"--resume={run}", "--benchmark-save")
+    assert again.status == 0, again.output
+    assert f"resuming run {run}: 1 launches are in its journal, 1 of which failed and may pass now" in again.output
+    assert len(again.launched) == 2
+    assert again.journals == crashed.journals
+    assert [record.outcome.status for record in read(*again.journals)[1]] == ["crashed", "ok"]
+    assert [record.outcome.status for record in records_of(again.saved["0001_smoke.json"])] == ["ok"]
+    loaded = load(again.journals)
+    assert [launch.record.outcome.status for launch in loaded.launches] == ["ok"]
+    assert not loaded.notes
+
+
+def test_an_unsupported_launch_is_not_tried_again(suite: Suite) -> None:
+    first = suite(*ARGUMENTS, jax="unsupported")
+    again = suite(*ARGUMENTS, "--resume", jax="crash")
+    assert again.launched == first.launched
+    assert first.status == again.status == 5
+    assert "try again" not in again.output
+
+
+def test_a_path_that_was_taken_for_a_run_is_refused(suite: Suite) -> None:
+    done = suite("--resume", "suite")
+    assert done.status == 4
+    assert "--resume took 'suite' for a run: put it last" in done.output
