@@ -18,6 +18,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, TextIO
 
 from suite.analysis.stream import Text, parse
+from suite.record.line import POINTS, plain
 from suite.record.record import Record, RecordError
 from suite.record.text import clean
 
@@ -30,9 +31,6 @@ SUFFIXES = (".json", ".jsonl")
 
 #: What a comparison writes beside its report: a summary, no run.
 SUMMARY, REPORT = "run.json", "report.html"
-
-#: Points that are kept of a line over time, at most: as many as a plot can show.
-POINTS = 120
 
 
 class LoadError(ValueError):
@@ -240,10 +238,10 @@ def _thin(metrics: Any) -> None:
         return
     devices = metrics.get("gpus")
     for source in [metrics.get("host"), *(devices if isinstance(devices, list) else ())]:
-        line = source.get("timeline") if isinstance(source, dict) else None
-        if line is None:
+        if not isinstance(source, dict) or source.get("timeline") is None:
             continue
-        values: Any = line.get("values") if isinstance(line, dict) else None
+        line: dict[str, Any] = plain(source["timeline"]) or {}
+        values: Any = line.get("values")
         lists: list[Any] = [line["at_s"], *values.values()] if isinstance(values, dict) and "at_s" in line else [None]
         if not all(isinstance(each, list) and len(each) == len(lists[0]) for each in lists):
             del source["timeline"]

@@ -1,0 +1,76 @@
+"""Lines over time as a record holds them: whole numbers of a power of ten, and times as differences.
+
+Lines are the largest part of a record. No plot can show less than 0.05 % of a line's peak, so four digits of it are
+kept: percent, MHz and counts up to 9999 stay exact. Records before this form hold plain numbers, and load as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+#: Points of a line that are kept, at most: as many as a plot can show.
+POINTS = 120
+#: Digits that are kept of a line's largest reading.
+DIGITS = 4
+#: Readings are whole numbers of ten to the power of at most this, and of at least minus this.
+POWER_MOST = 30
+
+
+def stored(at_s: Sequence[float], values: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+    """Lines over the same moments, as a record holds them; the moments are rounded to milliseconds.
+
+    ``at_ms`` holds the first moment, then the time from each to the next. A line is ``{"e": e, "n": [...]}``: every
+    reading is n times ten to the power of e, and None where nothing was read.
+    """
+    moments = [round(1000 * moment) for moment in at_s]
+    steps = [*moments[:1], *(after - before for before, after in pairwise(moments))]
+    return {"at_ms": steps, "lines": {name: _scaled(readings) for name, readings in values.items()}}
+
+
+def plain(timeline: Any) -> dict[str, Any] | None:
+    """The lines of a record as plain numbers: ``at_s``, and ``values`` by name. None for what holds no lines.
+
+    A timeline that is plain already is returned as it is, and not looked into.
+    """
+    if not isinstance(timeline, dict):
+        return None
+    if "at_ms" not in timeline:
+        return timeline
+    try:
+        moments, lines = timeline["at_ms"], timeline["lines"]
+        if not _whole(moments):
+            return None
+        readings = {name: _readings(line["n"], line["e"]) for name, line in lines.items()}
+        return {"at_s": [moment / 1000 for moment in accumulate(moments)], "values": readings}
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
+    known = [reading for reading in readings if reading is not None]
+    peak = max(map(abs, known), default=0.0)
+    power = math.floor(math.log10(peak)) + 1 - DIGITS if peak else 0
+    if power < 0 and all(reading == round(reading) for reading in known):
+        power = 0  # whole numbers are short as they are
+    power = max(power, -POWER_MOST)
+    return {"e": power, "n": [None if reading is None else round(_times(reading, -power)) for reading in readings]}
+
+
+def _readings(numbers: Any, power: Any) -> list[float | None]:
+    """Raises `ValueError` for what `stored` did not write."""
+    if not _whole(numbers, type(None)) or type(power) is not int or abs(power) > POWER_MOST:
+        raise ValueError("no line")
+    return [None if number is None else _times(number, power) for number in numbers]
+
+
+def _times(number: float, power: int) -> float:
+    """The number times ten to the power, with one rounding."""
+    return float(number * 10**power if power >= 0 else number / 10**-power)
+
+
+def _whole(values: Any, *others: type) -> bool:
+    """Whether this is a list of whole numbers, or of these types too."""
+    return isinstance(values, list) and set(map(type, values)) <= {int, *others}
