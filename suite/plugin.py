@@ -17,6 +17,7 @@ from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
+from suite.record.saved import SCHEMA
 from suite.session import settings
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
@@ -27,7 +28,6 @@ from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
-SCHEMA = 1
 
 EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError)
 

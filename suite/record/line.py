@@ -49,6 +49,25 @@ def plain(timeline: Any) -> dict[str, Any] | None:
         return None
 
 
+def thin(metrics: Any) -> None:
+    """Make plain lines of at most `POINTS` of all that ``record.metrics`` holds, in place; what holds no lines goes."""
+    if not isinstance(metrics, dict):
+        return
+    devices = metrics.get("gpus")
+    for source in [metrics.get("host"), *(devices if isinstance(devices, list) else ())]:
+        if not isinstance(source, dict) or source.get("timeline") is None:
+            continue
+        line = plain(source["timeline"]) or {}
+        at_s: Any = line.get("at_s")
+        values: Any = line.get("values")
+        lists = [at_s, *values.values()] if isinstance(values, dict) else [None]
+        if not isinstance(at_s, list) or not all(isinstance(each, list) and len(each) == len(at_s) for each in lists):
+            del source["timeline"]
+            continue
+        step = max(1, -(-len(at_s) // POINTS))
+        source["timeline"] = {"at_s": at_s[::step], "values": {name: each[::step] for name, each in values.items()}}
+
+
 def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
     known = [reading for reading in readings if reading is not None]
     peak = max(map(abs, known), default=0.0)

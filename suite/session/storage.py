@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pytest_benchmark.utils import safe_dumps
 
+from suite.record.saved import packed
 from suite.record.scratch import scratch
 from suite.record.text import clean
 
@@ -60,8 +61,8 @@ def saved_whole(benchmarks: Any) -> Iterator[None]:
 
 
 def compact(content: Mapping[str, Any]) -> str:
-    """A run as JSON with a launch per line, at a quarter of the bytes that indented JSON takes."""
-    return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in content.items()) + "\n}\n"
+    """A run as JSON with a launch per line, a fifth of the bytes that it takes indented; see `suite.record.saved`."""
+    return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in packed(content).items()) + "\n}\n"
 
 
 def _lines(value: Any) -> str:

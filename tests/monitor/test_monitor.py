@@ -19,9 +19,10 @@ from suite.monitor import host as hosts
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
-from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
+from suite.monitor.timeline import Sample, Span, cut, energy_j, grown, line, rates, summary
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
+from suite.record.line import POINTS, plain
 from suite.record.record import Phase, Record, Window
 from suite.session import run as runs
 from suite.session.launch import end_tree
@@ -44,7 +45,7 @@ def test_a_counter_that_wraps_or_is_reset_has_no_rate_there() -> None:
 def test_missing_fields_leave_holes_and_never_zeros() -> None:
     samples = [Sample(0.0, {"a": 1.0}), Sample(1.0, {}), Sample(2.0, {"a": 3.0, "b": 5.0})]
     assert summary(samples)["a"] | {"p5": 0, "p95": 0} == {"median": 2.0, "p5": 0, "p95": 0, "max": 3.0, "n": 2}
-    assert line(samples, 0.0)["values"] == {"a": [1.0, None, 3.0], "b": [None, None, 5.0]}
+    assert plain(line(samples, 0.0))["values"] == {"a": [1.0, None, 3.0], "b": [None, None, 5.0]}
 
 
 def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not() -> None:
@@ -58,9 +59,10 @@ def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not(
 
 
 def test_a_line_is_thinned_to_its_most_points() -> None:
-    thinned = line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0)
+    thinned = plain(line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0))
+    assert thinned
     assert POINTS / 2 < len(thinned["at_s"]) <= POINTS
-    assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.23457)
+    assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.235)
 
 
 def test_a_sampler_that_fell_behind_gives_fewer_samples_and_the_same_energy() -> None:

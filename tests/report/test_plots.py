@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
 from suite.report import plots
+from suite.report.plots import image
 from suite.report.plots.canvas import FACE, HATCH, MARKER
 from tests import records
 from tests.records import HOSTILE, mixed, only, tables
@@ -24,7 +25,7 @@ def texts(plot: Figure) -> list[str]:
 
 
 def written(held: Sequence[Record], folder: Path) -> list[str]:
-    return [path.name for path in plots.draw(tables(held), folder)]
+    return [path.name for path in plots.draw(tables(held), folder, plots.WRITERS)]
 
 
 def test_each_plot_is_written_as_png_and_svg(tmp_path: Path) -> None:
@@ -151,8 +152,8 @@ def test_the_longest_labels_stay_inside_the_figure() -> None:
 
 
 def test_a_very_tall_figure_keeps_within_what_can_be_drawn() -> None:
-    assert plots._dpi(5) == 150
-    assert plots._dpi(1000) * 1000 < 2**16
+    assert image.dpi(5) == image.DPI
+    assert image.dpi(1000) * 1000 < 2**16
 
 
 def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:

@@ -37,7 +37,6 @@ STYLE = {
     "axes.axisbelow": True,
     "hatch.linewidth": 0.5,
     "svg.hashsalt": "suite",  # else the ids in an SVG are drawn anew each time
-    "svg.fonttype": "none",  # letters that a paper can set in its own type
 }
 
 WIDTH_IN = 9.0

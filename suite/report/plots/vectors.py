@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
 
 #: DejaVu Sans is what the room for letters is measured by. The others are as wide or narrower.
@@ -29,9 +30,10 @@ _FRACTION = re.compile(r"-?\d+\.\d+")
 
 
 def save(plot: Figure, path: Path) -> None:
-    """Write an SVG, the same bytes for the same plot. Its letters take ``svg.fonttype: none``."""
+    """Write an SVG, the same bytes for the same plot."""
     drawn = io.StringIO()
-    plot.savefig(drawn, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        plot.savefig(drawn, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     path.write_text(light(drawn.getvalue()), encoding="utf-8")
 
 
