@@ -17,6 +17,8 @@ from suite.record.line import POINTS, stored
 
 #: An energy counter is refreshed every 100 ms or so: over less time than this, its steps are a part of what it says.
 ENERGY_LEAST_S = 5.0
+#: Between two points of a line, at least: a little less than the host is sampled at, of which every sample is kept.
+LINE_EVERY_S = 0.4
 #: The share of a span that samples must cover, so that the rest may be taken to be like it.
 COVERED_LEAST = 0.8
 
@@ -100,7 +102,12 @@ def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
 
 
 def line(samples: Sequence[Sample], begin_s: float, points: int = POINTS) -> dict[str, Any]:
-    """At most so many of the samples, evenly taken, over the seconds since ``begin_s``; see `suite.record.line`."""
+    """At most so many of the samples, evenly taken, over the seconds since ``begin_s``; see `suite.record.line`.
+
+    Of short launches they are fewer: a GPU is sampled more often than a line needs.
+    """
+    seconds = samples[-1].at_s - samples[0].at_s if samples else 0.0
+    points = min(points, max(2, round(seconds / LINE_EVERY_S)))
     step = max(1, -(-len(samples) // points))
     taken = samples[::step]
     values = {name: [sample.values.get(name) for sample in taken] for name in _names(samples)}

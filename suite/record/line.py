@@ -1,7 +1,7 @@
 """Lines over time as a record holds them: whole numbers of a power of ten, and times as differences.
 
-Lines are the largest part of a record. No plot can show less than 0.05 % of a line's peak, so four digits of it are
-kept: percent, MHz and counts up to 9999 stay exact. Records before this form hold plain numbers, and load as well.
+Lines are the largest part of a record. No plot can show less than half a percent of a line's peak, so three digits of
+it are kept. Whole percent, MHz and other counts up to 9999 stay exact. Older records hold plain numbers; they load too.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 #: Points of a line that are kept, at most: as many as a plot can show.
 POINTS = 120
-#: Digits that are kept of a line's largest reading.
-DIGITS = 4
+#: Digits that are kept of a line's largest reading, and the largest whole number of which all are kept.
+DIGITS, COUNT_MOST = 3, 9999
 #: Readings are whole numbers of ten to the power of at most this, and of at least minus this.
 POWER_MOST = 30
 
@@ -71,10 +71,8 @@ def thin(metrics: Any) -> None:
 def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
     known = [reading for reading in readings if reading is not None]
     peak = max(map(abs, known), default=0.0)
-    power = math.floor(math.log10(peak)) + 1 - DIGITS if peak else 0
-    if power < 0 and all(reading == round(reading) for reading in known):
-        power = 0  # whole numbers are short as they are
-    power = max(power, -POWER_MOST)
+    counts = peak <= COUNT_MOST and all(reading == round(reading) for reading in known)
+    power = 0 if counts else max(math.floor(math.log10(peak)) + 1 - DIGITS, -POWER_MOST)
     return {"e": power, "n": [None if reading is None else round(_times(reading, -power)) for reading in readings]}
 
 

@@ -62,7 +62,18 @@ def test_a_line_is_thinned_to_its_most_points() -> None:
     thinned = plain(line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0))
     assert thinned
     assert POINTS / 2 < len(thinned["at_s"]) <= POINTS
-    assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.235)
+    assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.23)
+
+
+def test_of_a_short_launch_the_host_keeps_every_sample_and_a_gpu_as_many() -> None:
+    host = plain(line(stream("a", [1.0] * 60, 0.4995), begin_s=0.0))
+    gpu = plain(line(stream("a", [1.0] * 300, 0.1), begin_s=0.0))
+    assert host
+    assert gpu
+    assert len(host["at_s"]) == 60
+    assert 60 <= len(gpu["at_s"]) <= 75
+    assert line([], 0.0) == {"at_ms": [], "lines": {}}
+    assert len(line(stream("a", [1.0, 2.0], 0.0), 0.0)["at_ms"]) == 2
 
 
 def test_a_sampler_that_fell_behind_gives_fewer_samples_and_the_same_energy() -> None:

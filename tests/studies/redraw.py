@@ -68,17 +68,19 @@ def _source(source: dict[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if line := source.get("timeline"):
         changes["timeline"] = stored(line["at_s"], line["values"])
-    changes["phases"] = {
-        phase: {
-            name: {figure: _figure(figure, value) for figure, value in figures.items()}
-            for name, figures in seen.items()
+    if phases := source.get("phases"):
+        changes["phases"] = {
+            phase: {
+                name: {figure: _figure(figure, value) for figure, value in figures.items()}
+                for name, figures in seen.items()
+            }
+            for phase, seen in phases.items()
         }
-        for phase, seen in source.get("phases", {}).items()
-    }
-    changes["totals"] = {
-        phase: {name: None if grown is None else short(grown) for name, grown in seen.items()}
-        for phase, seen in source.get("totals", {}).items()
-    }
+    if totals := source.get("totals"):
+        changes["totals"] = {
+            phase: {name: None if grown is None else short(grown) for name, grown in seen.items()}
+            for phase, seen in totals.items()
+        }
     return source | changes
 
 
