@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
 
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
@@ -154,6 +156,18 @@ def test_the_longest_labels_stay_inside_the_figure() -> None:
 def test_a_very_tall_figure_keeps_within_what_can_be_drawn() -> None:
     assert image.dpi(5) == image.DPI
     assert image.dpi(1000) * 1000 < 2**16
+
+
+def test_the_palette_keeps_every_framework_s_colour_and_its_pale_band_apart(tmp_path: Path) -> None:
+    plot = plots.first_step(only(mixed()))  # with all the colours that parts of a start have
+    looks = [(face, alpha) for face in FACE.values() for alpha in (1.0, 0.18)]
+    for place, (face, alpha) in enumerate(looks):
+        plot.add_artist(Rectangle((0.1 * place, 0), 0.1, 0.05, facecolor=face, alpha=alpha, edgecolor="none", zorder=9))
+    image.save(plot, tmp_path / "a.png")
+    drawn = Image.open(tmp_path / "a.png").convert("RGB")
+    across, up = drawn.size
+    shown = [drawn.getpixel((int((0.1 * place + 0.05) * across), int(0.98 * up))) for place in range(len(looks))]
+    assert len({*shown, (255, 255, 255)}) == len(looks) + 1
 
 
 def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:

@@ -12,8 +12,8 @@ from PIL import Image
 DPI = 120.0
 #: Agg draws no more dots than this a side.
 DOTS_MOST = 60_000
-#: Of a palette: three looks, their hatches, and enough grey for smooth letters. A tenth of the bytes of full colour.
-COLOURS = 32
+#: Of a palette: with fewer, the pale bands of two frameworks get one grey. All colours take three times the bytes.
+COLOURS = 64
 
 
 def save(plot: Figure, path: Path) -> None:
