@@ -21,6 +21,7 @@ from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.record.record import SKIPPED
 from suite.record.retry import may_pass
+from suite.record.saved import SCHEMA
 from suite.session import settings
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
@@ -32,7 +33,6 @@ from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
-SCHEMA = 1
 
 #: Of the terminal, where it has no size: a pipe, a log.
 WIDTH, LINES = 120, 40

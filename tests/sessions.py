@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.record.record import Record
+from suite.record.saved import unpacked
 
 ROOT = Path(__file__).parent.parent
 
@@ -86,8 +87,9 @@ class Suite:
 
 def records_of(saved: dict[str, Any]) -> list[Record]:
     """All launches of a saved file, those that failed last."""
-    held = [entry["extra_info"]["record"] for entry in saved["benchmarks"]] + saved["suite"]["failed"]
-    return [Record.from_json(record) for record in held]
+    run = unpacked(saved)
+    records = [entry["extra_info"]["record"] for entry in run["benchmarks"]] + run["suite"]["failed"]
+    return [Record.from_json(record) for record in records]
 
 
 def refused(done: Done, words: str) -> None:

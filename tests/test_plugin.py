@@ -16,7 +16,6 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.matrix import matrix
-from suite.record.record import Record
 from suite.session.journal import read
 from tests.processes import assert_public
 from tests.sessions import ROOT, Suite, records_of
@@ -46,7 +45,7 @@ def test_the_samples_saved_are_the_step_times_of_the_windows(suite: Suite) -> No
     done = suite("suite", "--launches=1", "--benchmark-save=mine", "-k", "jax and imdb")
     assert done.status == 0, done.output
     (entry,) = done.saved["0001_mine.json"]["benchmarks"]
-    record = Record.from_json(entry["extra_info"]["record"])
+    (record,) = records_of(done.saved["0001_mine.json"])
     times = record.phases["train"].step_times_s
     assert entry["stats"]["data"] == pytest.approx(times, rel=1e-9)
     assert entry["stats"]["rounds"] == len(times)

@@ -18,22 +18,20 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, TextIO
 
 from suite.analysis.stream import Text, parse
+from suite.record.line import thin
 from suite.record.record import Record, RecordError
 from suite.record.retry import may_pass
+from suite.record.saved import SCHEMA, whole
 from suite.record.text import clean
 
 if TYPE_CHECKING:
     from suite.analysis.kept import Kept
 
-SCHEMA = 1
 STORAGE = Path("results/runs")
 SUFFIXES = (".json", ".jsonl")
 
 #: What a comparison writes beside its report: a summary, no run.
 SUMMARY, REPORT = "run.json", "report.html"
-
-#: Points that are kept of a line over time, at most: as many as a plot can show.
-POINTS = 120
 
 
 class LoadError(ValueError):
@@ -131,7 +129,7 @@ def _saved(path: Path, notes: list[str], kept: Kept) -> list[Launch]:
         for name, value in _parts(path):
             held = value.get("extra_info") if name == "benchmarks" and isinstance(value, dict) else None
             if isinstance(held, dict) and "record" in held:
-                records.append(_record(held["record"], str(path), kept))
+                records.append(_record(_whole(held["record"], rest, path), str(path), kept))
             elif name == "benchmarks":
                 foreign += 1
             else:
@@ -157,12 +155,19 @@ def _saved(path: Path, notes: list[str], kept: Kept) -> list[Launch]:
     failed = suite.get("failed", [])
     if not isinstance(failed, list):
         raise LoadError(f"{path}: its failed launches are not a list")
-    records += [_record(data, str(path), kept) for data in failed]
+    records += [_record(_whole(data, rest, path), str(path), kept) for data in failed]
     if not records:
         raise LoadError(f"{path}: holds no launch; make a run with {_MAKE}")
     described = suite.get("run")
     run = described.get("id") if isinstance(described, dict) else None
     return [_launch(record, path, run) for record in records]
+
+
+def _whole(data: Any, rest: dict[str, Any], path: Path) -> Any:
+    try:
+        return whole(data, rest.get("shared"))
+    except ValueError as error:
+        raise LoadError(clean(f"{path}: {error}")) from None
 
 
 def _parts(path: Path) -> Iterator[tuple[str, Any]]:
@@ -180,7 +185,7 @@ def _parts(path: Path) -> Iterator[tuple[str, Any]]:
                         yield name, entry
                 else:
                     value = text.value()
-                    if name in ("suite", "version"):
+                    if name in ("shared", "suite", "version"):
                         yield name, value
         else:
             text.value()
@@ -218,7 +223,7 @@ def _journal(path: Path, notes: list[str], kept: Kept) -> Iterator[Launch]:
 def _record(data: Any, where: str, kept: Kept) -> Record:
     try:
         if isinstance(data, dict):
-            _thin(data.get("metrics"))
+            thin(data.get("metrics"))
         record = Record.from_json(data)
     except RecordError as error:
         raise LoadError(clean(f"{where}: {error}")) from None
@@ -228,27 +233,6 @@ def _record(data: Any, where: str, kept: Kept) -> Record:
 def _launch(record: Record, path: Path, run: Any) -> Launch:
     name = clean(record.run.get("id") or run or path.stem, 80)
     return Launch(record, intern(name), intern(clean(path.name)))
-
-
-def _thin(metrics: Any) -> None:
-    """Keep at most `POINTS` of each line over time, which is most of a record; what is no such line goes."""
-    if not isinstance(metrics, dict):
-        return
-    devices = metrics.get("gpus")
-    for source in [metrics.get("host"), *(devices if isinstance(devices, list) else ())]:
-        line = source.get("timeline") if isinstance(source, dict) else None
-        if line is None:
-            continue
-        values: Any = line.get("values") if isinstance(line, dict) else None
-        lists: list[Any] = [line["at_s"], *values.values()] if isinstance(values, dict) and "at_s" in line else [None]
-        if not all(isinstance(each, list) and len(each) == len(lists[0]) for each in lists):
-            del source["timeline"]
-            continue
-        step = max(1, -(-len(lists[0]) // POINTS))
-        source["timeline"] = {
-            "at_s": line["at_s"][::step],
-            "values": {name: each[::step] for name, each in values.items()},
-        }
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from suite.analysis.groups import Row
 from suite.analysis.metrics import first_gpu, number
 from suite.analysis.packed import Points
 from suite.analysis.readings import GPU_LINES, HOST_LINES
+from suite.record.line import plain
 from suite.record.record import Record
 
 
@@ -62,16 +63,16 @@ def has_lines(record: Record) -> bool:
 def _lines(record: Record) -> Iterator[tuple[str, Line]]:
     host = record.metrics.get("host")
     for source, names in ((host if isinstance(host, Mapping) else {}, HOST_LINES), (first_gpu(record), GPU_LINES)):
+        timeline = plain(source.get("timeline")) or {}
         for name in names:
-            if line := _line(source.get("timeline"), name):
+            if line := _line(timeline, name):
                 yield name, line
 
 
-def _line(timeline: Any, name: str) -> Line | None:
+def _line(timeline: Mapping[str, Any], name: str) -> Line | None:
     """One line of a timeline; None where it is not there, or was not read twice, or is none."""
-    values = timeline.get("values") if isinstance(timeline, Mapping) else None
+    values, at = timeline.get("values"), timeline.get("at_s")
     held = values.get(name) if isinstance(values, Mapping) else None
-    at = timeline.get("at_s") if isinstance(timeline, Mapping) else None
     if not isinstance(held, (list, Points)) or not isinstance(at, (list, Points)) or len(at) != len(held):
         return None
     times, read = _numbers(at), _numbers(held)

@@ -20,7 +20,7 @@ from suite.analysis.regress import Change, changes, threshold
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report import accuracy, columns, markdown
-from suite.report.folder import INDEX, Compared, place_for, text_of, write
+from suite.report.folder import EXTRAS, INDEX, Compared, place_for, text_of, write
 from suite.report.site import check, publish
 from suite.report.tables import table
 from suite.report.terminal import Terminal
@@ -30,9 +30,10 @@ RESULTS = Path("results")
 
 DESCRIPTION = """\
 Set the cells of one or more runs side by side: a table per workload on the screen, and in the output folder report.html
-(the whole comparison as a page; it shows the plots beside it), table.md, cells.csv (one row per cell), launches.csv and
-launches.parquet (one row per launch, failed ones included; results/SCHEMA.md lists their columns), plots as PNG and
-SVG, and run.json, a summary. Cells that train to their end go to accuracy.csv and epochs.csv instead of cells.csv.
+(a page with all of it; it shows the plots beside it), table.md, cells.csv (one row per cell), launches.csv (one row per
+launch, failed ones included; results/SCHEMA.md lists its columns), plots as PNG, and run.json, a summary. Cells that
+train to their end go to accuracy.csv and epochs.csv instead of cells.csv. With --output the plots are written as
+SVG too, for papers, and the launches as launches.parquet, with types.
 
 Only what is alike is put into a ratio: the same data, spec, size, precision, settings and run, and fingerprints that
 agree. A cell that failed keeps its row, with its outcome.
@@ -49,6 +50,7 @@ examples:
   python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, to A's machine
   python -m suite.compare 0003 --publish results/     a report in a folder of its own, and an index over all of them
   python -m suite.compare 0003 --one-file             a report that holds its plots, to mail or to move
+  python -m suite.compare 0003 --output figures/ --extra svg    the plots of a published run for a paper
   python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became slower, significantly
   python -m suite.compare --baseline jax --format markdown > ratios.md
 
@@ -96,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         with errors.status("drawing the plots and writing the report"):
-            notes += [*loaded.notes, *write(folder, compared)]
+            notes += [*loaded.notes, *write(folder, compared, options.extra)]
             notes += publish(options.publish) if options.publish else []
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
@@ -159,6 +161,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--one-file", action="store_true", help="put the plots into report.html too, which then needs no file beside it"
     )
+    parser.add_argument(
+        "--extra",
+        type=_extras,
+        metavar="FILES",
+        help="also write svg (the plots), parquet (the launches), both with a comma, or none; default: both with "
+        "--output, else none, since results/ and sites are kept in git",
+    )
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
     parser.add_argument(
         "--fail-if",
@@ -173,6 +182,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.by == "machine" and not options.across_machines:
         parser.error("--by machine takes --across-machines as well: figures of different machines are not alike")
+    if options.extra is None:
+        options.extra = EXTRAS if options.output and not options.publish else ()
     options.by = options.by or ("machine" if options.across_machines else "framework")
     if options.by == "framework":
         options.baseline = options.baseline or FRAMEWORKS[0]
@@ -189,6 +200,13 @@ def _check_baseline(groups: Sequence[Group], by: str, baseline: str | None) -> N
     if not any(base(axis, each.rows, baseline).holds(row) for each in groups for row in each.rows):
         there = dict.fromkeys(axis.value(row) for each in groups for row in each.rows)
         raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(there)}")
+
+
+def _extras(text: str) -> tuple[str, ...]:
+    names = () if text == "none" else tuple(text.split(","))
+    if unknown := set(names) - {*EXTRAS}:
+        raise argparse.ArgumentTypeError(f"{min(unknown)!r} is none of: {', '.join(EXTRAS)}, none")
+    return names
 
 
 def _price(text: str) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from types import TracebackType
@@ -17,7 +17,7 @@ import psutil
 
 from suite.monitor import host
 from suite.monitor.gpu import COUNTERS, POWER_CAP, THROTTLES, Gpu
-from suite.monitor.timeline import ENERGY_LEAST_S, Sample, Span, cut, energy_j, grown, line, rates, summary
+from suite.monitor.timeline import ENERGY_LEAST_S, Sample, Span, cut, energy_j, grown, line, rates, short, summary
 from suite.record.record import Phase, Record
 
 GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
@@ -167,8 +167,14 @@ def _told(
 ) -> dict[str, Any]:
     flowing = rates(samples, counters)
     phases = {name: summary(cut(flowing, span)) for name, span in spans.items()}
-    totals = {name: {c: grown(cut(samples, span), c) for c in counters} for name, span in spans.items()}
+    totals = {name: _totals(cut(samples, span), counters) for name, span in spans.items()}
     return {"phases": phases, "totals": totals, "timeline": line(flowing, begin_s)}
+
+
+def _totals(samples: Sequence[Sample], counters: Iterable[str]) -> dict[str, float | None]:
+    """By how much each counter grew; None where it was not read or went back."""
+    growths = {name: grown(samples, name) for name in counters}
+    return {name: None if growth is None else short(growth) for name, growth in growths.items()}
 
 
 def _others(samples: Sequence[Sample], span: Span) -> float:

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-#: Points of a line that is kept for plots.
-POINTS = 600
+from suite.record.line import POINTS, stored
 
 #: An energy counter is refreshed every 100 ms or so: over less time than this, its steps are a part of what it says.
 ENERGY_LEAST_S = 5.0
+#: Between two points of a line, at least: a little less than the host is sampled at, of which every sample is kept.
+LINE_EVERY_S = 0.4
 #: The share of a span that samples must cover, so that the rest may be taken to be like it.
 COVERED_LEAST = 0.8
 
@@ -91,25 +92,32 @@ def energy_j(samples: Sequence[Sample], span: Span) -> tuple[float, str] | None:
 
 def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
     """Median, 5th and 95th percentile and maximum of every metric; one that was never read is absent."""
-    found = {}
+    figures = {}
     for name in _names(samples):
         values = [sample.values[name] for sample in samples if name in sample.values]
         low, middle, high = np.percentile(values, [5, 50, 95]).tolist()
-        found[name] = {"median": middle, "p5": low, "p95": high, "max": max(values), "n": len(values)}
-    return found
+        known = {"median": middle, "p5": low, "p95": high, "max": max(values)}
+        figures[name] = {**{figure: short(value) for figure, value in known.items()}, "n": len(values)}
+    return figures
 
 
 def line(samples: Sequence[Sample], begin_s: float, points: int = POINTS) -> dict[str, Any]:
-    """At most so many of the samples, evenly taken: seconds since ``begin_s``, and per metric a value or None each."""
+    """At most so many of the samples, evenly taken, over the seconds since ``begin_s``; see `suite.record.line`.
+
+    Of short launches they are fewer: a GPU is sampled more often than a line needs.
+    """
+    seconds = samples[-1].at_s - samples[0].at_s if samples else 0.0
+    points = min(points, max(2, round(seconds / LINE_EVERY_S)))
     step = max(1, -(-len(samples) // points))
     taken = samples[::step]
-    values = {name: [_short(sample.values.get(name)) for sample in taken] for name in _names(samples)}
-    return {"at_s": [round(sample.at_s - begin_s, 3) for sample in taken], "values": values}
+    values = {name: [sample.values.get(name) for sample in taken] for name in _names(samples)}
+    return stored([sample.at_s - begin_s for sample in taken], values)
 
 
 def _names(samples: Iterable[Sample]) -> list[str]:
     return list(dict.fromkeys(name for sample in samples for name in sample.values))
 
 
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
+def short(value: float) -> float:
+    """Six digits, which is more than any sensor or counter over a phase resolves."""
+    return float(f"{value:.6g}")

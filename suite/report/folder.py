@@ -6,7 +6,7 @@ import contextlib
 import csv
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
 from pathlib import Path
@@ -28,6 +28,9 @@ from suite.report.words import legend
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
 
+#: Files that can be written besides: they hold what the CSV tables and PNG plots hold, for other tools.
+EXTRAS = ("svg", "parquet")
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -43,13 +46,16 @@ class Compared:
     one_file: bool = False
 
 
-def write(folder: Path, compared: Compared) -> list[str]:
-    """Write report, tables, launches, plots and summary; notes say what was left out. Raises `OSError`."""
+def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
+    """Write report, tables, launches, plots and summary; notes say what was left out. Raises `OSError`.
+
+    ``extras`` are those of `EXTRAS` to write. Without them the folder is light enough for git.
+    """
     notes = []
     loaded, tables, learned = compared.loaded, compared.tables, compared.learned
     with staged(folder) as place:
-        told = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
-        text = text_of(compared) + (f"\nOn the files:\n{told}\n" if told else "")
+        remarks = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
+        text = text_of(compared) + (f"\nOn the files:\n{remarks}\n" if remarks else "")
         (place / "table.md").write_text(text, encoding="utf-8")
         if tables:
             _write_csv(cells(tables), place / "cells.csv")
@@ -59,11 +65,14 @@ def write(folder: Path, compared: Compared) -> list[str]:
             _write_csv(epochs(loaded.launches), place / "epochs.csv")
         frame = launches(loaded.launches)
         _write_csv(frame, place / LAUNCHES)
-        try:
-            write_parquet(frame, place / "launches.parquet")
-        except ImportError:
-            notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
-        drawn = [*plots.draw([excerpt(each) for each in tables], place), *plots.draw_learned(learned, place)]
+        if "parquet" in extras:
+            try:
+                write_parquet(frame, place / "launches.parquet")
+            except ImportError:
+                notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
+        suffixes = [suffix for suffix in plots.WRITERS if suffix == "png" or suffix in extras]
+        drawn = plots.draw([excerpt(each) for each in tables], place, suffixes)
+        drawn += plots.draw_learned(learned, place, suffixes)
         images = [path for path in drawn if path.suffix == ".png"]
         page = report(
             tables, loaded, images, compared.sources, frame=frame, learned=learned, one_file=compared.one_file
@@ -75,12 +84,12 @@ def write(folder: Path, compared: Compared) -> list[str]:
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
     """The frame as CSV in which no text is a formula."""
-    told = frame.rename(columns=no_formula)
-    for name in told.columns:
-        if any(isinstance(value, str) and value != no_formula(value) for value in told[name]):
-            values = [no_formula(value) if isinstance(value, str) else value for value in told[name]]
-            told[name] = pd.Series(values, index=told.index, dtype=object)
-    told.to_csv(path, index=False, lineterminator="\n")
+    safe = frame.rename(columns=no_formula)
+    for name in safe.columns:
+        if any(isinstance(value, str) and value != no_formula(value) for value in safe[name]):
+            values = [no_formula(value) if isinstance(value, str) else value for value in safe[name]]
+            safe[name] = pd.Series(values, index=safe.index, dtype=object)
+    safe.to_csv(path, index=False, lineterminator="\n")
 
 
 def text_of(compared: Compared) -> str:

@@ -1,4 +1,4 @@
-"""Every launch as one row of a tidy table: `launches.csv`, and with the types of its columns `launches.parquet`.
+"""Every launch as one row of a tidy table: `launches.csv`, or with the types of its columns `launches.parquet`.
 
 The columns are documented in results/SCHEMA.md, which is made from what stands here.
 """
@@ -146,16 +146,19 @@ def documented() -> str:
         lines.append(f"| `{name}` | {each.kind} | {each.unit or NONE} | {each.meaning} |")
     return "\n".join(
         [
-            "# Every launch: `launches.csv` and `launches.parquet`",
+            "# Every launch: `launches.csv`",
             "",
             f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
             "empty there; a file without any such launch may lack the columns that end in `*`. The version is in the",
             "column `schema`, and in the Parquet file's metadata as `suite_schema`; it grows when a column goes or",
-            "changes its meaning, not when one is added. One line loads either file:",
+            "changes its meaning, not when one is added.",
+            "",
+            "The same table with the types of its columns is written by `python -m suite.compare RUN --output DIR` as",
+            "`launches.parquet`. One line loads either file:",
             "",
             "```python",
-            'pandas.read_parquet("launches.parquet")',
             'pandas.read_csv("launches.csv")',
+            'pandas.read_parquet("launches.parquet")',
             "```",
             "",
             "The records themselves, as journals and saved runs hold them, have a JSON Schema:",

@@ -1,17 +1,18 @@
-"""Around pytest-benchmark's own saving: a run is saved whole or not at all, and no other file is touched."""
+"""Around pytest-benchmark's own saving: a run is saved compactly, whole or not at all, and no other file is touched."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_benchmark.utils import safe_dumps
 
+from suite.record.saved import packed
 from suite.record.scratch import scratch
 from suite.record.text import clean
 
@@ -48,7 +49,7 @@ def saved_whole(benchmarks: Any) -> Iterator[None]:
 
     def save_run(content: Any, name: str) -> None:
         try:
-            path = save(Path(storage.get("x")).parent, name, safe_dumps(content, ensure_ascii=True, indent=4).encode())
+            path = save(Path(storage.get("x")).parent, name, compact(content).encode())
             storage.logger.info(f"Saved benchmark data in: {path}")
         except OSError as error:
             problems.append(f"cannot save in {storage.path}: {error.strerror or error}; make room")
@@ -57,6 +58,20 @@ def saved_whole(benchmarks: Any) -> Iterator[None]:
     yield
     if problems:
         raise SaveError(problems[-1])
+
+
+def compact(content: Mapping[str, Any]) -> str:
+    """A run as JSON with a launch per line, a fifth of the bytes that it takes indented; see `suite.record.saved`."""
+    return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in packed(content).items()) + "\n}\n"
+
+
+def _lines(value: Any) -> str:
+    return "[\n" + ",\n".join(map(_json, value)) + "\n]" if value and isinstance(value, list) else _json(value)
+
+
+def _json(value: Any) -> str:
+    """As pytest-benchmark writes it: what JSON has no form for becomes text."""
+    return str(safe_dumps(value, ensure_ascii=True, separators=(",", ":")))
 
 
 def save(folder: Path, name: str, content: bytes) -> Path:

@@ -16,7 +16,7 @@ from suite.compare.__main__ import main
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
 from suite.report.accuracy import sentences, view
-from suite.report.plots import draw_learned
+from suite.report.plots import WRITERS, draw_learned
 from suite.report.plots.learning import accuracy_lines, loss_lines
 from tests.records import HOSTILE, digest, failed, record, saved
 from tests.shown import in_markdown, terminal
@@ -168,7 +168,7 @@ def test_the_numbers_behind_the_plots(tmp_path):
     loss = loss_lines(table, points=120)[0]
     assert len(loss.x) == 120
     assert loss.x[0] == 1.5
-    drawn = draw_learned([table, table], tmp_path)
+    drawn = draw_learned([table, table], tmp_path, WRITERS)
     assert len(drawn) == 12
     assert all(path.stat().st_size > 1000 for path in drawn)
 

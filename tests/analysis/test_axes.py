@@ -42,7 +42,7 @@ def quicker(held: Sequence[Record], factor: float) -> list[Record]:
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda tables, folder: [])
+    monkeypatch.setattr(plots, "draw", lambda *_: [])
 
 
 @pytest.mark.parametrize(

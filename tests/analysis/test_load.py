@@ -115,7 +115,7 @@ REFUSED = {
     "nothing in it": (json.dumps(records.saved([])), "holds no launch"),
     "suite is no object": (spoilt("suite", []), "holds no records of this suite"),
     "no schema": (spoilt("suite/schema", None), "schema is None"),
-    "newer file": (spoilt("suite/schema", 2), "schema 2 is newer"),
+    "newer file": (spoilt("suite/schema", 3), "schema 3 is newer"),
     "newer record": (spoilt(f"{RECORD}/schema", 9), "schema is 9, newer"),
     "failed is no list": (spoilt("suite/failed", {}), "failed launches are not a list"),
     "failed is no record": (spoilt("suite/failed", [1]), "record has no schema"),

@@ -35,7 +35,8 @@ def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys:
     assert str(run.parent) not in said.out
     folder = Path("results/0001_smoke")
     assert {path.name for path in folder.iterdir()} >= {"table.md", "cells.csv", "launches.csv"}
-    assert len(list(folder.glob("*.svg"))) == len(list(folder.glob("*.png"))) == 7
+    assert len(list(folder.glob("*.png"))) == 7
+    assert not {*folder.glob("*.svg"), *folder.glob("*.parquet")}, "what is kept in git is there once"
     with (folder / "launches.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == len(mixed())
     with (folder / "cells.csv").open(newline="") as file:
@@ -47,6 +48,32 @@ def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys:
 def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["smoke", "--format", "markdown", "--output", "there"]) == 0
     assert Path("there/table.md").read_text() in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("extra", "suffixes"),
+    [
+        ([], {"svg", "parquet"}),
+        (["--extra", "svg"], {"svg"}),
+        (["--extra", "parquet,svg"], {"svg", "parquet"}),
+        (["--extra", "none"], set()),
+    ],
+)
+def test_a_folder_of_one_s_own_gets_svg_and_parquet_unless_asked_otherwise(
+    run: Path, extra: list[str], suffixes: set[str]
+) -> None:
+    records.save(run, records.launches(n=1))
+    assert main(["--output", "there", *extra]) == 0
+    written = {path.suffix.removeprefix(".") for path in Path("there").iterdir()}
+    assert written - {"md", "csv", "html", "json", "png"} == suffixes
+
+
+def test_a_site_is_light_and_takes_what_is_asked_for(run: Path) -> None:
+    records.save(run, records.launches(n=1))
+    assert main(["--publish", "site"]) == 0
+    assert not [*Path("site").rglob("*.svg"), *Path("site").rglob("*.parquet")]
+    assert main(["--publish", "site", "--extra", "parquet"]) == 0
+    assert len(list(Path("site").rglob("*.parquet"))) == 1
 
 
 def test_two_runs_stand_in_one_table_without_a_ratio_between_them(
@@ -64,7 +91,7 @@ def test_two_runs_stand_in_one_table_without_a_ratio_between_them(
 @pytest.mark.parametrize(
     "arguments",
     [["nosuch"], ["--baseline", "theano"], ["--format", "pdf"], ["--nonsense"], ["broken.json"], ["--output", "taken"],
-     ["--storage", "nosuch"], ["x" * 5000]],
+     ["--storage", "nosuch"], ["x" * 5000], ["--extra", "pdf"], ["--extra", ""]],
 )  # fmt: skip
 def test_what_cannot_be_used_is_one_line_and_status_2(
     run: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]

@@ -19,10 +19,11 @@ from suite.monitor import host as hosts
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
-from suite.monitor.timeline import POINTS, Sample, Span, cut, energy_j, grown, line, rates, summary
+from suite.monitor.timeline import Sample, Span, cut, energy_j, grown, line, rates, summary
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.plan.options import LATEST
+from suite.record.line import POINTS, plain
 from suite.record.record import Phase, Record, Window
 from suite.session import run as runs
 from suite.session.launch import end_tree
@@ -45,7 +46,7 @@ def test_a_counter_that_wraps_or_is_reset_has_no_rate_there() -> None:
 def test_missing_fields_leave_holes_and_never_zeros() -> None:
     samples = [Sample(0.0, {"a": 1.0}), Sample(1.0, {}), Sample(2.0, {"a": 3.0, "b": 5.0})]
     assert summary(samples)["a"] | {"p5": 0, "p95": 0} == {"median": 2.0, "p5": 0, "p95": 0, "max": 3.0, "n": 2}
-    assert line(samples, 0.0)["values"] == {"a": [1.0, None, 3.0], "b": [None, None, 5.0]}
+    assert plain(line(samples, 0.0))["values"] == {"a": [1.0, None, 3.0], "b": [None, None, 5.0]}
 
 
 def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not() -> None:
@@ -59,9 +60,21 @@ def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not(
 
 
 def test_a_line_is_thinned_to_its_most_points() -> None:
-    thinned = line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0)
+    thinned = plain(line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0))
+    assert thinned
     assert POINTS / 2 < len(thinned["at_s"]) <= POINTS
-    assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.23457)
+    assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.23)
+
+
+def test_of_a_short_launch_the_host_keeps_every_sample_and_a_gpu_as_many() -> None:
+    host = plain(line(stream("a", [1.0] * 60, 0.4995), begin_s=0.0))
+    gpu = plain(line(stream("a", [1.0] * 300, 0.1), begin_s=0.0))
+    assert host
+    assert gpu
+    assert len(host["at_s"]) == 60
+    assert 60 <= len(gpu["at_s"]) <= 75
+    assert line([], 0.0) == {"at_ms": [], "lines": {}}
+    assert len(line(stream("a", [1.0, 2.0], 0.0), 0.0)["at_ms"]) == 2
 
 
 def test_a_sampler_that_fell_behind_gives_fewer_samples_and_the_same_energy() -> None:

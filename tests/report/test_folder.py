@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda tables, folder: [])
+    monkeypatch.setattr(plots, "draw", lambda *_: [])
 
 
 @pytest.mark.parametrize("reason", ["=1+1", "@SUM(A1)", "+1", "-1+1|cmd", "\t=1"])

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
 
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
 from suite.report import plots
+from suite.report.plots import image
 from suite.report.plots.canvas import FACE, HATCH, MARKER
 from tests import records
 from tests.records import HOSTILE, mixed, only, tables
@@ -24,7 +27,7 @@ def texts(plot: Figure) -> list[str]:
 
 
 def written(held: Sequence[Record], folder: Path) -> list[str]:
-    return [path.name for path in plots.draw(tables(held), folder)]
+    return [path.name for path in plots.draw(tables(held), folder, plots.WRITERS)]
 
 
 def test_each_plot_is_written_as_png_and_svg(tmp_path: Path) -> None:
@@ -151,8 +154,22 @@ def test_the_longest_labels_stay_inside_the_figure() -> None:
 
 
 def test_a_very_tall_figure_keeps_within_what_can_be_drawn() -> None:
-    assert plots._dpi(5) == 150
-    assert plots._dpi(1000) * 1000 < 2**16
+    assert image.dpi(5) == image.DPI
+    assert image.dpi(1000) * 1000 < 2**16
+
+
+def test_the_palette_keeps_every_framework_s_colour_and_its_pale_band_apart(tmp_path: Path) -> None:
+    plot = plots.first_step(only(mixed()))  # with all the colours that parts of a start have
+    looks = [(face, alpha) for face in FACE.values() for alpha in (1.0, 0.18)]
+    for place, (face, alpha) in enumerate(looks):
+        plot.add_artist(Rectangle((0.1 * place, 0), 0.1, 0.05, facecolor=face, alpha=alpha, edgecolor="none", zorder=9))
+    image.save(plot, tmp_path / "a.png")
+    drawn = Image.open(tmp_path / "a.png").convert("RGB")
+    across, up = drawn.size
+    for place, (face, alpha) in enumerate(looks):
+        meant = [255 * (1 - alpha) + alpha * int(face[at : at + 2], 16) for at in (1, 3, 5)]
+        shown = drawn.getpixel((int((0.1 * place + 0.05) * across), int(0.98 * up)))
+        assert shown == pytest.approx(meant, abs=12)
 
 
 def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:

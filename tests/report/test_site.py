@@ -40,7 +40,7 @@ def links(page: Page) -> list[str | None]:
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda tables, folder: [])
+    monkeypatch.setattr(plots, "draw", lambda *_: [])
 
 
 def test_a_run_gets_a_folder_and_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

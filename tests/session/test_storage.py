@@ -7,11 +7,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from suite.record.saved import packed
 from suite.session import storage as saving
-from suite.session.storage import name_fits, save
+from suite.session.storage import compact, name_fits, save
+from tests import records
 from tests.sessions import ROOT, Suite
 
 ONE = ("suite", "--launches=1", "-k", "jax and imdb", "--benchmark-save=mine")
@@ -75,6 +78,35 @@ def test_a_file_of_another_kind_that_cannot_be_written_does_not_undo_a_run_that_
     assert kept(before)
     (saved,) = (suite.folder / "runs").rglob("*_mine.json")
     assert json.loads(saved.read_text())["benchmarks"]
+
+
+def run_of(launches: int) -> dict[str, Any]:
+    """A run as pytest-benchmark hands it over, with what it needs to compare."""
+    run = records.saved(records.launches(n=launches))
+    for number, entry in enumerate(run["benchmarks"]):
+        entry |= {"group": None, "fullname": entry["name"], "params": None, "param": None, "options": {}}
+        keys = ("min", "max", "mean", "stddev", "median", "iqr", "q1", "q3", "ops", "total")
+        entry["stats"] = dict.fromkeys(keys, 0.001 * (1 + number)) | {"rounds": 8, "iterations": 1, "outliers": "0;0"}
+    return run | {"commit_info": {}}
+
+
+def test_a_saved_run_holds_a_launch_per_line_and_no_space(tmp_path: Path) -> None:
+    run = json.loads(json.dumps(run_of(launches=2)))
+    lines = compact(run).splitlines()
+    assert json.loads("".join(lines)) == packed(run)
+    assert [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"name"')] == packed(run)["benchmarks"]
+    assert not any(": " in line or ", " in line for line in lines)
+
+
+def test_pytest_benchmark_compares_saved_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "Linux-CPython-3.11-64bit"
+    for number in (1, 2):
+        save(folder, "mine", compact(run_of(launches=number)).encode())
+    command = [sys.executable, "-m", "pytest_benchmark", "--storage", f"file://{tmp_path}", "compare", "0001", "0002"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("test_training[cifar100_cnn-jax") == 3
+    assert "0002_mine" in done.stdout
 
 
 def test_runs_take_the_next_free_number_and_never_anothers(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plots of the tables, as PNG and SVG: each kind is drawn where the records hold what it needs, and nowhere else.
+"""Plots of the tables, as PNG or as SVG too: each kind is drawn where the records hold what it needs, and nowhere else.
 
 The numbers come from `suite.report.curves`, `suite.analysis.timelines` and the tables; what is here draws them. The
 same input gives the same bytes.
@@ -6,17 +6,16 @@ same input gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
 
 from suite.analysis.accuracy import Learned
 from suite.analysis.groups import Group
+from suite.report.plots import image, vectors
 from suite.report.plots.bars import first_step, phases, speed_up, throughput
 from suite.report.plots.canvas import STYLE
 from suite.report.plots.compiling import break_even
@@ -68,18 +67,24 @@ LEARNING: tuple[tuple[str, str, Callable[[Learned], Figure | None]], ...] = (
 )
 
 
-def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
-    """The plots of each table that has a launch that ended well; the paths written, SVG after PNG."""
-    return _draw(KINDS, tables, _names([_name(table.group) for table in tables]), folder)
+#: What writes a figure, by the suffix of the file.
+WRITERS: dict[str, Callable[[Figure, Path], None]] = {"png": image.save, "svg": vectors.save}
 
 
-def draw_learned(tables: Sequence[Learned], folder: Path) -> list[Path]:
+def draw(tables: Sequence[Table], folder: Path, suffixes: Collection[str] = ("png",)) -> list[Path]:
+    """The plots of each table that has a launch that ended well, in each of these `WRITERS`; the paths written."""
+    return _draw(KINDS, tables, _names([_name(table.group) for table in tables]), folder, suffixes)
+
+
+def draw_learned(tables: Sequence[Learned], folder: Path, suffixes: Collection[str] = ("png",)) -> list[Path]:
     """The same of what was learnt."""
     names = [f"{_name(table.group)}-{table.group.rows[0].cell.recipe}" for table in tables]
-    return _draw(LEARNING, tables, _names(names), folder)
+    return _draw(LEARNING, tables, _names(names), folder, suffixes)
 
 
-def _draw(kinds: Any, tables: Sequence[Any], names: Sequence[str], folder: Path) -> list[Path]:
+def _draw(
+    kinds: Any, tables: Sequence[Any], names: Sequence[str], folder: Path, suffixes: Collection[str]
+) -> list[Path]:
     paths = []
     with _styled():
         for table, name in zip(tables, names, strict=True):
@@ -87,7 +92,9 @@ def _draw(kinds: Any, tables: Sequence[Any], names: Sequence[str], folder: Path)
                 continue
             for kind, _, make in kinds:
                 if plot := make(table):
-                    paths += _save(plot, folder / f"{kind}-{name}")
+                    for suffix in suffixes:
+                        paths.append(path := folder / f"{kind}-{name}.{suffix}")
+                        WRITERS[suffix](plot, path)
     return paths
 
 
@@ -97,39 +104,12 @@ def _styled() -> Any:
     return mpl.rc_context({**defaults, **STYLE})
 
 
-def _save(plot: Figure, stem: Path) -> list[Path]:
-    """Write PNG and SVG, with nothing in them that changes from time to time; the paths written."""
-    image, vectors = (stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg"))
-    _save_image(plot, image)
-    plot.savefig(vectors, metadata={"Date": None, "Creator": None})
-    return [image, vectors]
-
-
 def described(path: Path) -> str:
     """What a plot shows, by its file's name: for a reader who cannot see it."""
     for kind, words, _ in (*KINDS, *LEARNING):
         if path.stem.startswith(f"{kind}-"):
             return f"{words}: {path.stem.removeprefix(f'{kind}-')}"
     return path.stem
-
-
-def _save_image(plot: Figure, path: Path) -> None:
-    """A PNG of 256 colours, which is all that a plot needs: a third of the bytes, which a report holds many times."""
-    plot.set_dpi(_dpi(plot.get_figheight()))
-    canvas = FigureCanvasAgg(plot)
-    canvas.draw()
-    drawn = Image.frombytes("RGBA", canvas.get_width_height(), canvas.buffer_rgba().tobytes()).convert("RGB")
-    image = drawn.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    # The octree's white is a shade too dark.
-    paper, palette = 3 * image.tobytes()[0], list(image.getpalette() or [])
-    palette[paper : paper + 3] = 255, 255, 255
-    image.putpalette(palette)
-    image.save(path, compress_level=6)
-
-
-def _dpi(height_in: float) -> float:
-    """Dots per inch: fewer where hundreds of rows would make more pixels than Agg draws, which are 2**16 a side."""
-    return min(150.0, 60_000 / height_in)
 
 
 def _name(group: Group) -> str:

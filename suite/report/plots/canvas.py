@@ -37,7 +37,6 @@ STYLE = {
     "axes.axisbelow": True,
     "hatch.linewidth": 0.5,
     "svg.hashsalt": "suite",  # else the ids in an SVG are drawn anew each time
-    "svg.fonttype": "path",
 }
 
 WIDTH_IN = 9.0

@@ -24,7 +24,7 @@ GIB = 2**30
 SHADE: dict[str, dict[str, Any]] = {
     "train": {"facecolor": "#C4C4C4", "hatch": ""},
     "compute": {"facecolor": "#E6E6E6", "hatch": "//////"},
-    "input": {"facecolor": "#F4F4F4", "hatch": "...."},
+    "input": {"facecolor": "#ECECEC", "hatch": "...."},
 }
 #: More cells than this are not drawn; the table has what was seen of them.
 CELLS = 40

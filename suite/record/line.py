@@ -1,0 +1,93 @@
+"""Lines over time as a record holds them: whole numbers of a power of ten, and times as differences.
+
+Lines are the largest part of a record. No plot can show less than half a percent of a line's peak, so three digits of
+it are kept. Whole percent, MHz and other counts up to 9999 stay exact. Older records hold plain numbers; they load too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+#: Points of a line that are kept, at most: as many as a plot can show.
+POINTS = 120
+#: Digits that are kept of a line's largest reading, and the largest whole number of which all are kept.
+DIGITS, COUNT_MOST = 3, 9999
+#: Readings are whole numbers of ten to the power of at most this, and of at least minus this.
+POWER_MOST = 30
+
+
+def stored(at_s: Sequence[float], values: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+    """Lines over the same moments, as a record holds them; the moments are rounded to milliseconds.
+
+    ``at_ms`` holds the first moment, then the time from each to the next. A line is ``{"e": e, "n": [...]}``: every
+    reading is n times ten to the power of e, and None where nothing was read.
+    """
+    moments = [round(1000 * moment) for moment in at_s]
+    steps = [*moments[:1], *(after - before for before, after in pairwise(moments))]
+    return {"at_ms": steps, "lines": {name: _scaled(readings) for name, readings in values.items()}}
+
+
+def plain(timeline: Any) -> dict[str, Any] | None:
+    """The lines of a record as plain numbers: ``at_s``, and ``values`` by name. None for what holds no lines.
+
+    A timeline that is plain already is returned as it is, and not looked into.
+    """
+    if not isinstance(timeline, dict):
+        return None
+    if "at_ms" not in timeline:
+        return timeline
+    try:
+        moments, lines = timeline["at_ms"], timeline["lines"]
+        if not _whole(moments):
+            return None
+        readings = {name: _readings(line["n"], line["e"]) for name, line in lines.items()}
+        return {"at_s": [moment / 1000 for moment in accumulate(moments)], "values": readings}
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def thin(metrics: Any) -> None:
+    """Make plain lines of at most `POINTS` of all that ``record.metrics`` holds, in place; what holds no lines goes."""
+    if not isinstance(metrics, dict):
+        return
+    devices = metrics.get("gpus")
+    for source in [metrics.get("host"), *(devices if isinstance(devices, list) else ())]:
+        if not isinstance(source, dict) or source.get("timeline") is None:
+            continue
+        line = plain(source["timeline"]) or {}
+        at_s: Any = line.get("at_s")
+        values: Any = line.get("values")
+        lists = [at_s, *values.values()] if isinstance(values, dict) else [None]
+        if not isinstance(at_s, list) or not all(isinstance(each, list) and len(each) == len(at_s) for each in lists):
+            del source["timeline"]
+            continue
+        step = max(1, -(-len(at_s) // POINTS))
+        source["timeline"] = {"at_s": at_s[::step], "values": {name: each[::step] for name, each in values.items()}}
+
+
+def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
+    known = [reading for reading in readings if reading is not None]
+    peak = max(map(abs, known), default=0.0)
+    counts = peak <= COUNT_MOST and all(reading == round(reading) for reading in known)
+    power = 0 if counts else max(math.floor(math.log10(peak)) + 1 - DIGITS, -POWER_MOST)
+    return {"e": power, "n": [None if reading is None else round(_times(reading, -power)) for reading in readings]}
+
+
+def _readings(numbers: Any, power: Any) -> list[float | None]:
+    """Raises `ValueError` for what `stored` did not write."""
+    if not _whole(numbers, type(None)) or type(power) is not int or abs(power) > POWER_MOST:
+        raise ValueError("no line")
+    return [None if number is None else _times(number, power) for number in numbers]
+
+
+def _times(number: float, power: int) -> float:
+    """The number times ten to the power, with one rounding."""
+    return float(number * 10**power if power >= 0 else number / 10**-power)
+
+
+def _whole(values: Any, *others: type) -> bool:
+    """Whether this is a list of whole numbers, or of these types too."""
+    return isinstance(values, list) and set(map(type, values)) <= {int, *others}

@@ -1,0 +1,165 @@
+"""Publish every saved run anew: ``python -m tests.studies.redraw NEW``; with ``--in-place``, then replace the old ones.
+
+After a change to plots, tables or the form of records, this writes the saved runs in today's form and their
+comparisons into the folder NEW, and sets every figure of their CSV files beside the one published before. New columns
+are named, and so are sums that were rounded otherwise (by less than 1e-12 of the figure). Where another figure differs
+or is gone, it is named too, nothing is replaced, and the exit status is 1.
+"""
+
+# ruff: noqa: T201 - a command that prints
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import csv
+import io
+import json
+import math
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from suite.compare.__main__ import main as compare
+from suite.monitor.timeline import short
+from suite.record.line import stored, thin
+from suite.record.record import Record
+from suite.record.saved import unpacked
+from suite.report.folder import INDEX
+from suite.session.storage import compact
+from tests.weights import published, weight
+
+TABLES = ("cells.csv", "accuracy.csv", "epochs.csv", "launches.csv")
+
+
+def renewed(saved: dict[str, Any]) -> dict[str, Any]:
+    """A saved run in today's form: the same records, their lines over time rounded to what a plot can show."""
+    run = unpacked(saved)
+    for entry in run["benchmarks"]:
+        entry["extra_info"]["record"] = _record(entry["extra_info"]["record"])
+    run["suite"]["failed"] = [_record(each) for each in run["suite"]["failed"]]
+    return run
+
+
+def _record(data: dict[str, Any]) -> dict[str, Any]:
+    before = Record.from_json(data)
+    record = replace(before, metrics=_metrics(before.metrics)).to_json()
+    after = Record.from_json(json.loads(json.dumps(record)))
+    assert replace(after, metrics=before.metrics) == before, f"{before.key} changed"
+    return record
+
+
+def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:
+    thin(metrics := copy.deepcopy(metrics))
+    changes: dict[str, Any] = {}
+    if "host" in metrics:
+        changes["host"] = _source(metrics["host"])
+    if "gpus" in metrics:
+        changes["gpus"] = [_source(each) for each in metrics["gpus"]]
+    return metrics | changes
+
+
+def _source(source: dict[str, Any]) -> dict[str, Any]:
+    """What was seen of the host or a GPU. Medians stay exact, since tables show them."""
+    changes: dict[str, Any] = {}
+    if line := source.get("timeline"):
+        changes["timeline"] = stored(line["at_s"], line["values"])
+    if phases := source.get("phases"):
+        changes["phases"] = {
+            phase: {
+                name: {figure: _figure(figure, value) for figure, value in figures.items()}
+                for name, figures in seen.items()
+            }
+            for phase, seen in phases.items()
+        }
+    if totals := source.get("totals"):
+        changes["totals"] = {
+            phase: {name: None if grown is None else short(grown) for name, grown in seen.items()}
+            for phase, seen in totals.items()
+        }
+    return source | changes
+
+
+def _figure(name: str, value: float) -> float:
+    return value if name in ("median", "n") else short(value)
+
+
+def differences(old: Path, new: Path) -> Iterator[tuple[bool, str]]:
+    """What a published folder says otherwise than before: whether that is wrong, and what it is."""
+    for name in TABLES:
+        before, after = (_table(folder / name) for folder in (old, new))
+        for column in sorted(after.keys() - before.keys()):
+            yield False, f"{new.name}/{name}: {column} is new"
+        for column in before:
+            where = f"{new.name}/{name}: {column}"
+            if column not in after:
+                yield True, f"{where} is gone"
+            elif len(before[column]) != len(after[column]):
+                yield True, f"{where} had {len(before[column])} rows and has {len(after[column])}"
+            elif pairs := [pair for pair in zip(before[column], after[column], strict=True) if len({*pair}) > 1]:
+                wrong = [pair for pair in pairs if not _rounded(*pair)]
+                words = f"differs in {len(wrong)} rows" if wrong else f"is rounded otherwise in {len(pairs)} rows"
+                yield bool(wrong), f"{where} {words}"
+
+
+def _rounded(one: str, other: str) -> bool:
+    """Whether these are figures that only the order of a sum can have set apart."""
+    try:
+        return math.isclose(float(one), float(other), rel_tol=1e-12)
+    except ValueError:
+        return False
+
+
+def _table(path: Path) -> dict[str, list[str]]:
+    """A CSV file by column; nothing where there is none."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    return {column: [row[place] for row in rows] for place, column in enumerate(head)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Publish, compare, print what each run weighs; 1 where a figure differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("new", type=Path, metavar="NEW", help="a folder to publish into, which must not be there yet")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="what is published (default: results)")
+    parser.add_argument("--in-place", action="store_true", help="then replace what is in results/")
+    options = parser.parse_args(arguments)
+    options.new.mkdir(parents=True)
+    wrong = False
+    before = published(options.results)
+    for name, (run, *_) in before.items():
+        path = options.new / run.relative_to(options.results)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(compact(renewed(json.loads(run.read_text(encoding="utf-8")))), encoding="utf-8")
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            status = compare([str(path), "--publish", str(options.new)])
+        ends = [(True, f"{name} could not be compared")] if status else []
+        for bad, words in [*ends, *differences(options.results / name, options.new / name)]:
+            print(f"{'WRONG: ' if bad else ''}{words}")
+            wrong |= bad
+    for name, paths in published(options.new).items():
+        print(f"{name:28}{weight(before[name])!s:>32}  ->  {weight(paths)}", flush=True)
+    print(f"{'all':28}{weight([options.results])!s:>32}  ->  {weight([options.new])}")
+    if options.in_place and not wrong:
+        _replace(options.results, options.new)
+    return int(wrong)
+
+
+def _replace(results: Path, new: Path) -> None:
+    """Put what was published in the place of what was; all else in the folder stays."""
+    for name, (run, *folders) in published(new).items():
+        shutil.copyfile(run, results / run.relative_to(new))
+        for folder in folders:
+            shutil.rmtree(results / name, ignore_errors=True)
+            shutil.copytree(folder, results / name)
+    shutil.copyfile(new / INDEX, results / INDEX)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

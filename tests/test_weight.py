@@ -1,0 +1,88 @@
+"""What is kept in git stays light: a published run with its raw file, and all of results/."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.compare.__main__ import main
+from suite.monitor.timeline import Sample, Span, cut, line, summary
+from suite.record.record import Record
+from suite.session.storage import compact
+from tests import records
+from tests.studies import scale
+from tests.weights import published, weight
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+#: Bytes in git of a published run of 96 launches with its raw file.
+RUN_MOST = 600_000
+#: Bytes on a disk of the runs up to 0009, whose largest has 66 cells.
+FIRST, FIRST_MOST = "0009", 6_000_000
+
+SPANS = {"train": Span(5.0, 12.0), "compute": Span(12.0, 19.0), "input": Span(19.0, 25.0)}
+#: A usual reading of each metric, and in what steps its instrument counts.
+HOST = {
+    "cpu_cores": (2.0, 0.02), "other_cpu_cores": (0.02, 0.02), "context_switches_per_s": (60.0, 2.0),
+    "rss_bytes": (5e8, 4096.0), "disk_read_bytes_per_s": (0.0, 1.0), "network_bytes_per_s": (0.0, 1.0),
+}  # fmt: skip
+GPU = dict.fromkeys(scale.GPU, (60.0, 0.1)) | {
+    "gpu_utilisation_percent": (95.0, 1.0), "memory_used_bytes": (8e9, 2.0**20), "power_w": (480.0, 0.001),
+    "temperature_c": (60.0, 1.0), "memory_temperature_c": (70.0, 1.0), "sm_clock_mhz": (1980.0, 15.0),
+    "memory_clock_mhz": (2619.0, 1000.0), "clock_events": (4.0, 4.0), "pcie_tx_bytes_per_s": (3e7, 1024.0),
+}  # fmt: skip
+
+
+def seen(metrics: Mapping[str, tuple[float, float]], every_s: float, draw: random.Random) -> dict[str, Any]:
+    """What a monitor notes of a source: busy in the phases, with noise of two percent."""
+
+    def samples() -> Iterator[Sample]:
+        for tick in range(round(26 / every_s)):
+            busy = 1.0 if tick * every_s > 5 else 0.3
+            levels = {name: busy * level * draw.gauss(1, 0.02) for name, (level, _) in metrics.items()}
+            yield Sample(
+                tick * every_s, {name: metrics[name][1] * round(x / metrics[name][1]) for name, x in levels.items()}
+            )
+
+    held = list(samples())
+    return {"phases": {name: summary(cut(held, span)) for name, span in SPANS.items()}, "timeline": line(held, 0.0)}
+
+
+def launches(gpu: bool) -> list[Record]:
+    """Four batch sizes of three frameworks, eight launches of each, with all that a monitor notes."""
+    made = []
+    for block in range(8):
+        for batch in (32, 64, 128, 256):
+            for framework in ("pytorch", "tensorflow", "jax"):
+                record = scale.noted(records.record(framework, block, batch=batch), points=2, gpus=0)
+                draw = random.Random(record.key)
+                gpus = [{"name": "Example GPU", **seen(GPU, 0.1, draw)}] if gpu else []
+                made.append(replace(record, metrics={"host": seen(HOST, 0.5, draw), "gpus": gpus}))
+    return made
+
+
+@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
+def test_a_published_run_of_96_launches_takes_less_than_600_kb_in_git(gpu: bool, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "machine" / "0001_a.json"
+    run.parent.mkdir(parents=True)
+    run.write_text(compact(records.saved(launches(gpu))))
+    assert main([str(run), "--publish", str(tmp_path)]) == 0
+    paths = published(tmp_path)["0001_a"]
+    assert len(paths) == 2
+    assert weight(paths).git < RUN_MOST, {path.name: str(weight([path])) for path in [run, *paths[1].iterdir()]}
+
+
+def test_results_are_light() -> None:
+    runs = published(RESULTS)
+    first = [path for name, paths in runs.items() for path in paths if name[:4] <= FIRST]
+    assert weight(first).disk < FIRST_MOST, "publish them anew: python -m tests.studies.redraw NEW --in-place"
+    later = {name: str(weight(paths)) for name, paths in runs.items() if name[:4] > FIRST}
+    assert not {name: text for name, text in later.items() if weight(runs[name]).git >= RUN_MOST}
+    heavy = [path for path in RESULTS.rglob("*") if path.suffix in (".svg", ".parquet")]
+    assert not heavy, "these can be had by `python -m suite.compare RUN --output DIR`"
+    assert all(len(paths) == 2 for paths in runs.values()), "every run has a folder of its name"
