@@ -108,7 +108,8 @@ def marked(table: Table, headers: Sequence[str]) -> list[tuple[int, int]]:
     there = [header.replace("-\n", "").replace("\n", " ") for header in headers]
     names = {"samples_per_s": "samples/s", "step_ms_median": "step ms", "first_step_s": "first step s"}
     names["peak_memory_bytes"] = next((name for name in there if name.endswith("peak MiB")), "")
-    return [(row, there.index(names[column])) for column, row in best(table).items() if names[column] in there]
+    shown = [(there.index(names[column]), rows) for column, rows in best(table).items() if names[column] in there]
+    return [(row, place) for place, rows in shown for row in rows]
 
 
 def _coloured(text: str) -> str:

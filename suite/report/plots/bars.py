@@ -126,8 +126,6 @@ def _on_bases(found: Iterable[SpeedUp], table: Table) -> list[str]:
     )
     sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
     base = f"Base: fp32, batch {sizes}, the tuned loader and the usual compile mode ({modes}), in the same run."
-    if not table.controls:
-        return [base, f"Grey: {table.margin:.1%}, the least margin; without an A/A control the noise is not known."]
     return [base, f"Grey: the margin of {table.margin:.1%}, within which a ratio means nothing."]
 
 
