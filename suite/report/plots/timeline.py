@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from suite.analysis.readings import GPU_LINES
 from suite.analysis.timelines import Line, Trace, trace
 from suite.record.record import PHASES
-from suite.report.plots.canvas import INK, PALE, among, labels, legend, plain_numbers, sheet, wide
+from suite.report.plots.canvas import INK, NOTED, PALE, among, labels, legend, plain_numbers, sheet, wide
 from suite.report.tables import Table
 
 GIB = 2**30
@@ -81,7 +81,7 @@ def timeline(table: Table) -> Figure | None:
         inside,
         left=left,
         notes=notes,
-        stars=any(name.endswith(" *") for name in names),
+        noted=any(name.endswith(NOTED) for name in names),
     )
     end_s = max(1.0, *(each.end_s for each in shown))
     for place, column in enumerate(columns):
