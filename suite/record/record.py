@@ -17,7 +17,7 @@ from suite.plan.cell import Cell, CellError
 from suite.plan.measuring import CONTROL
 from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_LEAST, SECONDS_MOST, Course
 
-SCHEMA = 3  # 1 had no span and no metrics, 2 no course
+SCHEMA = 4  # 1 had no span and no metrics, 2 no course, 3 one span a phase
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
 STATUSES = ("ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error")
@@ -68,13 +68,14 @@ class Window:
 class Phase:
     """One measured phase: the windows that count, and the warm-up windows before them.
 
-    ``span`` is when the first of those that count began and the last ended, in seconds since the worker was spawned.
+    ``spans`` are when those that count ran, in seconds since the worker was spawned: a begin and an end for each burst
+    of them, since the phases take turns.
     """
 
     windows: tuple[Window, ...]
     warmup: tuple[Window, ...] = ()
     steady: bool = True
-    span: tuple[float, float] | None = None
+    spans: tuple[tuple[float, float], ...] = ()
 
     @property
     def step_s(self) -> float:
@@ -198,8 +199,8 @@ class Record:
 
 def _phase(data: Mapping[str, Any]) -> Phase:
     windows, warmup = (tuple(Window(**w) for w in data[name]) for name in ("windows", "warmup"))
-    span = data.get("span")
-    return Phase(windows, warmup, data["steady"], None if span is None else _items(span))
+    spans = data["spans"] if "spans" in data else [] if data.get("span") is None else [data["span"]]  # up to schema 3
+    return Phase(windows, warmup, data["steady"], tuple(map(_items, _items(spans))))
 
 
 def _items(data: Any) -> tuple[Any, ...]:
@@ -242,9 +243,9 @@ def _validate(record: Record) -> None:
 def _validate_phase(phase: Phase, what: str) -> None:
     _require(len(phase.windows) > 0, what, "has no window")
     _require(isinstance(phase.steady, bool), what, f"is steady: {phase.steady!r}")
-    span = phase.span
-    spans = span is None or (len(span) == 2 and _finite(span, SECONDS_MOST) and span[0] <= span[1])
-    _require(spans, what, "has a span that is none")
+    moments = [moment for span in phase.spans for moment in span]
+    spans = all(len(span) == 2 for span in phase.spans) and _finite(moments, SECONDS_MOST)
+    _require(spans and moments == sorted(moments), what, "has a span that is none")
     for window in (*phase.windows, *phase.warmup):
         steps, seconds = window.steps, window.seconds
         # The message is made only where there is one: a file holds hundreds of thousands of windows.

@@ -59,8 +59,7 @@ def _drawing(record: Record) -> str:
         f'height="{height}" fill="#888" fill-opacity=".18"><title>{escape(name)} phase, {begin:.1f} to {end:.1f} s'
         "</title></rect>"
         for name, phase in record.phases.items()
-        if phase.span
-        for begin, end in [phase.span]
+        for begin, end in phase.spans
     ]
     for place, (name, line) in enumerate(lines.items()):
         parts.append(_band(name, line, end_s, GAP + place * (HEIGHT + GAP)))

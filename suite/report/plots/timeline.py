@@ -105,9 +105,9 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> Non
     for name in PHASES:
         for y, each in enumerate(traces):
             if name in each.spans:
-                begin, end = each.spans[name]
+                bursts = [(begin, end - begin) for begin, end in each.spans[name]]
                 band = {"edgecolor": PALE, "linewidth": 0.0, "zorder": 1}
-                axes.broken_barh([(begin, end - begin)], (y - FULL / 2, FULL), **SHADE[name], **band)
+                axes.broken_barh(bursts, (y - FULL / 2, FULL), **SHADE[name], **band)
     for y, each in enumerate(traces):
         axes.plot([0, end_s], [y + FULL / 2] * 2, color=PALE, linewidth=0.5, zorder=2)
         for name, dashes in zip(column.metrics, ("solid", "dashed"), strict=False):
