@@ -202,7 +202,7 @@ def _waits(row: Row, group: Group) -> tuple[bool | None, str]:
     bounds = f"{longer.low:.2f} to {longer.high:.2f}"
     return (
         True if longer.high < limit else None
-    ), f"{words} the batch takes {longer.value:.2f} times as long ({bounds})"
+    ), f"{words} the batch takes {longer.value:.2f} times as long, {bounds}"
 
 
 def _largest_that_fits(row: Row, group: Group) -> str:

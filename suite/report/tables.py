@@ -95,11 +95,12 @@ def best(table: Table) -> dict[str, list[int]]:
 def _leaders(
     group: Group, judged: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
 ) -> dict[str, frozenset[RowKey]]:
+    shared = kinds and all(kinds[0] in record.memory for row in group.rows for record in row.ok)
     values: dict[str, Callable[[Record], float | None]] = {
         "samples_per_s": lambda record: record.samples_per_s,
         "step_ms_median": lambda record: record.phases["train"].step_s if "train" in record.phases else None,
         "first_step_s": lambda record: record.first_step_s,
-        "peak_memory_bytes": lambda record: record.memory.get(kinds[0]) if kinds else None,
+        "peak_memory_bytes": lambda record: record.memory.get(kinds[0]) if shared else None,
     }
     return {
         name: frozenset(leaders(group, judged, values[name], more=more, margin=margin)) for name, more in BEST.items()
