@@ -62,14 +62,8 @@ THREADS = {"pytorch": 4, "tensorflow": 0, "jax": None}
 
 def with_threads(device: str, **threads: int) -> list[Record]:
     """Launches whose frameworks say how many threads they took, TensorFlow one per core and JAX nothing."""
-    told = THREADS | threads
-    return [
-        replace(
-            under(r),
-            settings={"device": device} | ({"threads": n} if (n := told[r.cell.framework]) is not None else {}),
-        )
-        for r in records.launches()
-    ]
+    told = {name: {"threads": n} for name, n in (THREADS | threads).items() if n is not None}
+    return [replace(under(r), settings={"device": device} | told.get(r.cell.framework, {})) for r in records.launches()]
 
 
 def test_on_a_cpu_other_threads_in_another_framework_are_a_caveat() -> None:

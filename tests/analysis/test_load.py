@@ -202,7 +202,7 @@ def test_records_of_the_first_schema_still_load(tmp_path: Path) -> None:
         data = record.to_json() | {"schema": 1}
         del data["metrics"]
         for phase in data["phases"].values():
-            del phase["span"]
+            del phase["spans"]
         old.append(data)
     path = tmp_path / "old.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in [{"run": {"id": "run-a"}}, *old]))

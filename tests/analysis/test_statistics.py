@@ -173,7 +173,7 @@ def test_tables_show_the_verdict_the_margin_and_what_the_run_could_have_shown() 
     by_framework = dict(zip(made.frame["framework"], made.frame["ratio_verdict"], strict=True))
     assert by_framework == {"pytorch": "", "tensorflow": "faster", "jax": "equal"}
     assert "Holm over the 2 tests of this table, margin 2.0%" in words(made)
-    assert "Control: second copies of cells against the first: pytorch equal, " in words(made)
+    assert "Control: second copies of cells against the first: pytorch · eager equal, " in words(made)
     assert "With 80% power, 6 launches show a difference of 2." in words(made)
     assert "; 5% takes 6 launches (one block's ratio scatters by 0." in words(made)
     assert made.frame["ratio_p"].notna().sum() == 2

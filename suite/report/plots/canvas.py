@@ -128,7 +128,7 @@ def canvas(
         last = max(places, default=-1.0)
         places[last + (1.5 if places and _settings(row) != _settings(places[last]) else 1)] = row
     names = labels(table, rows)
-    left = 0.5 + wide(f"{name}{NOTED}" for name in names)
+    left = 0.55 + wide(f"{name}{NOTED}" for name in names)
     inside = max(WIDTH_IN - left - right, 5.5), ROW_IN * (max(places) + 1)
     noted = any(name.endswith(NOTED) for name in names)
     made = sheet(among(table, rows), title, marks, inside, left=left, right=right, notes=notes, noted=noted)
