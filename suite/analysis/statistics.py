@@ -10,7 +10,7 @@ tables of six rows for each figure):
 
 - By the noise of run 0005, of tables without any difference 2.6 to 2.8 % have a row that is called faster or slower, at
   six launches; 3.1 to 3.8 % where the machine slows by 20 % meanwhile, and at most 1.8 % with outliers (one launch in
-  twenty is 30 % slow). At twenty launches it is below 0.5 %.
+  twenty is 30 % slow). At twenty launches it is at most 0.5 %.
 - A margin that was the A/A noise (the former rule) called a true difference of 5 % equal in 41 and 65 % of
   rows at ten launches (CNN and LSTM), in 99 and 98 % at forty. The fixed one never did, and finds 10 % at ten launches
   in 99.9 and 93 %.
