@@ -152,8 +152,9 @@ def older(record: Record, schema: int) -> dict[str, Any]:
     for phase in data["phases"].values():
         for part in ("windows", "warmup"):
             phase[part] = [Window(*each)._asdict() for each in phase[part]]
-        if schema == 1:
-            del phase["span"]
+        spans = phase.pop("spans")
+        if schema > 1:
+            phase["span"] = spans[0] if spans else None
     for name in {1: ("metrics", "course"), 2: ("course",)}.get(schema, ()):
         del data[name]
     return data
@@ -195,7 +196,7 @@ def mixed() -> list[Record]:
 def watched(record: Record, gpu: bool = True) -> Record:
     """The same launch with what a monitor would have noted: spans, a timeline of the host and of one GPU, energy."""
     spans = {"train": (5.0, 12.0), "compute": (12.0, 19.0), "input": (19.0, 26.0)}
-    phases = {name: replace(held, span=spans[name]) for name, held in record.phases.items()}
+    phases = {name: replace(held, spans=(spans[name],)) for name, held in record.phases.items()}
     at_s = [0.5 * tick for tick in range(60)]
     busy = [float(any(begin <= at <= end for begin, end in spans.values())) for at in at_s]
     host = {"cpu_cores": [None, *(1.0 + at for at in busy[1:])], "rss_bytes": [1e8 + 1e7 * at for at in at_s]}

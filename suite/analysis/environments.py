@@ -26,8 +26,11 @@ ARITHMETIC = re.compile(
 
 _OWN = {name for variables in VARIABLES.values() for name in variables}
 
-#: What all frameworks share; other packages are compared within a framework only.
+#: What all frameworks share; other packages are compared within a framework only, as are threads where a GPU trains.
 _SHARED = ("numpy",)
+
+#: Of the settings, those that change the speed, and what they are called.
+_SETTINGS = {"threads": "threads", "memory_fraction": "share of the GPU's memory"}
 
 Facts = dict[str, str]
 
@@ -38,8 +41,9 @@ def facts(record: Record) -> Facts:
     found = {"Python": environment.get("python"), **_held(environment.get("packages"))}
     variables = {name: value for name, value in _held(environment.get("variables")).items() if name not in _OWN}
     found |= {f"${name}": value for name, value in variables.items()}
-    if "threads" in record.settings:
-        found["threads"] = record.settings["threads"]
+    found |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
+    if found["threads"] == 0:  # which is how TensorFlow says that it takes one per core
+        found["threads"] = _held(environment.get("machine")).get("cores")
     return {clean(name, 60): clean(value, 80) for name, value in found.items() if value is not None}
 
 
@@ -52,12 +56,13 @@ def mixed(row: Row) -> str:
 def differences(row: Row, other: Row) -> tuple[str, str]:
     """In what two rows differ: what changes the numbers, and what only the speed."""
     alike = row.cell.framework == other.cell.framework
+    shared = ("Python", *_SHARED, *(["threads"] if _on_cpu(row) and _on_cpu(other) else []))
     here, there = _told(row.ok), _told(other.ok)
     numbers: list[str] = []
     speed: list[str] = []
     for name in sorted({*here.values, *there.values}):
         one, two = here.of(name), there.of(name)
-        comparable = alike or name.startswith("$") or name in ("Python", *_SHARED)
+        comparable = alike or name.startswith("$") or name in shared
         if comparable and one and two and one != two:
             words = f"{_word(name)} {' and '.join(one)} against {' and '.join(two)}"
             (numbers if ARITHMETIC.fullmatch(_word(name)) else speed).append(words)
@@ -94,6 +99,10 @@ def _told(records: Iterable[Record]) -> _Told:
         there = [(one.get(name, UNSET), says) for one, says in held if name in one or name.startswith("$")]
         found[name] = sorted({value for value, says in there if says or value != UNSET})
     return _Told(found, any(says for _, says in held))
+
+
+def _on_cpu(row: Row) -> bool:
+    return all(record.settings.get("device") == "cpu" for record in row.ok)
 
 
 def _held(data: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Packed(Phase):
         windows: tuple[Window, ...],
         warmup: tuple[Window, ...] = (),
         steady: bool = True,
-        span: tuple[float, float] | None = None,
+        spans: tuple[tuple[float, float], ...] = (),
     ) -> None:
         put = object.__setattr__  # past what keeps a phase from being changed
         put(self, "_counted", len(windows))
@@ -77,7 +77,7 @@ class Packed(Phase):
         put(self, "_steps", array("d", [window.steps for window in (*windows, *warmup)]))
         put(self, "_step_s", Phase(windows).step_s)
         put(self, "steady", steady)
-        put(self, "span", span)
+        put(self, "spans", spans)
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -109,8 +109,8 @@ class Packed(Phase):
 
 def packed(phase: Phase) -> Phase:
     """The phase, as `Packed` holds it."""
-    return Packed(phase.windows, phase.warmup, phase.steady, phase.span)
+    return Packed(phase.windows, phase.warmup, phase.steady, phase.spans)
 
 
 def _plain(phase: Phase) -> tuple[Any, ...]:
-    return phase.windows, phase.warmup, phase.steady, phase.span
+    return phase.windows, phase.warmup, phase.steady, phase.spans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -12,8 +12,9 @@ from suite.analysis.comparability import obstacle
 from suite.analysis.environments import differences
 from suite.analysis.groups import Group, Row, RowKey
 from suite.analysis.identity import Verdict
-from suite.analysis.statistics import LEAST, Paired
+from suite.analysis.statistics import LEAST, MARGIN, Paired
 from suite.plan.cell import COMPILES, USUAL_COMPILE
+from suite.record.record import Record
 
 
 @dataclass(frozen=True)
@@ -38,44 +39,30 @@ class Ratio:
     blocks_to_decide: int | None = None
 
 
-def ratios(group: Group, baseline: str | None, verdicts: Mapping[RowKey, Verdict]) -> dict[RowKey, Ratio]:
+def ratios(
+    group: Group, baseline: str | None, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN
+) -> dict[RowKey, Ratio]:
     """A ratio per row, or the reason why there is none: a ratio of runs that are not alike is worse than none.
 
     They are formed along the group's axis, to its value ``baseline``; None stands for the natural one.
     """
     at = base(AXES[group.by], group.rows, baseline)
-    found: dict[RowKey, Ratio] = {}
+    formed: dict[RowKey, Ratio] = {}
     tested: dict[RowKey, Paired] = {}
     for row in group.rows:
-        found[row.key], test = _ratio(row, group, at, verdicts)
+        formed[row.key], test = _ratio(row, group, at, verdicts)
         if test:
             tested[row.key] = test
-    apart = margin(group)
-    for (key, test), p in zip(tested.items(), statistics.holm([test.p for test in tested.values()]), strict=True):
-        word = statistics.verdict(test, p, apart)
-        needed = statistics.blocks_to_decide(test, apart) if word == "inconclusive" else None
-        shown = replace(found[key], value=test.value, low=test.low, high=test.high)
-        found[key] = replace(shown, p=p, verdict=word, blocks_to_decide=needed)
-    return found
+    corrected = statistics.holm([test.p for test in tested.values()])
+    for (key, test), p in zip(tested.items(), corrected, strict=True):
+        word = statistics.verdict(test, p, margin)
+        needed = statistics.blocks_to_decide(test, margin) if word == "inconclusive" else None
+        shown = replace(formed[key], value=test.value, low=test.low, high=test.high)
+        formed[key] = replace(shown, p=p, verdict=word, blocks_to_decide=needed)
+    return formed
 
 
-def margin(group: Group) -> float:
-    """How far from 1 a ratio of this group may lie and mean nothing."""
-    return statistics.margin(control(group))
-
-
-def control(group: Group) -> list[float]:
-    """The A/A ratios of all rows that have a second copy."""
-    found = []
-    for row in group.rows:
-        copies = [launch.record for launch in row.control if launch.record.outcome.ok]
-        second = {record.block: record.samples_per_s for record in copies}
-        first = {record.block: record.samples_per_s for record in row.ok}
-        found += [rate / base for block, rate in second.items() if rate and (base := first.get(block))]
-    return found
-
-
-def _counterpart(row: Row, group: Group, at: Base) -> Row | None:
+def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     """The row at the base that this one is held against.
 
     Of several compile modes the usual one goes first, and rows of the same run and machine before all others.
@@ -98,7 +85,7 @@ def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict])
     """The ratio as it stands untested, and its test where there are launches for one."""
     if not row.ok:
         return Ratio(), None  # its outcome says why
-    other = _counterpart(row, group, at)
+    other = counterpart(row, group, at)
     if other is None:
         return Ratio(reason=f"no ratio: {_missing(row, group, at)}"), None
     name = other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
@@ -122,8 +109,13 @@ def _missing(row: Row, group: Group, at: Base) -> str:
 
 def by_block(row: Row, other: Row) -> list[float]:
     """The ratio of throughputs in each block where both ended well: what slows the machine for both cancels out."""
-    rates, others = ({record.block: record.samples_per_s for record in each.ok} for each in (row, other))
-    return [rate / base for block, rate in rates.items() if rate and (base := others.get(block))]
+    return blockwise(row.ok, other.ok)
+
+
+def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[float]:
+    """The same of any launches."""
+    rates, bases = ({record.block: record.samples_per_s for record in each} for each in (launches, others))
+    return [rate / base for block, rate in rates.items() if rate and (base := bases.get(block))]
 
 
 def _within_run(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
@@ -139,8 +131,8 @@ def _between_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
     n = min(len(rates), len(others))
     if not n:
         return None, None
-    found = Ratio(median(rates) / median(others), min(rates) / max(others), max(rates) / min(others), n)
-    return found, statistics.welch(rates, others) if n >= LEAST else None
+    formed = Ratio(median(rates) / median(others), min(rates) / max(others), max(rates) / min(others), n)
+    return formed, statistics.welch(rates, others) if n >= LEAST else None
 
 
 def break_even_steps(row: Row, group: Group) -> float | None:

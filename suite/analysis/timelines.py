@@ -28,12 +28,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Trace:
-    """Of one launch: its lines by metric, and when the windows that count of each phase began and ended."""
+    """Of one launch: its lines by metric, and when each burst of the windows that count of a phase began and ended."""
 
     row: Row
     block: int
     lines: dict[str, Line]
-    spans: dict[str, tuple[float, float]]
+    spans: dict[str, tuple[tuple[float, float], ...]]
 
     @property
     def end_s(self) -> float:
@@ -46,7 +46,7 @@ def trace(row: Row) -> Trace | None:
     if not told:
         return None
     record = told[(len(told) - 1) // 2]
-    spans = {name: phase.span for name, phase in record.phases.items() if phase.span}
+    spans = {name: phase.spans for name, phase in record.phases.items() if phase.spans}
     return Trace(row, record.block, lines_of(record), spans)
 
 

@@ -31,3 +31,15 @@ def middle(text: str, limit: int = 24) -> str:
 def listing(words: list[str]) -> str:
     """``a, b and c``."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def percent(text: str) -> float:
+    """``3%`` and ``3`` as 0.03. Raises `ValueError` for what is no share between 0 and 100 %.
+
+    >>> percent("2.5%")
+    0.025
+    """
+    value = float(text.removesuffix("%").rstrip())
+    if not 0 < value < 100:
+        raise ValueError(text)
+    return value / 100

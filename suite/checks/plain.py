@@ -16,7 +16,7 @@ from suite.plan.cell import FRAMEWORKS, SIZES, Cell
 from suite.plan.matrix import STUDIED
 from suite.session.launch import LaunchError, ask
 from suite.worker.measure import Steps
-from suite.worker.process import training_steps
+from suite.worker.phases import training_steps
 from workloads.data import synthetic
 from workloads.data.augment import Batches
 from workloads.spec import specification

@@ -17,6 +17,8 @@ from suite.analysis.groups import Group, group
 from suite.analysis.load import STORAGE, LoadError, find, load
 from suite.analysis.metrics import Prices
 from suite.analysis.regress import Change, changes, threshold
+from suite.analysis.statistics import MARGIN
+from suite.analysis.wording import percent
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report import accuracy, columns, markdown
@@ -91,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
     compared = Compared(
         loaded,
-        [table(each, options.baseline, prices) for each in groups if not trains_to_the_end(each)],
+        [table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)],
         [learned(each, framework) for each in groups if trains_to_the_end(each)],
         [path.name for path in paths],
         options.one_file,
@@ -150,6 +152,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="let rows of different runs and machines enter one ratio, and make the machine a column; without --by, "
         "ratios are between machines, to that of the first RUN or the one whose name holds the --baseline",
+    )
+    parser.add_argument(
+        "--margin",
+        type=percent,
+        default=MARGIN,
+        metavar="PERCENT",
+        help="equal lies within it, faster and slower beyond it, each with the whole 95 %% interval; noise never "
+        f"widens it (default: {100 * MARGIN:g})",
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
     parser.add_argument(

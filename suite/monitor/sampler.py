@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from types import TracebackType
@@ -17,7 +17,20 @@ import psutil
 
 from suite.monitor import host
 from suite.monitor.gpu import COUNTERS, POWER_CAP, THROTTLES, Gpu
-from suite.monitor.timeline import ENERGY_LEAST_S, Sample, Span, cut, energy_j, grown, line, rates, short, summary
+from suite.monitor.timeline import (
+    ENERGY_LEAST_S,
+    Sample,
+    Span,
+    Spans,
+    cut,
+    energy_j,
+    grown,
+    line,
+    rates,
+    seconds,
+    short,
+    summary,
+)
 from suite.record.record import Phase, Record
 
 GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
@@ -113,15 +126,16 @@ class Monitor:
 
     def noted(self, record: Record) -> Record:
         """The record with metrics per phase, energy, timelines, the flags that they earn, and its GPU's name."""
-        spans = {name: self._span(phase) for name, phase in record.phases.items() if phase.span}
+        spans = {name: self._spans(phase) for name, phase in record.phases.items() if phase.spans}
         cores = len(host.own_cores())
         metrics: dict[str, Any] = {"host": _told(self.host, host.COUNTERS, spans, self.spawned_s), "gpus": []}
         metrics["host"]["cores"] = cores
         flags = list(record.flags)
         used_gpus = [] if record.settings.get("device") == "cpu" else self.gpus
         seen_s = self.foreign_s if used_gpus else []
-        others = max((_others(self.host, span) for span in spans.values()), default=0.0) / cores
-        if others > OTHERS_MOST or any(span.begin_s <= at <= span.end_s for at in seen_s for span in spans.values()):
+        measured = _stretches(spans)
+        others = max((_others(self.host, each) for each in measured), default=0.0) / cores
+        if others > OTHERS_MOST or any(each.begin_s <= at <= each.end_s for at in seen_s for each in measured):
             flags.append("contaminated")
         for number, gpu in enumerate(used_gpus):
             samples = self.samples[gpu.uuid]
@@ -141,9 +155,8 @@ class Monitor:
         record = _named(record, used_gpus) if record.settings.get("device") == "cuda" else record
         return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
 
-    def _span(self, phase: Phase) -> Span:
-        begin, end = phase.span or (0.0, 0.0)
-        return Span(begin + self.spawned_s, end + self.spawned_s)
+    def _spans(self, phase: Phase) -> list[Span]:
+        return [Span(begin + self.spawned_s, end + self.spawned_s) for begin, end in phase.spans]
 
 
 def _named(record: Record, gpus: Sequence[Gpu]) -> Record:
@@ -163,35 +176,39 @@ def _named(record: Record, gpus: Sequence[Gpu]) -> Record:
 
 
 def _told(
-    samples: Sequence[Sample], counters: Mapping[str, str], spans: Mapping[str, Span], begin_s: float
+    samples: Sequence[Sample], counters: Mapping[str, str], spans: Mapping[str, Spans], begin_s: float
 ) -> dict[str, Any]:
-    flowing = rates(samples, counters)
-    phases = {name: summary(cut(flowing, span)) for name, span in spans.items()}
-    totals = {name: _totals(cut(samples, span), counters) for name, span in spans.items()}
-    return {"phases": phases, "totals": totals, "timeline": line(flowing, begin_s)}
+    phases = {name: summary(rates(samples, counters, bursts)) for name, bursts in spans.items()}
+    totals = {name: {c: _total(samples, c, bursts) for c in counters} for name, bursts in spans.items()}
+    return {"phases": phases, "totals": totals, "timeline": line(rates(samples, counters), begin_s)}
 
 
-def _totals(samples: Sequence[Sample], counters: Iterable[str]) -> dict[str, float | None]:
-    """By how much each counter grew; None where it was not read or went back."""
-    growths = {name: grown(samples, name) for name in counters}
-    return {name: None if growth is None else short(growth) for name, growth in growths.items()}
+def _total(samples: Sequence[Sample], counter: str, spans: Spans) -> float | None:
+    """By how much a counter grew over all of a phase, scaled from what was seen of it."""
+    counted = grown(samples, counter, spans)
+    return short(counted[0] * seconds(spans) / counted[1]) if counted else None
+
+
+def _stretches(spans: Mapping[str, Spans]) -> list[Span]:
+    """From the first to the last moment of each phase: who disturbs one burst disturbs the phases that take turns."""
+    return [Span(bursts[0].begin_s, bursts[-1].end_s) for bursts in spans.values()]
 
 
 def _others(samples: Sequence[Sample], span: Span) -> float:
     """Cores that the rest of the machine kept busy, on average over the span."""
-    within = [sample for sample in cut(samples, span) if "other_cpu_s" in sample.values]
+    within = [sample for sample in cut(samples, [span]) if "other_cpu_s" in sample.values]
     if len(within) < 2:
         return 0.0
     # The two counters are read one after the other, so that their difference may go back a little.
     return (within[-1].values["other_cpu_s"] - within[0].values["other_cpu_s"]) / (within[-1].at_s - within[0].at_s)
 
 
-def _energy(record: Record, samples: Sequence[Sample], train: Span) -> dict[str, Any]:
+def _energy(record: Record, samples: Sequence[Sample], train: Spans) -> dict[str, Any]:
     """Joules per sample, or to the target of one that trains to its end, which has evaluations in its span."""
     found: dict[str, Any] = {}
     if record.course:
-        until_s = _seconds_until_target(record, train.seconds)
-        if until_s and (used := energy_j(samples, Span(train.begin_s, train.begin_s + until_s))):
+        until_s, begin_s = _seconds_until_target(record, seconds(train)), train[0].begin_s
+        if until_s and (used := energy_j(samples, [Span(begin_s, begin_s + until_s)])):
             found["energy_j_to_target"], found["energy_source"] = used
     elif used := energy_j(samples, train):
         joules, found["energy_source"] = used
@@ -209,7 +226,7 @@ def _why_no_energy(record: Record, samples: Sequence[Sample]) -> str:
     return f"what is timed lasts less than {ENERGY_LEAST_S:g} s, or samples do not cover it: see --min-window"
 
 
-def _clock_flags(record: Record, samples: Sequence[Sample], train: Span) -> list[str]:
+def _clock_flags(record: Record, samples: Sequence[Sample], train: Spans) -> list[str]:
     within = cut(samples, train)
     events = [int(sample.values["clock_events"]) for sample in within if "clock_events" in sample.values]
     clocks = _clocks(within, train, len(record.phases["train"].windows))
@@ -219,12 +236,14 @@ def _clock_flags(record: Record, samples: Sequence[Sample], train: Span) -> list
     return [*flags, *(["clock-drift"] if drifted else [])]
 
 
-def _clocks(samples: Sequence[Sample], span: Span, windows: int) -> list[float]:
-    """The median SM clock of each window, as parts of the span that are as long as each other."""
-    parts: dict[int, list[float]] = {}
-    for sample in samples:
-        if clock := sample.values.get("sm_clock_mhz"):
-            parts.setdefault(int(windows * (sample.at_s - span.begin_s) / span.seconds), []).append(clock)
+def _clocks(samples: Sequence[Sample], spans: Spans, windows: int) -> list[float]:
+    """The median SM clock of each window, as parts of the spans that are as long as each other."""
+    each_s = seconds(spans) / windows
+    parts: dict[tuple[int, int], list[float]] = {}
+    for number, span in enumerate(spans):
+        for sample in samples:
+            if span.holds(sample) and (clock := sample.values.get("sm_clock_mhz")):
+                parts.setdefault((number, int((sample.at_s - span.begin_s) / each_s)), []).append(clock)
     return [median(clocks) for clocks in parts.values()]
 
 

@@ -6,6 +6,7 @@ neither NVML nor psutil.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,8 +20,10 @@ from suite.record.line import POINTS, stored
 ENERGY_LEAST_S = 5.0
 #: Between two points of a line, at least: a little less than the host is sampled at, of which every sample is kept.
 LINE_EVERY_S = 0.4
-#: The share of a span that samples must cover, so that the rest may be taken to be like it.
+#: The share of a phase that samples must cover, so that the rest may be taken to be like it.
 COVERED_LEAST = 0.8
+#: Of the time between two readings of a counter, the share that must lie within a span that its rate is to describe.
+INSIDE_LEAST = 0.8
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Span:
-    """From the begin of a phase's first window that counts to the end of its last, on the same clock."""
+    """From the begin of a burst's first window to the end of its last, on the same clock."""
 
     begin_s: float
     end_s: float
@@ -42,52 +45,94 @@ class Span:
     def seconds(self) -> float:
         return self.end_s - self.begin_s
 
+    def holds(self, sample: Sample) -> bool:
+        return self.begin_s <= sample.at_s <= self.end_s
 
-def cut(samples: Iterable[Sample], span: Span) -> list[Sample]:
-    """The samples within the span."""
-    return [sample for sample in samples if span.begin_s <= sample.at_s <= span.end_s]
+    def share(self, begin_s: float, end_s: float) -> float:
+        """How much of this time lies within the span."""
+        inside = min(end_s, self.end_s) - max(begin_s, self.begin_s)
+        return max(0.0, inside) / (end_s - begin_s) if end_s > begin_s else 0.0
 
 
-def rates(samples: Sequence[Sample], counters: Mapping[str, str]) -> list[Sample]:
+Spans = Sequence[Span]
+
+
+def seconds(spans: Spans) -> float:
+    """The time of all bursts of a phase."""
+    return math.fsum(span.seconds for span in spans)
+
+
+def cut(samples: Iterable[Sample], spans: Spans) -> list[Sample]:
+    """The samples within any of the spans."""
+    return [sample for sample in samples if any(span.holds(sample) for span in spans)]
+
+
+def rates(samples: Sequence[Sample], counters: Mapping[str, str], spans: Spans | None = None) -> list[Sample]:
     """Counters as rates per second between neighbouring samples, under their new names; all else as it is.
 
-    A counter that went back, because it wrapped or its driver was reset, has no rate at that sample.
+    A counter that went back, because it wrapped or its driver was reset, has no rate at that sample. With ``spans``
+    only what was read within them is left: a rate belongs to a span that holds `INSIDE_LEAST` of the time between its
+    two samples, since phases take turns and what lies before a sample may be another's.
     """
-    found = [Sample(x.at_s, {k: v for k, v in x.values.items() if k not in counters}) for x in samples[:1]]
+    found = [_gauges(sample, counters) for sample in samples[:1] if _within(sample, spans)]
     for before, now in pairwise(samples):
-        values: dict[str, float] = {}
-        for name, value in now.values.items():
-            if name not in counters:
-                values[name] = value
-            elif name in before.values and value >= before.values[name] and now.at_s > before.at_s:
-                values[counters[name]] = (value - before.values[name]) / (now.at_s - before.at_s)
-        found.append(Sample(now.at_s, values))
+        values = _gauges(now, counters).values if _within(now, spans) else {}
+        if spans is None or any(span.share(before.at_s, now.at_s) >= INSIDE_LEAST for span in spans):
+            values = {**values, **_rates(before, now, counters)}
+        if values or spans is None:
+            found.append(Sample(now.at_s, values))
     return found
 
 
-def grown(samples: Sequence[Sample], name: str) -> float | None:
-    """By how much a counter grew from the first to the last sample; None where it was not read or went back."""
-    seen = [sample.values[name] for sample in samples if name in sample.values]
-    rising = all(a <= b for a, b in pairwise(seen))
-    return seen[-1] - seen[0] if len(seen) > 1 and rising else None
+def _within(sample: Sample, spans: Spans | None) -> bool:
+    return spans is None or any(span.holds(sample) for span in spans)
 
 
-def energy_j(samples: Sequence[Sample], span: Span) -> tuple[float, str] | None:
-    """Joules over the span, scaled from the samples that cover it, and how they were found.
+def _gauges(sample: Sample, counters: Mapping[str, str]) -> Sample:
+    return Sample(sample.at_s, {name: value for name, value in sample.values.items() if name not in counters})
+
+
+def _rates(before: Sample, now: Sample, counters: Mapping[str, str]) -> dict[str, float]:
+    passed_s = now.at_s - before.at_s
+    grew = {
+        name: now.values[name] - before.values[name] for name in counters if name in {*now.values} & {*before.values}
+    }
+    return {counters[name]: by / passed_s for name, by in grew.items() if by >= 0 and passed_s > 0}
+
+
+def grown(samples: Sequence[Sample], name: str, spans: Spans) -> tuple[float, float] | None:
+    """By how much a counter grew within the spans, and over how many seconds of them that was seen.
+
+    From the first to the last sample of each span. None where it was not read twice in any, or went back.
+    """
+    total, covered_s = 0.0, 0.0
+    for span in spans:
+        seen = [sample for sample in samples if name in sample.values and span.holds(sample)]
+        if any(a.values[name] > b.values[name] for a, b in pairwise(seen)):
+            return None
+        if seen:
+            total += seen[-1].values[name] - seen[0].values[name]
+            covered_s += seen[-1].at_s - seen[0].at_s
+    return (total, covered_s) if covered_s else None
+
+
+def energy_j(samples: Sequence[Sample], spans: Spans) -> tuple[float, str] | None:
+    """Joules over the spans, scaled from the samples that cover them, and how they were found.
 
     From the counter where there is one, and then only over `ENERGY_LEAST_S` or more; polled power takes its place where
     there is none, and is so labelled: on some GPUs the sensor sees a quarter of the time (Yang et al., arXiv
     2312.02741). None where neither says enough.
     """
-    within = cut(samples, span)
-    if counted := [sample for sample in within if "energy_j" in sample.values]:
-        used, covered = grown(counted, "energy_j"), counted[-1].at_s - counted[0].at_s
-        enough = span.seconds >= ENERGY_LEAST_S and covered >= COVERED_LEAST * span.seconds
-        return (used * span.seconds / covered, "counter") if used and enough else None
+    within, whole_s = cut(samples, spans), seconds(spans)
+    if any("energy_j" in sample.values for sample in within):
+        counted = grown(within, "energy_j", spans)
+        enough = counted and whole_s >= ENERGY_LEAST_S and counted[1] >= COVERED_LEAST * whole_s
+        return (counted[0] * whole_s / counted[1], "counter") if counted and counted[0] and enough else None
     polled = [sample for sample in within if "power_w" in sample.values]
-    if not polled or polled[-1].at_s - polled[0].at_s < COVERED_LEAST * span.seconds:
+    moments = [[sample.at_s for sample in polled if span.holds(sample)] for span in spans]
+    if not polled or sum(at[-1] - at[0] for at in moments if at) < COVERED_LEAST * whole_s:
         return None
-    return float(np.mean([sample.values["power_w"] for sample in polled])) * span.seconds, "polled power"
+    return float(np.mean([sample.values["power_w"] for sample in polled])) * whole_s, "polled power"
 
 
 def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:

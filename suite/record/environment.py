@@ -20,9 +20,10 @@ from typing import Any
 #: Beginnings of the environment variables that a record holds, since they change what is computed or how fast.
 PREFIXES = (
     "ATEN_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GOMP_", "JAX_", "KERAS_", "KMP_", "MALLOC_", "MKL_", "NCCL_",
-    "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_", "PYTORCH_", "TF_", "TORCH_", "TORCHINDUCTOR_", "XLA_",
+    "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_", "PJRT_", "PYTORCH_", "TCMALLOC_", "TF_", "TORCH_",
+    "TORCHINDUCTOR_", "XLA_",
 )  # fmt: skip
-ALSO = ("LD_PRELOAD",)
+ALSO = ("LD_PRELOAD", "NPROC")
 
 #: Of these, those that name a place or a device, or what a launch is given for itself alone.
 NOT_RECORDED = re.compile(

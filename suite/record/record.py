@@ -19,7 +19,7 @@ from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Number, Seconds, Some
 
-SCHEMA = 4  # 1 had no span and no metrics, 2 no course; up to 3 a window was an object
+SCHEMA = 4  # 1 had no span and no metrics, 2 no course; up to 3 a window was an object, and a phase had one span
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
 Status = Literal["ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error"]
@@ -81,13 +81,14 @@ class Window(NamedTuple):
 class Phase:
     """One measured phase: the windows that count, and the warm-up windows before them.
 
-    ``span`` is when the first of those that count began and the last ended, in seconds since the worker was spawned.
+    ``spans`` are when those that count ran, in seconds since the worker was spawned: a begin and an end for each burst
+    of them, since the phases take turns.
     """
 
     windows: Annotated[tuple[Window, ...], Meta(min_length=1)]
     warmup: tuple[Window, ...] = ()
     steady: bool = True
-    span: tuple[Moment, Moment] | None = None
+    spans: tuple[tuple[Moment, Moment], ...] = ()
 
     @property
     def step_s(self) -> float:
@@ -189,7 +190,7 @@ class Record:
         _require(schema <= SCHEMA, f"schema is {schema}, newer than the {SCHEMA} known here: update the suite")
         values = {name: value for name, value in data.items() if name != "schema"}
         if schema < 4 and isinstance(values.get("phases"), dict):
-            values["phases"] = {name: _with_arrays(name, phase) for name, phase in values["phases"].items()}
+            values["phases"] = {name: _upgraded(name, phase) for name, phase in values["phases"].items()}
         try:
             record = decode(cls, values)
         except SchemaError as error:
@@ -207,19 +208,22 @@ class Record:
         _require(usable, f"settings say batch {reprlib.repr(batch)}")
         for name, phase in self.phases.items():
             _require(name in PHASES, f"phases has {reprlib.repr(name)}; there are: {', '.join(PHASES)}")
-            begin, end = phase.span or (0.0, 0.0)
-            _require(begin <= end, f"phases.{name}.span ends before it begins")
+            moments = [moment for span in phase.spans for moment in span]
+            _require(moments == sorted(moments), f"phases.{name}.spans are not one after the other")
         if self.outcome.ok:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")
             whole = not self.cell.recipe or bool(self.course and self.course.finished)
             _require(whole, "course is not whole, though the outcome is ok")
 
 
-def _with_arrays(name: str, phase: Any) -> Any:
-    """A phase of schema 1 to 3, with its windows as they are written since; what is no phase as it is."""
+def _upgraded(name: str, phase: Any) -> Any:
+    """A phase of schema 1 to 3, with its windows and its span as they are written since; what is no phase as it is."""
     if not isinstance(phase, dict):
         return phase
+    phase = dict(phase)
     arrays: dict[str, Any] = {}
+    if (span := phase.pop("span", None)) is not None:
+        arrays["spans"] = [span]
     for part in ("windows", "warmup"):
         if isinstance(windows := phase.get(part), list):
             arrays[part] = [_array(f"phases{step_into(name)}.{part}", at, each) for at, each in enumerate(windows)]

@@ -67,7 +67,7 @@ def _measured(table: Table, notes: _Notes) -> Grid:
     align += [LEFT if header in ("identity", "outcome") else RIGHT for header in headers[len(names) :]]
     shown_as = {"samples_per_s": "samples/s", "step_ms_median": "step ms", "first_step_s": "first step s"}
     shown_as["peak_memory_bytes"] = memory
-    marked = frozenset((row, headers.index(shown_as[column])) for column, row in best(table).items())
+    marked = frozenset((row, headers.index(shown_as[name])) for name, rows in best(table).items() for row in rows)
     rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
     return Grid(headers, rows, align, len(names), marked)
 

@@ -84,12 +84,12 @@ class Course:
 
 @dataclass(frozen=True)
 class Consumption:
-    """Samples per second and joules per sample, medians over launches; ``best`` if no row beats it in both."""
+    """Samples per second and joules per sample, medians over launches; ``on_front`` if no row beats it in both."""
 
     row: Row
     samples_per_s: float
     joules: float
-    best: bool = False
+    on_front: bool = False
 
 
 def speed_ups(table: Table) -> list[SpeedUp]:
@@ -262,7 +262,9 @@ def consumptions(table: Table) -> list[Consumption]:
         if kind != "differs":
             able.setdefault(each.row.machine, []).append((each.samples_per_s, each.joules))
     return [
-        replace(each, best=kind != "differs" and unbeaten((each.samples_per_s, each.joules), able[each.row.machine]))
+        replace(
+            each, on_front=kind != "differs" and unbeaten((each.samples_per_s, each.joules), able[each.row.machine])
+        )
         for each, kind in found
     ]
 

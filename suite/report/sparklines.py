@@ -79,7 +79,7 @@ def timelines(records: Iterable[Record]) -> Timelines:
 def _timeline(record: Record) -> Timeline:
     lines = lines_of(record)
     end_s = max(line.at_s[-1] for line in lines.values()) or 1.0
-    spans = [(name, *phase.span) for name, phase in record.phases.items() if phase.span]
+    spans = [(name, *span) for name, phase in record.phases.items() for span in phase.spans]
     rate = f", {figure(record.samples_per_s)} samples/s" if record.samples_per_s else ""
     return Timeline(
         title=f"{clean(record.cell.id)}, launch {record.launch}{rate}",

@@ -5,8 +5,8 @@ Times are in seconds (``_s``) or milliseconds (``_ms``), memory is in bytes, thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
@@ -14,10 +14,12 @@ import pandas as pd
 
 from suite.analysis.axes import AXES, Base, base
 from suite.analysis.bottleneck import advice, bottleneck, share
+from suite.analysis.control import Control, Power, controls, power
 from suite.analysis.groups import ON_DEMAND, SETTINGS, Group, Row, RowKey
 from suite.analysis.identity import Verdict, verdicts
+from suite.analysis.leaders import leaders
 from suite.analysis.metrics import Prices, metrics, peaks, utilisation
-from suite.analysis.ratios import Ratio, break_even_steps, control, margin, ratios
+from suite.analysis.ratios import Ratio, break_even_steps, ratios
 from suite.analysis.statistics import MARGIN, quartiles
 from suite.analysis.underutilisation import symptoms
 from suite.analysis.wording import figure
@@ -36,7 +38,11 @@ class Table:
     base: Base  # what its ratios are to
     frame: pd.DataFrame
     margin: float = MARGIN  # how far from 1 a ratio may lie and mean nothing
-    controls: int = 0  # A/A ratios behind it
+    controls: tuple[Control, ...] = ()
+    power: Power = Power()  # noqa: RUF009 - frozen
+    leaders: Mapping[str, frozenset[RowKey]] = field(
+        default_factory=dict
+    )  # the rows that are best, by column of `BEST`
 
     @property
     def baseline(self) -> str:
@@ -54,35 +60,51 @@ class Table:
         return [len(row.launches) for row in self.group.rows]
 
 
-def table(group: Group, baseline: str | None = None, prices: Prices = Prices()) -> Table:  # noqa: B008 - frozen
+def table(
+    group: Group,
+    baseline: str | None = None,
+    prices: Prices = Prices(),  # noqa: B008 - frozen
+    margin: float = MARGIN,
+) -> Table:
     """The figures of a group; ratios are to ``baseline`` on the group's axis, or to what is usual there."""
     judged = verdicts({row.key: row.ok for row in group.rows})
-    formed = ratios(group, baseline, judged)
+    formed = ratios(group, baseline, judged, margin)
+    aa = {one.row.key: one for one in controls(group, margin)}
     kinds = _memory_kinds(group.rows)
-    apart = margin(group)
-    rows = [_cell(group, row, judged, formed, kinds, apart=apart) for row in group.rows]
+    rows = [_cell(group, row, judged, formed, kinds, control=aa.get(row.key), margin=margin) for row in group.rows]
     top = peaks(group)
     for row, of in zip(rows, group.rows, strict=True):
         row["model_flops_utilisation"] = utilisation(of, top)
         row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
     at = base(AXES[group.by], group.rows, baseline)
-    return Table(group, at, _frame(rows), apart, len(control(group)))
+    held = tuple(aa.values())
+    could = power(group, baseline, formed, held, margin)
+    return Table(group, at, _frame(rows), margin, held, could, _leaders(group, judged, kinds, margin))
 
 
-#: Columns in which the best value of a table is marked, and whether more is better.
+#: Columns in which the best values of a table are marked, and whether more is better.
 BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "peak_memory_bytes": False}
 
 
-def best(table: Table) -> dict[str, int]:
-    """The row of the best value of each column of `BEST`; none where fewer than two rows have a value to compare."""
-    found = {}
-    for column, more in BEST.items():
-        values = pd.to_numeric(table.frame[column], errors="coerce")
-        if values.notna().sum() > 1 and (
-            column != "peak_memory_bytes" or table.frame["peak_memory_kind"].nunique() == 1
-        ):
-            found[column] = int(values.argmax() if more else values.argmin())
-    return found
+def best(table: Table) -> dict[str, list[int]]:
+    """The rows of the best values of each column of `BEST`: significantly, and several where they tie."""
+    keys = [row.key for row in table.group.rows]
+    return {name: [at for at, key in enumerate(keys) if key in ahead] for name, ahead in table.leaders.items()}
+
+
+def _leaders(
+    group: Group, judged: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
+) -> dict[str, frozenset[RowKey]]:
+    shared = kinds and all(kinds[0] in record.memory for row in group.rows for record in row.ok)
+    values: dict[str, Callable[[Record], float | None]] = {
+        "samples_per_s": lambda record: record.samples_per_s,
+        "step_ms_median": lambda record: record.phases["train"].step_s if "train" in record.phases else None,
+        "first_step_s": lambda record: record.first_step_s,
+        "peak_memory_bytes": lambda record: record.memory.get(kinds[0]) if shared else None,
+    }
+    return {
+        name: frozenset(leaders(group, judged, values[name], more=more, margin=margin)) for name, more in BEST.items()
+    }
 
 
 def cells(tables: Iterable[Table]) -> pd.DataFrame:
@@ -101,7 +123,7 @@ def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
 
 def _cell(
     group: Group, row: Row, judged: Mapping[RowKey, Verdict], formed: Mapping[RowKey, Ratio], kinds: Sequence[str],
-    *, apart: float,
+    *, control: Control | None, margin: float,
 ) -> dict[str, Any]:  # fmt: skip
     ok = row.ok
     verdict, ratio = judged[row.key], formed[row.key]
@@ -134,6 +156,10 @@ def _cell(
         "ratio_blocks_to_decide": ratio.blocks_to_decide,
         "ratio_reason": ratio.reason,
         "ratio_caveat": ratio.caveat,
+        "control_ratio": control.test.value if control and control.test else None,
+        "control_min": control.test.low if control and control.test else None,
+        "control_max": control.test.high if control and control.test else None,
+        "control_verdict": control.verdict if control else "",
         "windows": len(times),
         "step_ms_median": middle,
         "step_ms_q1": q1,
@@ -142,7 +168,9 @@ def _cell(
         "bottleneck": held.kind,
         "bottleneck_detail": held.detail,
         "loading_share": held.loading,
-        "advice": "; ".join(advice(row, group, held, apart)),
+        "loading_share_low": held.low,
+        "loading_share_high": held.high,
+        "advice": "; ".join(advice(row, group, held, margin)),
         "symptoms": "; ".join(symptoms(row, seen)),
         **seen,
         "first_step_s": _median(record.first_step_s for record in ok),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from suite.analysis.metrics import first_gpu, number
+from suite.analysis.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import DASH, listing
 from suite.report.tables import Table
@@ -19,11 +20,12 @@ def legend(tables: Sequence[Table]) -> str:
     """What the columns are; it goes once under all tables."""
     one = tables[0]
     return (
-        "*, bold: the best of its column. "
+        "*, bold: the best of its column among rows of one precision and batch, significantly; where several tie, all. "
         f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
         f"samples/s to that of {_other(one)}, within blocks: median "
         f"(lowest{DASH}highest); from {LEAST} blocks on the geometric mean (95 % interval) with a verdict: faster or "
-        "slower is significant and beyond the margin, equal lies within it. step ms: median over all windows of all "
+        "slower is significant with the whole interval beyond the margin, equal has the whole interval within it, "
+        "inconclusive is all else. step ms: median over all windows of all "
         "launches (quartiles). of compute: samples/s over that of the same steps on batches already on the device: "
         "loading costs what is missing. first step, compile: median; the first step includes compiling. pays after: "
         "steps after which compiling has paid for itself, against the framework's usual mode. Memory: the highest of "
@@ -77,6 +79,7 @@ def foot_lines(table: Table) -> list[str]:
     else:
         few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
         lines.append(f"Significance was not tested ({launched}{few}).")
+    lines += _could_show(table)
     lines += [*_held_back(table), *_on_energy(table)]
     searches = zip(group.rows, frame["batch_search"], strict=True)
     lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
@@ -92,16 +95,44 @@ def _tests(table: Table, launched: str) -> list[str]:
     """What was tested and how, and which rows cannot be decided yet."""
     frame = table.frame
     count = int((frame["ratio_verdict"] != "").sum())
-    why = f"from {table.controls} A/A ratios" if table.controls else "no A/A control in these launches"
     told = [
         f"Tested: paired t-test on the logarithms of the blocks' ratios, Holm over the {count} tests of this table, "
-        f"margin {table.margin:.1%} ({why}); {launched}."
+        f"margin {table.margin:.1%}; {launched}.",
+        *_controls(table),
     ]
     for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):
         needed = each["ratio_blocks_to_decide"]
         if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
             told.append(f"Undecided: {table.group.label(row)}: {needed:.0f} launches would do if the scatter stays.")
     return told
+
+
+def _controls(table: Table) -> list[str]:
+    """How copies of one cell came out against each other."""
+    tested = [(one, one.test) for one in table.controls if one.test]
+    if not tested:
+        return ["Control: none; whether the method holds on this machine was not checked."]
+    told = [
+        f"{table.group.label(one.row)} {one.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
+        for one, test in tested
+    ]
+    sound = all(one.sound for one in table.controls)
+    meaning = "none differs" if sound else "A COPY DIFFERS: do not trust the verdicts of this table"
+    return [f"Control: second copies of cells against the first: {listing(told)}; {meaning}."]
+
+
+def _could_show(table: Table) -> list[str]:
+    """The smallest difference that the run could have shown, and the launches that 5 % take."""
+    power = table.power
+    if not power.noise:
+        return []
+    source = "A/A control" if power.noise.of_control else "rows themselves"
+    noise = f"one block's ratio scatters by {power.noise.deviation:.1%} in the {source}"
+    smallest = f"{power.blocks} launches show a difference of {power.smallest:.1%}" if power.smallest else ""
+    needed = f"{power.launches or f'more than {LAUNCHES_MOST}'} launches"
+    takes = f"{DIFFERENCE:.0%} takes {needed}" if table.margin < DIFFERENCE else ""
+    figures = "; ".join(words for words in (smallest, takes) if words)
+    return [f"With {POWER:.0%} power, {figures} ({noise})."] if figures else []
 
 
 def _on_energy(table: Table) -> list[str]:

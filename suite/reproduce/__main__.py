@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.analysis.groups import group
 from suite.analysis.load import STORAGE, LoadError, find, load
-from suite.analysis.ratios import margin
-from suite.analysis.wording import NONE
+from suite.analysis.statistics import MARGIN
+from suite.analysis.wording import NONE, percent
 from suite.plan.cell import Cell
 from suite.plan.matrix import blocks
 from suite.plan.measuring import Plan
@@ -34,12 +33,12 @@ The stored run's spec, seed, windows and device are used again; what is not as i
 --install DIR builds an environment per framework from the versions in the records first, and runs in those. It installs
 the project's own distributions only, shows them, and asks.
 
-verdicts: reproduced (no difference beyond the margin was shown: the interval of new over stored throughput reaches
-the margin, which is that of the stored run's A/A control and at least 2 %), faster, slower; on another machine: shape
-reproduced (the ratios between frameworks hold within 25 %), shape differs; not comparable (other data or spec, or a
-cell that ended differently).
+verdicts: reproduced (the whole 95 % interval of new over stored throughput lies within the margin), faster, slower (it
+lies beyond), inconclusive (neither: noise buys no verdict, more launches do); on another machine: shape reproduced (the
+ratios between frameworks hold within 25 %), shape differs; not comparable (other data or spec, or a cell that ended
+differently).
 
-exit status: 0 all reproduced, 1 not all, 2 unusable input, 130 interrupted
+exit status: 0 all reproduced, 1 not all, 2 unusable input, 3 nothing differs but not all is decided, 130 interrupted
 """
 
 
@@ -55,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", nargs="+", metavar="RESULT", help="file, folder, or a run's number or name")
     parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id holds this text")
     parser.add_argument("--launches", type=int, metavar="N", help="per cell (default: as many as are stored)")
+    parser.add_argument(
+        "--margin", type=percent, default=MARGIN, metavar="PERCENT", help=f"of the verdicts (default: {100 * MARGIN:g})"
+    )
     parser.add_argument("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
     parser.add_argument("--device", choices=DEVICES, help="default: the stored run's")
     parser.add_argument("--install", type=Path, metavar="DIR", help="build the records' environments there first")
@@ -64,9 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         paths, _ = find(options.run, options.storage)
-        loaded = load(paths).launches
-        stored = chosen([launch.record for launch in loaded if not launch.record.control], options.k)
-        margins = {row.cell: margin(each) for each in group(loaded) for row in each.rows}
+        stored = chosen([launch.record for launch in load(paths).launches if not launch.record.control], options.k)
         if options.install:
             install(stored, options.install, options.yes, _ask, _say)
         restore = interruptible()
@@ -80,13 +80,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("suite.reproduce: interrupted; what was measured is in the newest journal", file=sys.stderr)
         return 130
-    verdicts = judge(stored, again, margins)
+    verdicts = judge(stored, again, options.margin)
     out = Terminal()
     out.show_grid(verdict_grid(verdicts, stored, again))
     differing = changes(stored, again)
     for line in ["", "differs from then:" if differing else "nothing differs", *(f"  {each}" for each in differing)]:
         out.say(line)
-    return int(not all(verdict.good for verdict in verdicts.values()))
+    return _status(verdicts.values())
+
+
+def _status(verdicts: Iterable[Verdict]) -> int:
+    """0 where all was reproduced, 3 where nothing contradicts but not all is decided, else 1."""
+    unsettled = {verdict.kind for verdict in verdicts if not verdict.good}
+    return 0 if not unsettled else 3 if unsettled == {"inconclusive"} else 1
 
 
 def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:

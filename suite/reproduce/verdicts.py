@@ -1,7 +1,8 @@
-"""A stored cell against the same cell run again: reproduced, faster, slower, its shape only, or not comparable.
+"""A stored cell against the same cell run again: reproduced, faster, slower, inconclusive, its shape only, or neither.
 
-On the same machine throughputs are compared, with an interval from the launches of both. On another machine they mean
-nothing; there the ratios between frameworks are.
+On the same machine throughputs are compared, with an interval from the launches of both: reproduced has all of it
+within a fixed margin, faster and slower have all of it beyond. On another machine throughputs mean nothing; there the
+ratios between frameworks are compared.
 """
 
 from __future__ import annotations
@@ -12,12 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-import numpy as np
-from scipy import stats
-
 from suite.analysis.environments import changed
 from suite.analysis.groups import machine
-from suite.analysis.statistics import LEVEL, MARGIN
+from suite.analysis.statistics import MARGIN, verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
 from suite.record.text import clean
@@ -32,8 +30,9 @@ Records = Sequence[Record]
 
 @dataclass(frozen=True)
 class Verdict:
-    """``kind`` is `reproduced`, `faster`, `slower`, `shape reproduced`, `shape differs` or `not comparable`.
+    """``kind`` is `reproduced`, `faster`, `slower` or `inconclusive`; elsewhere `shape reproduced` or `shape differs`.
 
+    Where neither can be said it is `not comparable`.
     ``ratio`` is the new throughput over the stored one, with its 95 % interval where there are launches for one.
     """
 
@@ -48,17 +47,11 @@ class Verdict:
         return self.kind in REPRODUCED
 
 
-def judge(
-    stored: Mapping[Cell, Records], again: Mapping[Cell, Records], margins: Mapping[Cell, float] | None = None
-) -> dict[Cell, Verdict]:
-    """A verdict per stored cell. ``again`` holds what was run now; a cell that it lacks is not comparable.
-
-    ``margins`` say how far two copies of a cell lay apart in the stored run, where it had a control.
-    """
-    apart = margins or {}
-    found = {cell: _one(records, again.get(cell, ()), apart.get(cell, MARGIN)) for cell, records in stored.items()}
-    elsewhere = [cell for cell in found if found[cell].kind == "other machine"]
-    return found | _shapes(elsewhere, stored, again)
+def judge(stored: Mapping[Cell, Records], again: Mapping[Cell, Records], margin: float = MARGIN) -> dict[Cell, Verdict]:
+    """A verdict per stored cell. ``again`` holds what was run now; a cell that it lacks is not comparable."""
+    judged = {cell: _one(records, again.get(cell, ()), margin) for cell, records in stored.items()}
+    elsewhere = [cell for cell in judged if judged[cell].kind == "other machine"]
+    return judged | _shapes(elsewhere, stored, again)
 
 
 def differences(stored: Records, again: Records) -> list[str]:
@@ -91,7 +84,7 @@ def _told(values: Iterable[object]) -> list[str]:
     return sorted({clean(value) for value in values})
 
 
-def _one(stored: Records, again: Records, apart: float) -> Verdict:
+def _one(stored: Records, again: Records, margin: float) -> Verdict:
     ok, now = ([record for record in records if record.outcome.ok] for records in (stored, again))
     if not ok or not now:
         statuses = [sorted({record.outcome.status for record in records}) for records in (stored, again)]
@@ -103,29 +96,19 @@ def _one(stored: Records, again: Records, apart: float) -> Verdict:
         if one != other:
             name = "data" if what == "data" else "spec"
             return Verdict("not comparable", f"another {name} ({str(one)[:12]}, now {str(other)[:12]})")
-    ratio, low, high = _interval(_rates(now), _rates(ok))
+    test = welch(_rates(now), _rates(ok)) if min(len(ok), len(now)) > 1 else None
     if machine(ok[0]) != machine(now[0]):
-        return Verdict("other machine", "", ratio, low, high)
-    if low <= 1 + apart and high >= 1 / (1 + apart):
-        return Verdict("reproduced", f"margin {apart:.1%}", ratio, low, high)
-    return Verdict("faster" if ratio > 1 else "slower", f"margin {apart:.1%}", ratio, low, high)
+        return Verdict("other machine")
+    if not test:
+        return Verdict("inconclusive", "a single launch has no interval", median(_rates(now)) / median(_rates(ok)))
+    word = verdict(test, test.p, margin)
+    kind = "reproduced" if word == "equal" else word
+    more = "; more launches decide, or a wider --margin" if kind == "inconclusive" else ""
+    return Verdict(kind, f"margin {margin:.1%}{more}", test.value, test.low, test.high)
 
 
 def _rates(records: Iterable[Record]) -> list[float]:
     return [rate for record in records if (rate := record.samples_per_s)]
-
-
-def _interval(now: Sequence[float], stored: Sequence[float]) -> tuple[float, float, float]:
-    """The ratio of geometric means and its 95 % interval by Welch's t; of single launches the spread of the ratios."""
-    logs = np.log(now), np.log(stored)
-    ratio = math.exp(float(logs[0].mean() - logs[1].mean()))
-    if min(len(now), len(stored)) < 2:
-        ratios = [a / b for a in now for b in stored]
-        return ratio, min(ratios), max(ratios)
-    if max(float(np.ptp(each)) for each in logs) < 1e-12:
-        return ratio, ratio, ratio
-    found = stats.ttest_ind(*logs, equal_var=False).confidence_interval(1 - LEVEL)
-    return ratio, math.exp(found.low), math.exp(found.high)
 
 
 def _shapes(

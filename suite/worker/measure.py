@@ -1,14 +1,15 @@
 """How time is measured: windows of steps between device fences. Knows no framework.
 
 A phase is a function that runs a number of steps and returns when the device has done them. Its windows are chosen
-long enough to drown the clock and the fence, warmed up until they agree, and then taken in a row; nothing inside a
-window waits for the device but the fence at its end.
+long enough to drown the clock and the fence, and warmed up until they agree; nothing inside a window waits for the
+device but the fence at its end. The phases of a cell take turns, so that a machine that drifts slows all of them alike.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median, quantiles
 
 from suite.plan.measuring import Plan
@@ -17,44 +18,137 @@ from suite.record.record import Phase, Window
 #: Two halves of a series agree when their medians (and quartiles, from eight windows on) differ by no more than this.
 STEADY_WITHIN = 0.05
 
+#: Windows that are shorter are taken in bursts of about so long, in which a monitor sees what its phase does; but there
+#: are so many turns, where there are windows for them.
+BURST_S = 1.0
+TURNS = 4
+
+#: A loader that is so many times as fast as training keeps its queue full all the while.
+FAR_AHEAD = 4
+
 Steps = Callable[[int], None]
 Say = Callable[[Window], None]
+Clock = Callable[[], int]
 
 
-def measure(
-    steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Callable[[], int] = time.perf_counter_ns
-) -> Phase:
-    """Run one phase: find the number of steps of a window, warm up, take ``plan.windows`` windows.
+class Series:
+    """The windows of one phase: warmed up once, then taken in bursts when it is the phase's turn.
 
     ``steps`` runs the given number of steps and returns when they are done; ``say`` is told of every window, outside of
-    it. The span is in seconds of ``clock``. The phase is `steady` when warming up ended before its limit and the halves
-    of the windows that count agree. The first step is no part of the limit: what it does once may take longer than all
-    that follows.
+    it.
     """
-    moments: list[tuple[float, float]] = []
 
-    def window(count: int) -> Window:
-        start = clock()
-        steps(count)
-        end = clock()
-        taken = Window(count, max(end - start, 1) / 1e9)
-        moments.append((start / 1e9, end / 1e9))
-        say(taken)
-        return taken
+    def __init__(
+        self, steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns
+    ) -> None:
+        self.steps, self.plan, self.say, self.clock = steps, plan, say, clock
+        self.warmup: list[Window] = []
+        self.windows: list[Window] = []
+        self.spans: list[tuple[float, float]] = []
+        self.warm = False
 
-    warmup = [window(1)]
-    spent, warm = 0.0, False
-    while not warm and (spent < plan.max_warmup_s or warmup[-1].seconds < plan.min_window_s):
-        before = warmup[-1]
-        last = window(_steps(before, plan.min_window_s))
-        warmup.append(last)
-        spent += last.seconds
-        long_enough = min(before.seconds, last.seconds) >= plan.min_window_s
-        warm = before.steps == last.steps and long_enough and _agree([before.seconds, last.seconds])
-    del moments[:]
-    windows = [window(warmup[-1].steps) for _ in range(plan.windows)]
-    steady = warm and _agree([w.seconds for w in windows])
-    return Phase(tuple(windows), tuple(warmup), steady, span=(moments[0][0], moments[-1][1]))
+    @property
+    def last(self) -> Window:
+        """The newest warm-up window, which has the steps of those that count."""
+        return self.warmup[-1]
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of a step, as warming up ended."""
+        return self.last.seconds / self.last.steps
+
+    def warm_up(self) -> None:
+        """Find the number of steps of a window, and run until two windows agree or the limit is reached.
+
+        The first step is no part of the limit: what it does once may take longer than all that follows.
+        """
+        plan = self.plan
+        self.warmup.append(self._window(1)[0])
+        spent = 0.0
+        while not self.warm and (spent < plan.max_warmup_s or self.last.seconds < plan.min_window_s):
+            before = self.last
+            taken, _ = self._window(_steps(before, plan.min_window_s))
+            self.warmup.append(taken)
+            spent += taken.seconds
+            long_enough = min(before.seconds, taken.seconds) >= plan.min_window_s
+            self.warm = before.steps == taken.steps and long_enough and _agree([before.seconds, taken.seconds])
+
+    def burst(self, windows: int) -> None:
+        """Take so many windows that count, in a row."""
+        taken = [self._window(self.last.steps) for _ in range(windows)]
+        self.windows += [window for window, _ in taken]
+        if taken:
+            self.spans.append((taken[0][1], taken[-1][1] + taken[-1][0].seconds))
+
+    def untimed(self, steps: int) -> None:
+        """Run so many steps outside of the clock."""
+        if steps:
+            self.steps(steps)
+
+    def phase(self) -> Phase:
+        """What was measured, with spans in seconds of the clock.
+
+        It is `steady` when warming up ended before its limit and the halves of the windows that count agree.
+        """
+        steady = self.warm and _agree([window.seconds for window in self.windows])
+        return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
+
+    def _window(self, steps: int) -> tuple[Window, float]:
+        """A window, and when it began."""
+        start = self.clock()
+        self.steps(steps)
+        end = self.clock()
+        taken = Window(steps, max(end - start, 1) / 1e9)
+        self.say(taken)
+        return taken, start / 1e9
+
+
+def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns) -> Phase:
+    """One phase by itself: warm up, then ``plan.windows`` windows in a row."""
+    series = Series(steps, plan, say, clock)
+    series.warm_up()
+    series.burst(plan.windows)
+    return series.phase()
+
+
+def take_turns(train: Series, compute: Series, loading: Series, plan: Plan, prefetch: int | None = 0) -> Iterator[None]:
+    """Take all windows of the three phases of a cell; yields after each burst, so that what is known can be told.
+
+    Training and its steps alone take turns. The loader's own windows go half before and half after: on average they lie
+    where the others do, and a queue that tunes its own length, which it doubles whenever it was full and runs empty, is
+    not made to grow in every turn.
+
+    While the steps run alone, the loader fills its queue: it holds ``prefetch`` batches, or None where it tunes that.
+    So the steps are timed when it had the time to fill it, and the batches made meanwhile are dropped before training
+    is timed again, and before the loader is. Then training runs untimed until the queue is as long as training keeps
+    it, at least for one step, which also warms up what the loader left cold.
+    """
+    for series in (train, compute, loading):
+        series.warm_up()
+    burst = max(1, min(round(BURST_S / plan.min_window_s), math.ceil(plan.windows / TURNS)))
+    burst_s = burst * compute.last.seconds
+    fill_s = min((prefetch or 0) * loading.step_s, burst_s)
+    made = math.ceil((fill_s + burst_s) / loading.step_s)
+    filled = made if prefetch is None else min(prefetch, made)
+    # In training this queue is always full, so that no batch of a window was made outside of one.
+    always_full = prefetch is None and FAR_AHEAD * loading.step_s < train.step_s
+    dropped = 0 if always_full else filled
+    settling = max(1, round(min(dropped * loading.step_s, burst_s) / train.step_s))
+
+    loading.burst(plan.windows // 2)
+    yield
+    for begin in range(0, plan.windows, burst):
+        windows = min(burst, plan.windows - begin)
+        loading.untimed(dropped if begin else 0)  # its own windows leave the queue as empty as it ever is
+        train.untimed(settling)
+        train.burst(windows)
+        yield
+        compute.untimed(round(fill_s / compute.step_s))
+        compute.burst(windows)
+        yield
+    loading.untimed(filled)
+    loading.burst(plan.windows - plan.windows // 2)
+    yield
 
 
 def _steps(last: Window, seconds: float) -> int:

@@ -16,9 +16,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import import_module
-from itertools import cycle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,12 +26,12 @@ from suite.plan.cell import Cell
 from suite.record.environment import describe, redact
 from suite.record.history import Course
 from suite.record.job import WORKER, Job
-from suite.record.record import Identity, Phase, Window
+from suite.record.record import Identity, Phase
 from suite.worker import group
 from suite.worker.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, identity, proof
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.measure import Steps, measure
-from suite.worker.outcome import RecompiledError, check, classify
+from suite.worker.outcome import check, classify
+from suite.worker.phases import measure_phases, since
 from suite.worker.probe import denormals, lstm_error, peak_flops_per_s, precision_errors
 from suite.worker.training import Saved, follow
 from workloads.data.augment import Batches
@@ -40,8 +39,6 @@ from workloads.data.cache import open_cached
 from workloads.data.dataset import DataSet
 from workloads.recipes import Recipe, recipe
 from workloads.spec import WorkloadSpec, specification
-
-HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes in turn
 
 Send = Callable[..., None]
 
@@ -113,7 +110,10 @@ class _Launch:
             self.send(part={"identity": vars(evidence)})
             del first, delivered
             if not found:
-                self._phases(training, loader)
+                measure_phases(
+                    training, loader, self.job.plan,
+                    batch=self.cell.effective_batch, send=self.send, spawned_ns=self.job.spawned_ns,
+                )  # fmt: skip
         finally:
             loader.close()
         if found:
@@ -214,30 +214,13 @@ class _Launch:
         gc.collect()
         return evidence
 
-    def _phases(self, training: Any, loader: Any) -> None:
-        held = [next(loader) for _ in range(HELD_BATCHES)]
-        phases: dict[str, Phase] = {}
-        compiled = training.compiled()
-        for name, batches in (("train", loader), ("compute", cycle(held)), ("input", loader)):
-            last: list[Any] = []
-            steps = _input_steps(batches, training) if name == "input" else training_steps(batches, training, last)
-
-            def say(window: Window, name: str = name, last: list[Any] = last) -> None:
-                check(last, training, f"the {name} phase")
-                self.send(progress=name, samples_per_s=self.cell.effective_batch * window.steps / window.seconds)
-
-            phases[name] = self._since_spawned(measure(steps, self.job.plan, say))
-            self.send(part={"phases": {name: asdict(phase) for name, phase in phases.items()}})
-        if training.compiled() != compiled:
-            raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
-
     def _course(self, found: Recipe, training: Any, data: DataSet, length: int | None) -> None:
         saved = Saved(self.job.checkpoint, self.key)
         left = Batches(data, self.cell.effective_batch, self.job.seed, length, first_epoch=len(saved.epochs))
         loader = self.loaders.batches(self.cell, left, self.device, training.put)
 
         def told(course: Course, phase: Phase) -> None:
-            phases = {"train": asdict(self._since_spawned(phase))}
+            phases = {"train": asdict(since(phase, self.job.spawned_ns))}
             self.send(part={"course": course.to_json(), "phases": phases})
 
         try:
@@ -248,33 +231,9 @@ class _Launch:
         finally:
             loader.close()
 
-    def _since_spawned(self, phase: Phase) -> Phase:
-        begin, end = (moment - self.job.spawned_ns / 1e9 for moment in phase.span or (0.0, 0.0))
-        return replace(phase, span=(begin, end))
-
     def _mark(self, part: str) -> None:
         """Note the seconds since the last mark as a part of the start."""
         self.startup[part] = _since(self.job.spawned_ns) - sum(self.startup.values())
-
-
-def training_steps(batches: Any, training: Any, last: list[Any]) -> Steps:
-    """Steps that leave the last loss in ``last``, to be read when the window is over."""
-
-    def steps(count: int) -> None:
-        losses = [training.step(next(batches)) for _ in range(count)]
-        training.fence(losses[-1])
-        last[:] = losses[-1:]
-
-    return steps
-
-
-def _input_steps(batches: Any, training: Any) -> Steps:
-    def steps(count: int) -> None:
-        for _ in range(count):
-            batch = next(batches)
-        training.fence(batch)
-
-    return steps
 
 
 def _since(start_ns: int) -> float:

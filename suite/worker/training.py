@@ -57,7 +57,7 @@ class Saved:
 
     def phase(self, span: tuple[float, float]) -> Phase:
         """A window per epoch; the span holds the evaluations too."""
-        return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), span=span)
+        return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), spans=(span,))
 
     def add(self, epoch: Epoch, losses: list[float], training: Any) -> None:
         """One more epoch; on disk before anything else happens. The first one's losses are kept."""

@@ -29,12 +29,22 @@ def ran(cell: Cell, train: float, compute: float, given: float, launch: int = 0)
     return replace(made, cell=cell, phases=phases, settings={"effective_batch": cell.effective_batch or 96})
 
 
+def repeated(*found: Record, n: int = 3) -> list[Record]:
+    """So many launches of each, alike to the last digit."""
+    return [replace(record, launch=launch) for record in found for launch in range(n)]
+
+
 def grouped(*found: Record) -> Group:
     (one,) = group([Launch(record, "run", "file") for record in found])
     return one
 
 
-def verdict(*found: Record) -> Any:
+def verdict(*found: Record, n: int = 3) -> Any:
+    """Of the first one's row and what is advised against it, from ``n`` launches of each that are alike."""
+    return judged(*repeated(*found, n=n))
+
+
+def judged(*found: Record) -> Any:
     one = grouped(*found)
     row = next(row for row in one.rows if row.cell == found[0].cell)
     held = bottleneck(row, one)
@@ -46,8 +56,8 @@ def verdict(*found: Record) -> Any:
     [
         (10.0, 10.0, 1.0, "compute-bound", ""),
         (10.4, 10.0, 9.0, "compute-bound", ""),
-        (16.0, 10.0, 15.0, "input-bound", "loading costs 38%"),
-        (16.0, 10.0, 7.0, "poor overlap", "loading costs 38%"),
+        (16.0, 10.0, 15.0, "input-bound", "loading costs 38 %"),
+        (16.0, 10.0, 7.0, "poor overlap", "loading costs 38 %"),
     ],
 )
 def test_the_three_phases_tell_what_held_training_back(
@@ -57,15 +67,47 @@ def test_the_three_phases_tell_what_held_training_back(
     assert (held.kind, held.detail) == (kind, detail)
 
 
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ([0.88], "undecided (one launch)"),
+        # Two launches in which the machine drifted between the phases, and four later ones of the same cell.
+        ([0.86, 0.90], "undecided (loading costs 12 %, 0 to 34 %)"),
+        ([0.86, 0.90, 1.01, 1.00, 1.01, 1.02], "undecided (loading costs 4 %, 0 to 11 %)"),
+        ([1.01, 1.00, 1.01, 1.02], "compute-bound"),
+        ([0.86, 0.88, 0.90, 0.89], "poor overlap (loading costs 12 %, 9 to 14 %)"),
+    ],
+)
+def test_a_bottleneck_is_named_where_its_interval_decides(shares: list[float], words: str) -> None:
+    held, _ = judged(*[ran(CELL, 10, 10 * share, 1, launch) for launch, share in enumerate(shares)])
+    assert str(held) == words
+
+
+def test_input_bound_or_poor_overlap_is_decided_too() -> None:
+    close = [ran(CELL, 16, 10, given, launch) for launch, given in enumerate((9, 11, 10.5, 9.5))]
+    assert str(judged(*close)[0]) == "undecided (loading costs 38 %)", (
+        "the loader is neither slower nor faster than the steps"
+    )
+
+
+def test_a_larger_batch_whose_blocks_do_not_decide_leaves_the_row_undecided() -> None:
+    small = [ran(CELL.but(batch=8), 10, 10, 1, launch) for launch in range(3)]
+    large = [ran(CELL.but(batch=16), ms, ms, 1, launch) for launch, ms in enumerate((11, 12, 13))]
+    held, _ = judged(*small, *large)
+    assert str(held) == "undecided (twice the batch takes 1.20 times as long, 0.97 to 1.47)"
+
+
 def test_a_doubled_batch_that_takes_as_long_shows_a_device_that_waits() -> None:
     small, large = ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 11, 11, 1)
     held, advised = verdict(small, large)
-    assert str(held) == "launch-bound (twice the batch takes 1.10 times as long)"
-    assert advised[0] == "batch 16 gave 1.82x (n = 1)"
+    assert str(held) == "launch-bound (twice the batch takes 1.10 times as long, 1.10 to 1.10)"
+    assert advised[0] == "batch 16 gave 1.82x (1.82 to 1.82, n = 3)"
     held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=16), 19, 19, 1))
     assert held.kind == "compute-bound"
     held, _ = verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=32), 13, 13, 1))
-    assert str(held) == "launch-bound (4 times the batch takes 1.30 times as long)", "under 1.2 times per doubling"
+    assert str(held) == "launch-bound (4 times the batch takes 1.30 times as long, 1.30 to 1.30)", (
+        "under 1.2 times per doubling"
+    )
     assert verdict(ran(CELL.but(batch=8), 10, 10, 1), ran(CELL.but(batch=32), 15, 15, 1))[0].kind == "compute-bound"
 
 
@@ -86,7 +128,10 @@ def test_advice_names_what_the_run_measured_and_what_it_did_not_try() -> None:
     tuned, resident = ran(CELL, 11, 10, 2), ran(CELL.but(loader=Loader("resident")), 10, 10, 1)
     held, advised = verdict(slow, tuned, resident)
     assert held.kind == "input-bound"
-    assert advised == ["loader resident gave 2.00x (n = 1)", "loader tuned gave 1.82x (n = 1)"]
+    assert advised == [
+        "loader resident gave 2.00x (2.00 to 2.00, n = 3)",
+        "loader tuned gave 1.82x (1.82 to 1.82, n = 3)",
+    ]
     _, advised = verdict(slow)
     assert advised == ["untried: more workers, resident loader"]
 
@@ -101,13 +146,14 @@ def test_what_failed_is_neither_a_gain_nor_untried() -> None:
 def test_gains_are_formed_within_blocks() -> None:
     here = [ran(CELL, 10 * slow, 10 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
     there = [ran(CELL.but(precision="bf16"), 5 * slow, 5 * slow, 1, launch) for launch, slow in enumerate((1, 3))]
-    assert verdict(*here, *there)[1][0] == "bf16 gave 2.00x (n = 2)"
+    assert judged(*here, *there)[1][0] == "bf16 gave 2.00x (2.00 to 2.00, n = 2)"
 
 
-def test_a_gain_that_not_every_block_shows_is_no_gain() -> None:
+@pytest.mark.parametrize("ms", [(8, 8, 10), (8,), (8, 9.4)])
+def test_a_gain_that_the_blocks_do_not_decide_is_no_gain_and_not_untried(ms: tuple[float, ...]) -> None:
     here = [ran(CELL, 10, 10, 1, launch) for launch in range(3)]
-    there = [ran(CELL.but(precision="bf16"), ms, ms, 1, launch) for launch, ms in enumerate((8, 8, 10))]
-    assert verdict(*here, *there)[1] == ["untried: larger batch, compile"]
+    there = [ran(CELL.but(precision="bf16"), each, each, 1, launch) for launch, each in enumerate(ms)]
+    assert judged(*here, *there)[1] == ["untried: larger batch, compile"]
 
 
 def test_a_row_without_its_phases_has_no_verdict() -> None:

@@ -10,6 +10,7 @@ import pytest
 from suite.analysis.environments import facts
 from suite.analysis.groups import group
 from suite.analysis.load import Launch
+from suite.record.environment import recorded
 from suite.record.record import Record
 from suite.report.tables import Table, table
 from suite.reproduce.verdicts import differences
@@ -54,6 +55,40 @@ def test_one_framework_with_other_threads_is_ranked_with_a_caveat_in_its_row() -
     assert set(caveats.values()) == {""}
     assert rows(found, "ratio_blocks")["jax"] == 3
     assert "[1] ran under different conditions than cifar100_cnn-pytorch" in terminal(found)
+
+
+THREADS = {"pytorch": 4, "tensorflow": 0, "jax": None}
+
+
+def with_threads(device: str, **threads: int) -> list[Record]:
+    """Launches whose frameworks say how many threads they took, TensorFlow one per core and JAX nothing."""
+    told = {name: {"threads": n} for name, n in (THREADS | threads).items() if n is not None}
+    return [replace(under(r), settings={"device": device} | told.get(r.cell.framework, {})) for r in records.launches()]
+
+
+def test_on_a_cpu_other_threads_in_another_framework_are_a_caveat() -> None:
+    cores = records.MACHINE["cores"]
+    caveats = rows(compared(with_threads("cpu")), "ratio_caveat")
+    assert f"threads {cores} against 4" in caveats["tensorflow"]
+    assert caveats["jax"] == "", "which does not tell its threads, and so contradicts none"
+    assert set(rows(compared(with_threads("cpu", pytorch=8)), "ratio_caveat").values()) == {""}, "0 is one per core"
+    assert set(rows(compared(with_threads("cuda")), "ratio_caveat").values()) == {""}, "the GPU computes"
+
+
+def test_launches_of_one_row_with_other_threads_forbid_its_ratios() -> None:
+    held = with_threads("cpu", pytorch=8)
+    held[3] = replace(held[3], settings=held[3].settings | {"threads": 1})
+    assert held[3].cell.framework == "pytorch"
+    assert all("threads 1 and 8" in reason for reason in rows(compared(held), "ratio_reason").values())
+
+
+@pytest.mark.parametrize(
+    "name", ["MALLOC_ARENA_MAX", "LD_PRELOAD", "PYTORCH_CUDA_ALLOC_CONF", "TF_GPU_ALLOCATOR", "NPROC"]
+)
+def test_another_allocator_or_number_of_threads_by_a_variable_is_recorded_and_a_caveat(name: str) -> None:
+    assert recorded({name: "1"}) == {name: "1"}
+    held = [under(r, {name: "1"} if r.cell.framework == "jax" else {}) for r in records.launches()]
+    assert f"{name} 1 against unset" in rows(compared(held), "ratio_caveat")["jax"]
 
 
 @pytest.mark.parametrize(

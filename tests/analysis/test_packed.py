@@ -34,7 +34,7 @@ def test_a_list_of_what_is_no_number_stays_what_it_is(values: list[Any]) -> None
 
 def phases() -> list[Phase]:
     every = list(records.record().phases.values())
-    odd = Phase((Window(10**12, 1e9), Window(1, 1e-9), Window(300, 2)), (), steady=False, span=(1.0, 2.5))
+    odd = Phase((Window(10**12, 1e9), Window(1, 1e-9), Window(300, 2)), (), steady=False, spans=((1.0, 2.5),))
     return [*every, Phase((Window(3, 0.1),) * 7, (Window(1, 0.5),)), odd]
 
 
@@ -47,7 +47,7 @@ def test_a_packed_phase_is_the_phase(phase: Phase) -> None:
     assert hash(one) == hash(phase)
     assert asdict(one) == asdict(phase)
     told = [name for name in dir(Phase) if not name.startswith("_")]
-    assert {"windows", "warmup", "steady", "span", "step_s", "step_times_s"} <= set(told)
+    assert {"windows", "warmup", "steady", "spans", "step_s", "step_times_s"} <= set(told)
     for name in told:  # to the last bit
         assert getattr(one, name) == getattr(phase, name), name
     assert all(type(window.steps) is int for window in (*one.windows, *one.warmup))
@@ -56,7 +56,7 @@ def test_a_packed_phase_is_the_phase(phase: Phase) -> None:
 def test_a_packed_phase_is_changed_as_any_other_and_differs_where_they_differ() -> None:
     (phase, *_), (window, *rest) = phases(), phases()[0].windows
     slower = (window._replace(seconds=2 * window.seconds), *rest)
-    for changes in ({"windows": slower}, {"warmup": ()}, {"steady": not phase.steady}, {"span": (0.0, 1.0)}):
+    for changes in ({"windows": slower}, {"warmup": ()}, {"steady": not phase.steady}, {"spans": ((0.0, 1.0),)}):
         other: Phase = replace(packed(phase), **changes)  # type: ignore[arg-type]
         assert other == replace(phase, **changes)  # type: ignore[arg-type]
         assert other != packed(phase)

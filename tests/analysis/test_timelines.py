@@ -32,7 +32,7 @@ def test_energy_is_the_median_over_launches() -> None:
     held = [consuming(joules, 0.1, launch=block) for block, joules in enumerate((3.0, 1.0, 2.0))]
     held += [consuming(4.0, 0.2, precision="bf16"), timed(0.1, precision="fp16")]
     found = consumptions(only(held))
-    assert [(each.samples_per_s, each.joules, each.best) for each in found] == [
+    assert [(each.samples_per_s, each.joules, each.on_front) for each in found] == [
         (pytest.approx(320), 2.0, True),
         (pytest.approx(160), 4.0, False),
     ]
@@ -40,10 +40,10 @@ def test_energy_is_the_median_over_launches() -> None:
 
 def test_a_cell_with_another_fingerprint_is_not_on_the_front_and_beats_nobody() -> None:
     held = [replace(r, metrics={"gpus": [{"energy_j_per_sample": 1.0}]}) for r in records.launches(n=1)]
-    assert [each.best for each in consumptions(only(held))] == [False, True, False]
+    assert [each.on_front for each in consumptions(only(held))] == [False, True, False]
     assert held[1].identity
     held[1] = replace(held[1], identity=replace(held[1].identity, weights="other"))
-    assert [each.best for each in consumptions(only(held))] == [True, False, False]
+    assert [each.on_front for each in consumptions(only(held))] == [True, False, False]
 
 
 @pytest.mark.parametrize("joules", [None, "1", True, 0, -1.0, 10**400])
@@ -73,7 +73,7 @@ def test_the_timeline_is_that_of_the_median_launch() -> None:
     }  # fmt: skip
     assert found.lines["cpu_cores"].values[:2] == (None, 1.0)
     assert found.lines["power_w"].highest == 480
-    assert found.spans == {"train": (5.0, 12.0)}
+    assert found.spans == {"train": ((5.0, 12.0),)}
     assert found.end_s == 29.5
 
 

@@ -108,6 +108,16 @@ def test_what_cannot_be_used_is_one_line_and_status_2(
     assert len(said.err.splitlines()) == 1
 
 
+def test_the_margin_is_what_was_asked_for(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records.save(run, records.launches(n=6))
+    assert main(["--margin", "30%"]) == 0
+    assert "Holm over the 2 tests of this table, margin 30.0%" in " ".join(capsys.readouterr().out.split())
+    for text in ("0", "100%", "-2", "nan", "two"):
+        with pytest.raises(SystemExit) as end:
+            main(["--margin", text])
+        assert end.value.code == 2
+
+
 def test_all_failed_is_a_comparison_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records.save(run, [records.failed(r) for r in records.launches()])
     assert main([]) == 0

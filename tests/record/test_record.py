@@ -39,6 +39,30 @@ def test_a_number_of_numpy_is_written_as_a_plain_one() -> None:
     assert (back["first_step_s"], back["settings"]) == (1.5, {"x": [0.5]})
 
 
+def test_the_bursts_of_a_phase_survive_json_and_the_one_span_of_old_records_is_one() -> None:
+    record = records.record()
+    spans = ((5.0, 6.0), (7.0, 8.5))
+    record = replace(record, phases={name: replace(phase, spans=spans) for name, phase in record.phases.items()})
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+    data = records.older(record, 3)
+    assert {phase.spans for phase in Record.from_json(data).phases.values()} == {((5.0, 6.0),)}
+    data["phases"]["train"]["span"] = None
+    assert Record.from_json(data).phases["train"].spans == ()
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        None, 5, "ab", [5.0, 6.0], [[5.0]], [[5.0, 6.0, 7.0]], [["a", "b"]], [[6.0, 5.0]], [[5.0, 7.0], [6.0, 8.0]],
+        [[0.0, HUGE]], [[math.nan, 1.0]], [[True, 2.0]],
+    ],
+)  # fmt: skip
+def test_bursts_that_no_clock_can_have_told_are_refused(spans: Any) -> None:
+    data = changed("phases.train.spans", spans)
+    with pytest.raises(RecordError):
+        Record.from_json(data)
+
+
 @pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
 def test_a_failed_launch_survives_json_with_its_reason_and_its_last_words(status: str) -> None:
     record = replace(records.failed(records.record(), status, "why"), log=("one", "two"))

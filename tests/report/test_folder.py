@@ -87,7 +87,7 @@ def test_files_of_somebody_else_are_not_replaced(tmp_path: Path, capsys: pytest.
 def test_the_report_shows_the_plots_beside_it_or_holds_them(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def draw(tables: object, folder: Path) -> list[Path]:
+    def draw(tables: object, folder: Path, suffixes: object) -> list[Path]:
         (folder / "throughput-a.png").write_bytes(b"drawn")
         return [folder / "throughput-a.png"]
 

@@ -70,7 +70,7 @@ def test_a_plot_says_what_it_needs_to_travel_alone(make: object) -> None:
     for words in ("cifar100_cnn, size full", "n = 2 to 3 launches", "Example CPU 3000", "2026-03-01", "real data"):
         assert words in shown
     assert "out-of-memory" in shown, "a failed cell has no bar but its outcome"
-    assert "tensorflow \u00b7 b32 \u00b7 compile *" in shown, "what is flagged is marked"
+    assert "tensorflow \u00b7 b32 \u00b7 compile !" in shown, "what is flagged is marked"
     assert "pytorch \u00b7 b32 \u00b7 eager" in shown
     assert "SYNTHETIC DATA" in "\n".join(texts(make(only(records.launches(kind="synthetic", n=1)))))
 
@@ -80,7 +80,7 @@ def test_a_row_whose_fingerprint_differs_is_marked() -> None:
     assert held[2].identity
     held[2] = replace(held[2], identity=replace(held[2].identity, weights="other"))
     shown = texts(plots.throughput(only(held)))
-    assert "jax \u00b7 compile *" in shown
+    assert "jax \u00b7 compile !" in shown
     assert "pytorch \u00b7 eager" in shown
 
 

@@ -1,8 +1,12 @@
 """How often does a table say "faster" where nothing is? ``python -m tests.studies.significance`` simulates and prints.
 
-Every table has six rows besides the baseline's, every launch a noise of its own, and the whole goes through the same
-functions as real launches: ratios by block, A/A control, test, Holm, margin, verdict. Wilcoxon's and the sign test are
-run beside the t-test on the same draws.
+The noise is not invented: it is that of the launches in `results/runs`, drawn again with replacement. Every table has
+six rows besides the baseline's and its second copy, and goes through the same functions as real launches: ratios by
+block, test, Holm, margin, verdict. A drift slows the machine over the whole run, and so within each block too, whose
+launches follow each other in a random order; an outlier is a launch that is 30 % slow.
+
+The rule of the first versions, whose margin was the A/A noise, is run beside the present one, and so are Wilcoxon's and
+the sign test beside the t-test, on the same draws.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -10,41 +14,143 @@ run beside the t-test on the same draws.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import stats
 
-from suite.analysis.statistics import LEVEL, holm, margin, paired, verdict
+from suite.analysis import power
+from suite.analysis.control import controls
+from suite.analysis.groups import Group, group
+from suite.analysis.load import STORAGE, find, load
+from suite.analysis.statistics import LEVEL, MARGIN, Paired, holm, paired, verdict, verdicts
 
 ROWS = 6
+OUTLIER = 0.7
 
 Values = np.ndarray
+Rule = Callable[[Sequence[Paired], Sequence[float]], list[str]]
+
+
+@cache
+def groups(run: str) -> tuple[Group, ...]:
+    """The committed run's launches, one group per workload."""
+    paths, _ = find([run], STORAGE)
+    return tuple(group(load(paths).launches))
+
+
+@cache
+def of_launches(run: str, workload: str) -> tuple[float, ...]:
+    """How far each launch lies from its cell's mean and its block's, in logarithms.
+
+    Of a table of I cells and J blocks only (I - 1)(J - 1) of IJ such residuals are free, so that they are stretched.
+    """
+    (one,) = (each for each in groups(run) if each.workload == workload)
+    copies = [launches for row in one.rows for launches in (row.launches, row.control) if launches]
+    found = [[(x.record.block, x.record.samples_per_s) for x in launches if x.record.outcome.ok] for launches in copies]
+    blocks = sorted({block for launches in found for block, _ in launches})
+    logs = np.array([[math.log(rate or 1.0) for _, rate in sorted(each)] for each in found if len(each) == len(blocks)])
+    rest = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
+    rows, columns = logs.shape
+    return tuple((rest * math.sqrt(rows * columns / ((rows - 1) * (columns - 1)))).ravel().tolist())
+
+
+@cache
+def of_control(run: str, workload: str) -> tuple[float, ...]:
+    """The logarithms of the run's A/A ratios, in blocks."""
+    (one,) = (each for each in groups(run) if each.workload == workload)
+    return tuple(math.log(ratio) for held in controls(one) for ratio in held.ratios)
 
 
 @dataclass(frozen=True)
 class World:
-    """What launches are like: relative noise, a drift over the run that all share, and how many are outliers."""
+    """What launches are like: residuals to draw from, how much slower the run ends than it began, share of outliers."""
 
-    noise: float = 0.01
+    noise: tuple[float, ...]
     drift: float = 0.0
     outliers: float = 0.0
 
     def table(self, ratio: float, launches: int, draws: np.random.Generator) -> Values:
         """Throughputs (2 + ROWS, launches): the baseline, its second copy, and rows ``ratio`` times as fast."""
-        means = np.array([1.0, 1.0, *[ratio] * ROWS])[:, None]
-        made = means * np.exp(self.noise * draws.standard_normal((2 + ROWS, launches)))
-        made *= 1 + self.drift * np.linspace(0, 1, launches)
-        return made * np.where(draws.random(made.shape) < self.outliers, 0.7, 1.0)
+        shape = 2 + ROWS, launches
+        rates = np.array([1.0, 1.0, *[ratio] * ROWS])[:, None] * np.exp(draws.choice(self.noise, shape))
+        moments = draws.permuted(np.arange(rates.size).reshape(launches, -1), axis=1).T / rates.size
+        rates *= 1 - self.drift * moments
+        return rates * np.where(draws.random(shape) < self.outliers, OUTLIER, 1.0)
 
 
-WORLDS = {
-    "noise 1 %": World(),
-    "noise 5 %": World(noise=0.05),
-    "drift 20 %": World(drift=-0.2),
-    "outliers 5 %": World(outliers=0.05),
-}
+def real(run: str, workload: str) -> dict[str, World]:
+    """The noise of a committed run as it is, with drift, and with outliers."""
+    noise, name = of_launches(run, workload), f"{run} {workload.partition('_')[2]}"
+    return {
+        name: World(noise),
+        f"{name}, drift 20 %": World(noise, drift=0.2),
+        f"{name}, outliers 5 %": World(noise, outliers=0.05),
+    }
+
+
+def worlds() -> dict[str, World]:
+    """Of the run that has a control, six launches of each cell, and those of two launches each."""
+    return {
+        name: world
+        for run in ("0005", "0003", "0004")
+        for workload in ("cifar100_cnn", "imdb_lstm")
+        for name, world in real(run, workload).items()
+    }
+
+
+def fixed(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
+    """The present rule: the margin is a choice."""
+    return verdicts(tests, MARGIN)
+
+
+def from_noise(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
+    """The former rule: the margin is the 95th percentile of the A/A ratios, and at least 2 %."""
+    margin = max(MARGIN, math.expm1(float(np.percentile(np.abs(np.log(control)), 95))))
+    return [verdict(test, p, margin) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
+
+
+def judged(table: Values, rule: Rule = fixed) -> list[str]:
+    """The verdicts of a simulated table's rows, as `suite.compare` reaches them."""
+    baseline, control, *rows = table
+    tests = [test for row in rows if (test := paired((row / baseline).tolist()))]
+    return rule(tests, (control / baseline).tolist())
+
+
+WORDS = ("faster", "equal", "inconclusive", "slower")
+
+
+def rates(
+    world: World, ratio: float, launches: int, tables: int, *, rule: Rule = fixed, seed: int = 0
+) -> dict[str, float]:
+    """Shares over many tables: of rows by verdict, and of tables with any row that is called faster or slower."""
+    draws = np.random.default_rng(seed)
+    return _shares([judged(world.table(ratio, launches, draws), rule) for _ in range(tables)])
+
+
+def control_rates(
+    pool: Sequence[float], ratio: float, launches: int, tables: int, *, rule: Rule, seed: int = 0
+) -> dict[str, float]:
+    """The same where each row's ratios are the A/A ratios themselves, drawn again, each with a sign by chance."""
+    draws = np.random.default_rng(seed)
+
+    def table() -> Values:
+        shape = 1 + ROWS, launches
+        logs = draws.choice(pool, shape) * draws.choice([-1, 1], shape)
+        return np.exp(np.vstack([np.zeros(launches), logs])) * np.array([1, 1, *[ratio] * ROWS])[:, None]
+
+    return _shares([judged(table(), rule) for _ in range(tables)])
+
+
+def _shares(tables: Sequence[Sequence[str]]) -> dict[str, float]:
+    rows = [word for words in tables for word in words]
+    shares = {word: rows.count(word) / max(1, len(rows)) for word in WORDS}
+    return shares | {"any": sum("faster" in words or "slower" in words for words in tables) / len(tables)}
+
+
 TESTS: dict[str, Callable[[Values], float]] = {
     "t": lambda logs: float(stats.ttest_1samp(logs, 0).pvalue),
     "Wilcoxon": lambda logs: float(stats.wilcoxon(logs).pvalue),
@@ -52,50 +158,78 @@ TESTS: dict[str, Callable[[Values], float]] = {
 }
 
 
-def verdicts(table: Values) -> list[str]:
-    """The verdicts of a simulated table's rows, as `suite.compare` reaches them."""
-    baseline, control, *rows = table
-    apart = margin((control / baseline).tolist())
-    found = [made for row in rows if (made := paired((row / baseline).tolist()))]
-    return [verdict(one, p, apart) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
-
-
-def rates(world: World, ratio: float, launches: int, tables: int, seed: int = 0) -> dict[str, float]:
-    """Shares over many tables: of rows by verdict, and of tables with any row that is called faster or slower."""
-    draws = np.random.default_rng(seed)
-    told = [verdicts(world.table(ratio, launches, draws)) for _ in range(tables)]
-    rows = [word for one in told for word in one]
-    shares = {word: rows.count(word) / max(1, len(rows)) for word in ("faster", "equal", "inconclusive", "slower")}
-    return shares | {"any": sum("faster" in one or "slower" in one for one in told) / tables}
-
-
-def significant(name: str, ratio: float, launches: int, tables: int) -> float:
+def significant(name: str, world: World, ratio: float, launches: int, tables: int) -> float:
     """The share of tables with any row below the level after Holm, by a test alone: no margin."""
     draws, count = np.random.default_rng(0), 0
     for _ in range(tables):
-        baseline, _, *rows = WORLDS["noise 1 %"].table(ratio, launches, draws)
+        baseline, _, *rows = world.table(ratio, launches, draws)
         count += min(holm([TESTS[name](np.log(row / baseline)) for row in rows])) < LEVEL
     return count / tables
+
+
+def named(run: str, workload: str) -> tuple[power.Noise, int]:
+    """The noise of the run's control, and the launches that its tables name for 5 %."""
+    (one,) = (each for each in groups(run) if each.workload == workload)
+    noise = power.noise([held.ratios for held in controls(one)], of_control=True)
+    launches = noise and power.launches_for(noise.deviation, tests=ROWS)
+    if noise is None or launches is None:
+        raise ValueError(f"run {run} has no control that says how many launches 5 % takes")
+    return noise, launches
+
+
+def by_world(tables: int) -> Iterator[str]:
+    yield "Verdicts, by the noise of a committed run's launches"
+    yield f"{'noise':34}{'ratio':>6}{'n':>4}" + "".join(f"{word:>14}" for word in (*WORDS, "any"))
+    for name, world in worlds().items():
+        for ratio, launches in ((1.00, 6), (1.00, 20), (1.05, 6), (1.05, 20), (1.05, 40)):
+            shares = rates(world, ratio, launches, tables).values()
+            yield f"{name:34}{ratio:>6.2f}{launches:>4}" + "".join(f"{share:>14.3f}" for share in shares)
+
+
+def by_rule(tables: int) -> Iterator[str]:
+    yield "The former rule and the present one, on A/A ratios of run 0005 drawn again"
+    yield f"{'workload':14}{'rule':12}{'ratio':>6}{'n':>4}" + "".join(f"{word:>14}" for word in (*WORDS, "any"))
+    for workload in ("cifar100_cnn", "imdb_lstm"):
+        for rule in (from_noise, fixed):
+            for ratio, launches in ((1.0, 10), (1.05, 10), (1.05, 40), (1.1, 10), (1.1, 40)):
+                pool = of_control("0005", workload)
+                shares = control_rates(pool, ratio, launches, tables, rule=rule).values()
+                line = f"{workload:14}{rule.__name__:12}{ratio:>6.2f}{launches:>4}"
+                yield line + "".join(f"{share:>14.3f}" for share in shares)
+
+
+def by_plan(tables: int) -> Iterator[str]:
+    yield "Is a true 5 % found with the launches that a table names?"
+    yield f"{'workload':14}{'noise':>8}{'n named':>9}{'found':>9}{'found, A/A':>12}"
+    for workload in ("cifar100_cnn", "imdb_lstm"):
+        noise, launches = named("0005", workload)
+        drawn = rates(World(of_launches("0005", workload)), 1.05, launches, tables)["faster"]
+        again = control_rates(of_control("0005", workload), 1.05, launches, tables, rule=fixed)["faster"]
+        yield f"{workload:14}{noise.deviation:>8.1%}{launches:>9}{drawn:>9.3f}{again:>12.3f}"
+
+
+def by_test(tables: int) -> Iterator[str]:
+    yield "Tables with any row significant after Holm, by the test alone, noise of run 0005's CNN"
+    yield f"{'ratio':>6}{'n':>4}" + "".join(f"{name:>10}" for name in TESTS)
+    world = World(of_launches("0005", "cifar100_cnn"))
+    for ratio in (1.00, 1.10):
+        for launches in (6, 10):
+            shares = "".join(f"{significant(name, world, ratio, launches, tables // 4):>10.3f}" for name in TESTS)
+            yield f"{ratio:>6.2f}{launches:>4}{shares}"
+
+
+PARTS = {"world": by_world, "rule": by_rule, "plan": by_plan, "test": by_test}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=2000, help="simulated for each line (default: 2000)")
+    parser.add_argument("--by", choices=PARTS, help="one part only")
     options = parser.parse_args(arguments)
-    print(f"{options.tables} tables of {ROWS} rows; shares of rows, and of tables with any row faster or slower\n")
-    print(f"{'world':14}{'ratio':>6}{'n':>4}{'faster':>9}{'equal':>9}{'inconcl.':>9}{'slower':>9}{'any':>9}")
-    for name, world in WORLDS.items():
-        for ratio in (1.00, 1.01, 1.05, 1.30):
-            for launches in (6, 10):
-                found = rates(world, ratio, launches, options.tables)
-                figures = "".join(f"{share:>9.3f}" for share in found.values())
-                print(f"{name:14}{ratio:>6.2f}{launches:>4}{figures}", flush=True)
-    print("\nany row significant after Holm, by the test alone (noise 1 %)\n")
-    print(f"{'ratio':>6}{'n':>4}" + "".join(f"{name:>10}" for name in TESTS))
-    for ratio in (1.00, 1.05):
-        for launches in (6, 10):
-            shares = "".join(f"{significant(name, ratio, launches, options.tables // 4):>10.3f}" for name in TESTS)
-            print(f"{ratio:>6.2f}{launches:>4}{shares}", flush=True)
+    print(f"{options.tables} tables of {ROWS} rows; shares of rows, and of tables with any row faster or slower")
+    for name, part in PARTS.items():
+        for number, line in enumerate(part(options.tables) if options.by in (None, name) else ()):
+            print(f"\n{line}\n" if not number else line, flush=True)
 
 
 if __name__ == "__main__":

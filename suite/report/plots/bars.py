@@ -51,8 +51,13 @@ PERCENT_MOST = 160.0
 
 def throughput(table: Table) -> Figure:
     """Bars: median over launches; whisker: lowest to highest launch; dots: the launches."""
+    best = table.leaders.get("samples_per_s", frozenset())
     plot, axes, places = canvas(
-        table, "Training throughput", "samples per second", "bar: median; whisker: lowest to highest; dot: a launch"
+        table,
+        "Training throughput",
+        "samples per second",
+        "bar: median; whisker: lowest to highest; dot: a launch",
+        notes=["*, bold: the best of one precision and batch, significantly; where several tie, all."] if best else [],
     )
     rates = {y: [rate for record in row.ok if (rate := record.samples_per_s)] for y, row in places.items()}
     medians = {y: median(held) for y, held in rates.items() if held}
@@ -64,7 +69,8 @@ def throughput(table: Table) -> Figure:
     axes.plot(*zip(*dots, strict=True), "o", **style)
     for y, row in places.items():
         if y in medians:
-            axes.text(max(rates[y]) + 0.012 * highest, y, figure(medians[y]), va="center", color=INK)
+            words, weight = (f"{figure(medians[y])}*", "bold") if row.key in best else (figure(medians[y]), "normal")
+            axes.text(max(rates[y]) + 0.012 * highest, y, words, va="center", color=INK, weight=weight)
         else:
             absent(axes, y, row)
     axes.set_xlim(0, 1.1 * highest)
@@ -126,8 +132,6 @@ def _on_bases(found: Iterable[SpeedUp], table: Table) -> list[str]:
     )
     sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
     base = f"Base: fp32, batch {sizes}, the tuned loader and the usual compile mode ({modes}), in the same run."
-    if not table.controls:
-        return [base, f"Grey: {table.margin:.1%}, the least margin; without an A/A control the noise is not known."]
     return [base, f"Grey: the margin of {table.margin:.1%}, within which a ratio means nothing."]
 
 

@@ -46,6 +46,8 @@ CAPTION = 150  # characters of a line
 INK = "#222222"
 PALE = "#666666"
 GRID = "#DDDDDD"
+#: After a label: the table has more to say. A star is the table's own sign, and means the best in plots too.
+NOTED = " !"
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 
 #: Where a key stands that would cover lines inside of the axes.
@@ -84,13 +86,13 @@ def sheet(
     left: float = 0.8,
     right: float = 0.3,
     notes: Sequence[str] = (),
-    stars: bool = False,
+    noted: bool = False,
 ) -> Sheet:
     """An empty sheet, which says of the rows of ``group`` what a plot that travels alone must say.
 
-    ``marks`` says what is drawn, ``notes`` what else the reader must know, ``stars`` whether one stands at a label.
+    ``marks`` says what is drawn, ``notes`` what else the reader must know, ``noted`` whether a label bears `NOTED`.
     """
-    caption = _caption(group, marks, notes, stars)
+    caption = _caption(group, marks, notes, noted)
     width = left + inside[0] + right
     height = ABOVE_IN + inside[1] + 0.62 + 0.16 * len(caption)
     plot = Figure(figsize=(width, height))
@@ -116,7 +118,7 @@ def canvas(
 ) -> tuple[Figure, Any, dict[float, Row]]:
     """A figure as high as its rows need, by default all of the table, and the rows by their place, the first on top.
 
-    ``right`` is the margin there in inches. Rows with other settings than the one above stand a little apart. A star
+    ``right`` is the margin there in inches. Rows with other settings than the one above stand a little apart. `NOTED`
     marks what the table has more to say on.
     """
     rows = table.group.rows if rows is None else rows
@@ -125,10 +127,10 @@ def canvas(
         last = max(places, default=-1.0)
         places[last + (1.5 if places and _settings(row) != _settings(places[last]) else 1)] = row
     names = labels(table, rows)
-    left = 0.5 + wide(f"{name} *" for name in names)
+    left = 0.55 + wide(f"{name}{NOTED}" for name in names)
     inside = max(WIDTH_IN - left - right, 5.5), ROW_IN * (max(places) + 1)
-    stars = any(name.endswith(" *") for name in names)
-    made = sheet(among(table, rows), title, marks, inside, left=left, right=right, notes=notes, stars=stars)
+    noted = any(name.endswith(NOTED) for name in names)
+    made = sheet(among(table, rows), title, marks, inside, left=left, right=right, notes=notes, noted=noted)
     axes = made.axes()
     axes.set_yticks(list(places), names)
     axes.set_ylim(max(places) + 0.5, -0.5)
@@ -145,20 +147,20 @@ def among(table: Table, rows: Sequence[Row]) -> Group:
 
 
 def labels(table: Table, rows: Sequence[Row], without: Sequence[str] = ()) -> list[str]:
-    """What tells these rows apart, but for the settings ``without``; with a star where the table has more to say."""
-    group, stars = among(table, rows), starred(table)
-    return [plain(group.label(row, without=without), 70) + (" *" if row.key in stars else "") for row in rows]
+    """What tells these rows apart, but for the settings ``without``; with `NOTED` where the table has more to say."""
+    group, noted = among(table, rows), with_notes(table)
+    return [plain(group.label(row, without=without), 70) + (NOTED if row.key in noted else "") for row in rows]
 
 
 def names_of_sets(table: Table, held: Sequence[Sequence[Row]], without: Sequence[str]) -> list[str]:
-    """What tells sets of rows apart; with a star where the table has more to say on one of a set."""
+    """What tells sets of rows apart; with `NOTED` where the table has more to say on one of a set."""
     rows = [row for each in held for row in each]
     named = dict(zip([row.key for row in rows], labels(table, rows, without), strict=True))
     names = [[named[row.key] for row in each] for each in held]
-    return [next((name for name in each if name.endswith(" *")), each[0]) for each in names]
+    return [next((name for name in each if name.endswith(NOTED)), each[0]) for each in names]
 
 
-def starred(table: Table) -> set[RowKey]:
+def with_notes(table: Table) -> set[RowKey]:
     """The rows with failed launches, flags, or a fingerprint that differs."""
     kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
     return {row.key for row, kind in kinds if kind == "differs" or (row.ok and (row.outcome != "ok" or row.flags))}
@@ -259,16 +261,16 @@ def _settings(row: Row) -> tuple[Any, ...]:
     return row.run, row.cell.precision, row.cell.batch, row.cell.loader
 
 
-def _caption(group: Group, marks: str, notes: Sequence[str], stars: bool) -> list[str]:
+def _caption(group: Group, marks: str, notes: Sequence[str], noted: bool) -> list[str]:
     """How many launches, which machine, when, and on what data: what a plot that travels alone must say."""
     rows = group.rows
     counts = sorted({len(row.ok) for row in rows if row.ok}) or [0]
     n = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     dates = sorted({clean(str(x.record.started)[:10]) for row in rows for x in row.launches if x.record.started})
     date = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "date not recorded"
-    star = ["* failed launches, flags, or a fingerprint that differs: see the table."] if stars else []
+    note = [f"{NOTED.strip()} failed launches, flags, or a fingerprint that differs: see the table."] if noted else []
     machines = list(dict.fromkeys(row.machine for row in rows if row.machine)) or ["machine not recorded"]
     drawn = f"{marks[:1].upper()}{marks[1:]}."
     first = f"n = {n} launch{'' if n == '1' else 'es'} per cell; {group.data_words}; {date}. {drawn}"
-    lines = [line for words in [first, *notes, *star] for line in wrap(words, CAPTION)]
+    lines = [line for words in [first, *notes, *note] for line in wrap(words, CAPTION)]
     return [plain(line, CAPTION) for line in [*lines, *machines]]

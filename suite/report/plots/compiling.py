@@ -15,6 +15,7 @@ from suite.report.plots.canvas import (
     FACE,
     INK,
     KEY,
+    NOTED,
     among,
     framed,
     from_zero,
@@ -52,7 +53,7 @@ def break_even(table: Table) -> Figure | None:
         (max(ACROSS_IN, 9.0 - 0.8 - right), high),
         right=right,
         notes=["The first step, which includes compiling, and from there so many median steps.", *more],
-        stars=any(title.endswith(" *") for title in titles),
+        noted=any(title.endswith(NOTED) for title in titles),
     )
     for number, (each, title, told) in enumerate(zip(shown, titles, words, strict=True)):
         axes = made.axes(0, number * (UP_IN + BETWEEN_IN), height=UP_IN)

@@ -17,6 +17,7 @@ from suite.report.plots.canvas import (
     GRID,
     INK,
     MARKER,
+    NOTED,
     PALE,
     among,
     frameworks,
@@ -40,10 +41,10 @@ def energy(table: Table) -> Figure | None:
     if not found:
         return None
     rows = [each.row for each in found]
-    named = [each for each in found if each.best or len(found) <= NUMBERED]
+    named = [each for each in found if each.on_front or len(found) <= NUMBERED]
     names = dict(zip([row.key for row in rows], labels(table, rows), strict=True))
     key = [f"{number}  {names[each.row.key]}" for number, each in enumerate(named, 1)]
-    right = 0.4 + (1.15 * wide(key, 8) if key else 0.0)  # some are bold
+    right = 0.4 + (wide(key, 8) if key else 0.0)
     made = sheet(
         among(table, rows),
         "Energy against throughput",
@@ -51,14 +52,14 @@ def energy(table: Table) -> Figure | None:
         (max(5.2, 9.0 - 0.8 - right), max(4.2, 0.17 * len(key))),
         right=right,
         notes=[_on_energy(rows)],
-        stars=any(name.endswith(" *") for name in names.values()),
+        noted=any(name.endswith(NOTED) for name in names.values()),
     )
     axes = made.axes()
     _front(axes, found)
     for each in found:
         name = each.row.cell.framework
-        color = FACE[name] if each.best else "white"
-        style = {"markeredgecolor": INK if each.best else FACE[name], "markersize": 7, "markeredgewidth": 1.2}
+        color = FACE[name] if each.on_front else "white"
+        style = {"markeredgecolor": INK if each.on_front else FACE[name], "markersize": 7, "markeredgewidth": 1.2}
         axes.plot(each.samples_per_s, each.joules, MARKER[name], color=color, **style)
     right_most, top = 1.08 * max(each.samples_per_s for each in found), 1.1 * max(each.joules for each in found)
     across, up = made.inside
@@ -68,9 +69,8 @@ def energy(table: Table) -> Figure | None:
         place = named[first].samples_per_s, named[first].joules
         axes.annotate(words, place, (5, 4), "data", "offset points", size=8, color=INK)
     for number, words in enumerate(key):
-        weight = "bold" if named[number].best else "normal"
         offset = (10, -12 * number - 4)
-        axes.annotate(words, (1, 1), offset, "axes fraction", "offset points", va="top", size=8, weight=weight)
+        axes.annotate(words, (1, 1), offset, "axes fraction", "offset points", va="top", size=8)
     axes.set_xlim(0, right_most)
     axes.set_ylim(0, top)
     axes.set_xlabel("samples per second")
@@ -96,8 +96,8 @@ def together(places: Sequence[tuple[float, float]], near: float) -> list[tuple[i
 def _front(axes: Any, found: list[Consumption]) -> None:
     """A line through those of each machine that no other beats."""
     for machine in dict.fromkeys(each.row.machine for each in found):
-        best = [each for each in found if each.best and each.row.machine == machine]
-        at = [each.samples_per_s for each in best], [each.joules for each in best]
+        front = [each for each in found if each.on_front and each.row.machine == machine]
+        at = [each.samples_per_s for each in front], [each.joules for each in front]
         axes.plot(*at, color=PALE, linestyle="--", linewidth=1, zorder=1)
 
 
@@ -110,4 +110,4 @@ def _on_energy(rows: list[Row]) -> str:
     """Whose energy it is, and how it was found."""
     sources = [first_gpu(record).get("energy_source") for row in rows for record in row.ok]
     polled = "; some of it from polled power, which sees a part of the time only" if "polled power" in sources else ""
-    return f"Energy of the first GPU over the training windows{polled}; bold: on the front, beaten in both by no cell."
+    return f"Energy of the first GPU over the training windows{polled}; filled: on the front, beaten in both by none."

@@ -18,6 +18,7 @@ from suite.report.plots.canvas import (
     INK,
     KEY,
     MARKER,
+    NOTED,
     PALE,
     Sheet,
     among,
@@ -146,8 +147,8 @@ def _sheet(
     names = [str(handle.get_label()) for handle in handles]
     right = max(0.75 + wide(names, 8), 9.0 - 0.8 - ACROSS)
     inside = ACROSS, max(high, 0.19 * len(names))
-    stars = any(name.endswith(" *") for name in names)
-    made = sheet(among(table, rows), title, marks, inside, right=right, notes=notes, stars=stars)
+    noted = any(name.endswith(NOTED) for name in names)
+    made = sheet(among(table, rows), title, marks, inside, right=right, notes=notes, noted=noted)
     key = made.axes(ACROSS + 0.1, 0, right - 0.1, inside[1])
     key.set_axis_off()
     key.legend(handles=handles, **{**KEY, "bbox_to_anchor": (0, 1)})

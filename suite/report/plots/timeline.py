@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from suite.analysis.readings import GPU_LINES
 from suite.analysis.timelines import Line, Trace, trace
 from suite.record.record import PHASES
-from suite.report.plots.canvas import INK, PALE, among, labels, legend, plain_numbers, sheet, wide
+from suite.report.plots.canvas import INK, NOTED, PALE, among, labels, legend, plain_numbers, sheet, wide
 from suite.report.tables import Table
 
 GIB = 2**30
@@ -81,7 +81,7 @@ def timeline(table: Table) -> Figure | None:
         inside,
         left=left,
         notes=notes,
-        stars=any(name.endswith(" *") for name in names),
+        noted=any(name.endswith(NOTED) for name in names),
     )
     end_s = max(1.0, *(each.end_s for each in shown))
     for place, column in enumerate(columns):
@@ -105,9 +105,9 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> Non
     for name in PHASES:
         for y, each in enumerate(traces):
             if name in each.spans:
-                begin, end = each.spans[name]
+                bursts = [(begin, end - begin) for begin, end in each.spans[name]]
                 band = {"edgecolor": PALE, "linewidth": 0.0, "zorder": 1}
-                axes.broken_barh([(begin, end - begin)], (y - FULL / 2, FULL), **SHADE[name], **band)
+                axes.broken_barh(bursts, (y - FULL / 2, FULL), **SHADE[name], **band)
     for y, each in enumerate(traces):
         axes.plot([0, end_s], [y + FULL / 2] * 2, color=PALE, linewidth=0.5, zorder=2)
         for name, dashes in zip(column.metrics, ("solid", "dashed"), strict=False):

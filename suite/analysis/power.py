@@ -1,0 +1,93 @@
+"""What a run could have shown: the power of a table's verdicts at the noise that the run itself shows.
+
+The noise is the standard deviation of the logarithms of the blocks' ratios, pooled within rows: of the A/A control
+where there is one, since there is nothing but noise in it, else of the rows that are tested.
+
+A row comes out `faster` where the mean of its n logarithms exceeds both ``log(1 + margin) + t(.975) s / √n`` (the
+interval is beyond the margin) and ``t(1 - .025 / k) s / √n`` (it is significant after Holm, whose first step is
+Bonferroni's over the k tests of the table: the row may be the only one that differs). Given the standard deviation s
+the mean is normal, and s is a chi variable, over which `power` sums. With one test it is the power of a one-sided
+t-test of superiority by a margin, by the noncentral t distribution (S. A. Julious, Sample sizes for clinical trials
+with normal data, Statistics in Medicine 23, 2004).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from suite.analysis.statistics import LEAST, LEVEL, MARGIN
+
+POWER = 0.8
+#: The difference that a run is planned for.
+DIFFERENCE = 0.05
+#: Beyond so many launches nobody goes, and no difference is looked for beyond such a ratio.
+LAUNCHES_MOST, RATIO_MOST = 1000, 100.0
+
+#: The scatter of so few ratios says nothing about the noise.
+FREEDOM_LEAST = 3
+
+_SHARES = (np.arange(400) + 0.5) / 400  # of the chi distribution, by which its sum goes
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of the logarithm of one block's ratio, its degrees of freedom, and what it is from."""
+
+    deviation: float
+    freedom: int
+    of_control: bool = False
+
+
+def noise(rows: Iterable[Sequence[float]], of_control: bool = False) -> Noise | None:
+    """Pooled within ``rows`` of ratios by block; None where they are too few to say."""
+    logs = [np.log(ratios) for ratios in rows if len(ratios) > 1]
+    freedom = sum(len(each) - 1 for each in logs)
+    if freedom < FREEDOM_LEAST:
+        return None
+    squares = math.fsum(float(((each - each.mean()) ** 2).sum()) for each in logs)
+    return Noise(math.sqrt(squares / freedom), freedom, of_control)
+
+
+def power(ratio: float, deviation: float, launches: int, *, tests: int = 1, margin: float = MARGIN) -> float:
+    """The chance that a row of this true ratio, above 1, is called faster, as the only one of so many that differs."""
+    if launches < LEAST:
+        return 0.0
+    freedom, error = launches - 1, max(deviation, 1e-12) / math.sqrt(launches)
+    scatter = np.sqrt(2 * special.gammaincinv(freedom / 2, _SHARES) / freedom) * error  # of the estimated error
+    beyond = math.log1p(margin) + float(special.stdtrit(freedom, 1 - LEVEL / 2)) * scatter
+    significant = float(special.stdtrit(freedom, 1 - LEVEL / 2 / tests)) * scatter
+    return float(special.ndtr((math.log(ratio) - np.maximum(beyond, significant)) / error).mean())
+
+
+def smallest_difference(deviation: float, launches: int, *, tests: int = 1, margin: float = MARGIN) -> float | None:
+    """The least difference, as .05, that so many launches show with 80 % power; None where they show none at all."""
+    low, high = 1 + margin, RATIO_MOST
+    if power(high, deviation, launches, tests=tests, margin=margin) < POWER:
+        return None
+    while high - low > 1e-5 * low:
+        middle = math.sqrt(low * high)
+        enough = power(middle, deviation, launches, tests=tests, margin=margin) >= POWER
+        low, high = (low, middle) if enough else (middle, high)
+    return high - 1
+
+
+def launches_for(
+    deviation: float, difference: float = DIFFERENCE, *, tests: int = 1, margin: float = MARGIN
+) -> int | None:
+    """The fewest launches that show this difference with 80 % power; None where it takes too many, or any number."""
+
+    def enough(launches: int) -> bool:
+        return power(1 + difference, deviation, launches, tests=tests, margin=margin) >= POWER
+
+    if difference <= margin or not enough(LAUNCHES_MOST):
+        return None
+    low, high = LEAST - 1, LAUNCHES_MOST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
