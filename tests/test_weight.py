@@ -50,7 +50,7 @@ def seen(metrics: Mapping[str, tuple[float, float]], every_s: float, draw: rando
             )
 
     held = list(samples())
-    return {"phases": {name: summary(cut(held, span)) for name, span in SPANS.items()}, "timeline": line(held, 0.0)}
+    return {"phases": {name: summary(cut(held, [span])) for name, span in SPANS.items()}, "timeline": line(held, 0.0)}
 
 
 def launches(gpu: bool) -> list[Record]:

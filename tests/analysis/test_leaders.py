@@ -11,10 +11,10 @@ from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.report.plots import throughput
 from suite.report.tables import Table, best
-from suite.report.terminal import in_markdown, terminal
 from tests import records
 from tests.drawn import said
 from tests.records import replace
+from tests.shown import in_markdown, terminal
 
 CELL = Cell("cifar100_cnn", "pytorch", batch=32)
 SPEEDS = {"pytorch": 1.0, "tensorflow": 1.0, "jax": 0.8}

@@ -263,7 +263,7 @@ def test_counts_that_count_nothing_are_refused(field: str, value: Any) -> None:
 def test_a_window_is_written_as_an_array_of_steps_and_seconds() -> None:
     record = replace(records.record(), phases={"train": Phase((Window(20, 1.5),), (Window(1, 0.5),))})
     text = json.dumps(record.to_json()["phases"]["train"])
-    assert text == '{"windows": [[20, 1.5]], "warmup": [[1, 0.5]], "steady": true, "span": null}'
+    assert text == '{"windows": [[20, 1.5]], "warmup": [[1, 0.5]], "steady": true, "spans": []}'
 
 
 @pytest.mark.parametrize(("schema", "window"), [(1, [1, 1.0]), (3, [1, 1.0]), (3, {"steps": 1}), (3, 5)])
