@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
-from suite.record.record import Identity, Outcome, Phase, Record, Window
+from suite.record.evidence import Identity
+from suite.record.record import Outcome, Phase, Record, Window
 
 if TYPE_CHECKING:
     from suite.report.tables import Table

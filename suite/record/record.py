@@ -15,9 +15,10 @@ from typing import Any
 
 from suite.plan.cell import Cell, CellError
 from suite.plan.measuring import CONTROL
+from suite.record.evidence import Identity
 from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_LEAST, SECONDS_MOST, Course
 
-SCHEMA = 3  # 1 had no span and no metrics, 2 no course
+SCHEMA = 4  # 1 had no span and no metrics, 2 no course, 3 no evidence of identity besides the fingerprint
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
 STATUSES = ("ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error")
@@ -86,22 +87,6 @@ class Phase:
     def step_times_s(self) -> list[float]:
         """The mean step time of each window, in seconds: the samples behind the quartiles."""
         return [w.seconds / w.steps for w in self.windows]
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Evidence that this launch computed what the others did (see `suite.worker.fingerprint`).
-
-    ``weights`` and ``batches`` are SHA-256 digests of the initial weights, read back out of the model, and of the first
-    batches that the measured loader delivered. ``losses`` are those of the first training steps on fixed batches
-    without dropout; ``updates`` the relative change ``|after - before| / |before|`` (for a tensor that starts at zero,
-    the plain norm) of every tensor over these steps, by canonical name.
-    """
-
-    weights: str
-    batches: str
-    losses: tuple[float, ...]
-    updates: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +167,7 @@ class Record:
             values["outcome"] = Outcome(values["outcome"]["status"], values["outcome"].get("reason", ""))
             values["phases"] = {name: _phase(phase) for name, phase in values.get("phases", {}).items()}
             if values.get("identity") is not None:
-                identity = values["identity"]
-                losses, updates = _items(identity["losses"]), dict(identity["updates"].items())
-                values["identity"] = Identity(**{**identity, "losses": losses, "updates": updates})
+                values["identity"] = Identity.from_json(values["identity"])
             if values.get("course") is not None:
                 values["course"] = Course.from_json(values["course"])
             values["flags"] = _items(values.get("flags", ()))
@@ -236,7 +219,8 @@ def _validate(record: Record) -> None:
     _require(_finite(times, SECONDS_MOST) and all(t >= 0 for t in times), "startup", "holds a time that is no time")
     _require(_finite(record.memory.values()), "memory", "holds what is no number")
     if record.identity:
-        _validate_identity(record.identity)
+        problem = record.identity.problem()
+        _require(not problem, "identity", problem)
 
 
 def _validate_phase(phase: Phase, what: str) -> None:
@@ -252,12 +236,6 @@ def _validate_phase(phase: Phase, what: str) -> None:
             raise RecordError(f"{what} has {reprlib.repr(steps)} steps")
         if not (_finite([seconds], SECONDS_MOST) and seconds >= SECONDS_LEAST):
             raise RecordError(f"{what} took {reprlib.repr(seconds)} s")
-
-
-def _validate_identity(identity: Identity) -> None:
-    _require(_texts([identity.weights, identity.batches]), "identity", "holds a digest that is no text")
-    _require(_finite(identity.losses), "identity", "holds a loss that is not finite")
-    _require(_finite(identity.updates.values()), "identity", "holds an update that is not finite")
 
 
 def _count(value: object) -> bool:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.identity import TOLERANCE, Verdict, verdicts
-from suite.record.record import Identity, Record
+from suite.analysis.identity import Verdict, verdicts
+from suite.analysis.tolerances import TOLERANCE
+from suite.record.evidence import Identity
+from suite.record.record import Record
 from tests import records
 
 

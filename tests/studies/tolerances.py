@@ -16,7 +16,7 @@ import platform
 from importlib.metadata import version
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, SIZES, WORKLOADS
-from suite.worker.fingerprint import BATCH, SEED, STEPS, identity
+from suite.worker.fingerprint import BATCH, SEED, STEPS, movement
 from tests.frameworks import PAIRS, Found, batches, compute, distances, training
 from workloads.data.cache import open_cached
 from workloads.data.prepare import prepare
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _deviations(one: Found, other: Found) -> dict[str, dict[str, float]]:
-    norms = [identity(found.before, found.after, list(found.losses), []).updates for found in (one, other)]
+    norms = [movement(found.before, found.after) for found in (one, other)]
     losses = {f"step {i}": abs(a / b - 1) for i, (a, b) in enumerate(zip(one.losses, other.losses, strict=True), 1)}
     return {
         "first loss": {"step 1": losses["step 1"]},

@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from suite.analysis.identity import TOLERANCE
+from suite.analysis.tolerances import TOLERANCE
 from suite.plan.cell import WORKLOADS
-from suite.worker.fingerprint import identity
+from suite.worker.fingerprint import movement
 from tests.frameworks import (
     Found,
     assert_within,
@@ -67,9 +67,7 @@ def test_gradients_agree(workload, one, other):
 @each_workload
 @each_pair
 def test_the_size_of_updates_agrees(workload, one, other):
-    sizes = [
-        identity(each.before, each.after, [], []).updates for each in (proof(workload, one), proof(workload, other))
-    ]
+    sizes = [movement(each.before, each.after) for each in (proof(workload, one), proof(workload, other))]
     tolerance = TOLERANCE[workload, "fp32"].updates
     assert_within({name: distance(sizes[0][name], sizes[1][name]) for name in sizes[0]}, tolerance)
 
