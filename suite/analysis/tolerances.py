@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 class Tolerance:
     """The largest relative deviations that still count as the same.
 
-    ``first_loss`` is held closest: it is the forward pass alone, and shows a wrong layout, input or kernel.
-    ``second_loss`` and ``early_updates``, the tensors' after two steps, show the backward pass and the optimizer before
+    ``first_loss`` is the forward pass alone, and shows a wrong layout, input or kernel. ``early_losses``, of steps two
+    to four, and ``early_updates``, the tensors' after two steps, show the backward pass and the optimizer before
     training amplifies every rounding; ``losses`` and ``updates`` are what ten steps make of it. Provisional bounds are
     derived, not measured.
     """
 
     first_loss: float
-    second_loss: float
+    early_losses: float
     losses: float
     early_updates: float
     updates: float
@@ -24,7 +24,9 @@ class Tolerance:
 
     def loss(self, step: int) -> float:
         """The bound on the loss of a step, counted from 1."""
-        return {1: self.first_loss, 2: self.second_loss}.get(step, self.losses)
+        if step == 1:
+            return self.first_loss
+        return self.early_losses if step <= EARLY_LOSSES else self.losses
 
     @property
     def early(self) -> Tolerance:
@@ -34,53 +36,58 @@ class Tolerance:
     def scaled(self, factor: float) -> Tolerance:
         """Provisional bounds, all this much as wide; updates stay below 1, which a tensor at rest is off by."""
         early, updates = (min(bound * factor, LARGEST_UPDATE) for bound in (self.early_updates, self.updates))
-        losses = (self.first_loss * factor, self.second_loss * factor, self.losses * factor)
+        losses = (self.first_loss * factor, self.early_losses * factor, self.losses * factor)
         return Tolerance(*losses, early, updates, provisional=True)
 
     @property
     def on_gpu(self) -> Tolerance:
         """The bounds where a GPU computed: its kernels' choice is not measured yet, so early steps get slack."""
         early = min(GPU_SLACK * self.early_updates, LARGEST_UPDATE)
-        return replace(self, second_loss=GPU_SLACK * self.second_loss, early_updates=early, provisional=True)
+        return replace(self, early_losses=GPU_SLACK * self.early_losses, early_updates=early, provisional=True)
 
+
+#: Up to this step losses are early ones.
+EARLY_LOSSES = 4
 
 #: A tensor that does not move is off by 1.
 LARGEST_UPDATE = 0.9
 
-# In float32 ten times the largest deviation between any two of the frameworks, rounded up, as `python -m
-# tests.studies.tolerances` found it on a CPU (x86-64 with AVX-512, two cores; torch 2.13.0, TensorFlow 2.21.0, Keras
-# 3.15.1, JAX 0.10.2) with real data and batch 8:
-#                                                        first loss   losses   updates
-#   cifar100_cnn       full, 10 steps, 10 seeds, 2 threads  1.0e-7    9.5e-5    2.2e-2
-#                      full, 10 steps,  5 seeds, 1 thread        -    4.8e-5    2.4e-2
-#                      small, 20 steps, 10 seeds, 2 threads 1.1e-7    1.5e-6    1.1e-3
-#   cifar100_resnet18  full, 10 steps,  4 seeds, 2 threads  2.6e-7    2.7e-3    6.2e-2
-#                      small, 10 steps,  5 seeds, 2 threads 3.0e-7    9.5e-5    3.4e-2
-#   imdb_lstm          full, 10 steps, 10 seeds, 2 threads  1.7e-7    4.8e-7    1.8e-5
-#                      full, 10 steps,  5 seeds, 1 thread        -    4.8e-7    7.8e-6
-#                      small, 20 steps, 12 seeds, 2 threads 1.7e-7    1.7e-6    1.4e-4
-# And in bf16, ten steps and two threads:
-#   cifar100_cnn       full,   3 seeds                      1.0e-6    1.3e-4    6.6e-2
-#                      small,  4 seeds                      1.3e-5    3.9e-4    1.2e-1
-#   cifar100_resnet18  full,   3 seeds                      7.5e-4    1.3e-2    1.5e-1
-#                      small,  4 seeds                      6.9e-4    2.5e-3    6.1e-1
-#   imdb_lstm          full,   4 seeds                      2.9e-5    3.0e-4    1.1e-2
-#                      small,  4 seeds                      3.9e-5    3.5e-4    4.6e-3
-# There the CNN's updates, and all of ResNet-18's figures, have five times what was found: ten times would let anything
-# pass. ResNet-18's updates, whose smallest tensors scatter most, have .9: that still shows a tensor that does not move.
-# The first loss has more, for GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3. The
-# other figures of the CNNs are larger since a max-pool's or a ReLU's choice between two almost equal values turns with
-# the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
+# Ten times the largest deviation between any two of the frameworks, rounded up, as `python -m tests.studies.tolerances`
+# found it on a CPU (x86-64 with AVX-512; torch 2.13.0, TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2) with real data and
+# batch 8, the fingerprint's own seed among the seeds. In float32, two threads (early figures: one):
+#                              seeds  first loss  to step 4  to step 10  updates early    late
+#   cifar100_cnn       full      10      1.0e-7     3.1e-7     9.5e-5      6.5e-5 (n = 3)  2.2e-2
+#                      full, own  1      1.0e-7     3.1e-7     3.4e-5      5.4e-5          8.5e-3
+#   cifar100_resnet18  full       4      2.6e-7        -       2.7e-3         -            6.2e-2
+#                      small, own 1      4.7e-7     3.1e-5     2.7e-4      4.7e-3          6.1e-2
+#   imdb_lstm          full      10      1.7e-7        -       4.8e-7         -            1.8e-5
+#                      small      6      1.7e-7     8.7e-8     4.9e-7      8.7e-6          9.3e-6
+# And in bf16:
+#   cifar100_cnn       full       3      1.0e-6        -       1.3e-4         -            6.6e-2
+#                      small      3      1.0e-7     1.4e-4     6.1e-4      4.4e-2          1.3e-1
+#   cifar100_resnet18  full       3      7.5e-4        -       1.3e-2         -            1.5e-1
+#                      small      4      6.9e-4        -       2.5e-3         -            6.1e-1
+#   imdb_lstm          full       4      2.9e-5        -       3.0e-4         -            1.1e-2
+#                      small      4      3.9e-5        -       3.5e-4         -            4.6e-3
+# At a batch of its own (32, n = 1 each) the full CNN was off by 1.6e-4 in early updates, and the full LSTM (64) by
+# 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was found: ten times would let
+# anything pass; what has no early figure has its late one's share of the float32 bounds. ResNet-18's late updates, whose
+# smallest tensors scatter most, have .9: that still shows a tensor that does not move. The first loss has more, for
+# GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3. The late figures of the CNNs are
+# larger since a max-pool's or a ReLU's choice between two almost equal values turns with the last bit and moves a
+# gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
+#
+# Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Tolerance(*5 * (1e-9,))
 TOLERANCE = {
     ("cifar100_cnn", "fp64"): EXACT,
-    ("cifar100_cnn", "fp32"): Tolerance(5e-6, 5e-6, 1e-3, 1e-3, 0.25),
-    ("cifar100_cnn", "bf16"): Tolerance(2e-4, 1e-3, 5e-3, 0.1, 0.65),
+    ("cifar100_cnn", "fp32"): Tolerance(5e-6, 5e-6, 1e-3, 2e-3, 0.13),
+    ("cifar100_cnn", "bf16"): Tolerance(2e-4, 1.5e-3, 6.5e-3, 0.25, 0.65),
     ("cifar100_resnet18", "fp64"): EXACT,
-    ("cifar100_resnet18", "fp32"): Tolerance(5e-6, 1e-4, 3e-2, 0.1, 0.65),
-    ("cifar100_resnet18", "bf16"): Tolerance(4e-3, 1e-2, 6.5e-2, 0.5, 0.9),
+    ("cifar100_resnet18", "fp32"): Tolerance(5e-6, 5e-4, 3e-2, 0.1, 0.65),
+    ("cifar100_resnet18", "bf16"): Tolerance(4e-3, 4e-2, 6.5e-2, 0.65, 0.9),
     ("imdb_lstm", "fp64"): EXACT,
-    ("imdb_lstm", "fp32"): Tolerance(5e-6, 5e-6, 2e-5, 1e-4, 2e-3),
+    ("imdb_lstm", "fp32"): Tolerance(5e-6, 5e-6, 5e-6, 1e-4, 2e-4),
     ("imdb_lstm", "bf16"): Tolerance(5e-4, 1e-3, 5e-3, 0.05, 0.15),
 }
 
@@ -97,14 +104,16 @@ TOLERANCE |= {
 GPU_SLACK = 16.0
 
 #: Where dropout scatters the first steps of the timed object, only gross faults show.
-SCATTERED = Tolerance(first_loss=0.1, second_loss=0.1, losses=0.1, early_updates=0.9, updates=0.9)
+SCATTERED = Tolerance(first_loss=0.1, early_losses=0.1, losses=0.1, early_updates=0.9, updates=0.9)
 
 #: The largest relative deviation of an update in float64 from the optimizer's formula.
 OPTIMIZER = 1e-9
 
-# Dropout's spread of the logits over draws, by workload and size.
-DROPOUT_SPREAD = {("cifar100_cnn", "full"): 0.1, ("cifar100_cnn", "small"): 0.1}
-#: How far, relatively, a cell's mean spread may be off.
+# The spread of the logits over dropout's draws, by workload and size: `cifar100_cnn` full with 64 passes of 32 images in
+# PyTorch, small with 160 in PyTorch (.2477), 96 in TensorFlow (.2478) and 96 in JAX (.2468). In the small one a rate of
+# .3 for .25 makes it .2633, .15 for .1 makes it .2562, .45 for .5 .2334, and .55 for .5 in the dense layer .2668.
+DROPOUT_SPREAD = {("cifar100_cnn", "full"): 0.1361, ("cifar100_cnn", "small"): 0.2475}
+#: How far, relatively, a cell's mean spread may be off: more than four standard deviations of one launch's.
 DROPOUT = 0.03
 
 

@@ -36,8 +36,11 @@ TIMED_STEPS = OWN_STEPS = EARLY
 LAST_STEPS = {"fp16": 4}
 #: Steps and batch in float64, which is slow on a GPU and no faster than it must be on a CPU.
 FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
-#: Forward passes with dropout, and images in each, every one with masks of its own; steps whose losses must differ.
-DRAWS, DRAWS_BATCH, DRAWS_STEPS = 16, 32, 2
+#: Forward passes with dropout, and images in each, every one with masks of its own. Of the spread that they show, one
+#: standard deviation is 0.7 % (small CNN: n = 26 groups of passes) and 0.6 % (full).
+DRAWS, DRAWS_BATCH = 10, 32
+#: Steps on one batch of so many images, whose losses must differ.
+DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
 
 class Counted:
@@ -196,14 +199,15 @@ def own(subject: Subject, timed: Any = None) -> Trace:
 def draws(subject: Subject) -> Draws:
     """Dropout at fixed weights, on images of noise, so that the spread is the same with any data."""
     still = replace(subject.spec, optimizer=replace(subject.spec.optimizer, learning_rate=0.0))
-    cell = subject.cell.but(batch=DRAWS_BATCH, accumulate=1, compile=USUAL_COMPILE[subject.cell.framework])
+    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=USUAL_COMPILE[subject.cell.framework])
     training = subject.training(cell, still, dropout=True)
     shape = (DRAWS_BATCH, *subject.data.train.inputs.shape[1:])
     noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
-    batch = training.put((noise, np.zeros(DRAWS_BATCH, np.int32)))
-    logits = subject.tools.draws(training, batch, DRAWS)
+    labels = np.zeros(DRAWS_BATCH, np.int32)
+    logits = subject.tools.draws(training, training.put((noise, labels)), DRAWS)
+    batch = training.put((noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]))
     training.compile(batch)
-    losses = check([training.step(batch) for _ in range(DRAWS_STEPS)], training, "the steps with dropout")
+    losses = check([training.step(batch) for _ in range(DRAWN_STEPS)], training, "the steps with dropout")
     return Draws(spread(logits), tuple(losses))
 
 

@@ -34,6 +34,8 @@ def adopt(training: Any, other: Any) -> None:
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it: the loss before it, and the gradient it followed, canonical."""
+    if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
+        training.explained = training.explained.lower(training.state, *batch).compile()
     training.state, loss, gradients = training.explained(training.state, *batch)
     return float(loss), training.module.export_weights(training.model, gradients)
 
