@@ -68,14 +68,14 @@ LARGEST_UPDATE = 0.9
 #   cifar100_resnet18  full       3      7.5e-4        -       1.3e-2         -            1.5e-1
 #                      small      4      6.9e-4        -       2.5e-3         -            6.1e-1
 #   imdb_lstm          full       4      2.9e-5        -       3.0e-4         -            1.1e-2
-#                      small      4      3.9e-5        -       3.5e-4         -            4.6e-3
+#                      small      4      3.9e-5     4.5e-5     3.5e-4      7.3e-3 (n = 2)  5.3e-3
 # At a batch of its own (32, n = 1 each) the full CNN was off by 1.6e-4 in early updates, and the full LSTM (64) by
 # 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was found: ten times would let
-# anything pass; what has no early figure has its late one's share of the float32 bounds. ResNet-18's late updates, whose
-# smallest tensors scatter most, have .9: that still shows a tensor that does not move. The first loss has more, for
-# GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3. The late figures of the CNNs are
-# larger since a max-pool's or a ReLU's choice between two almost equal values turns with the last bit and moves a
-# gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
+# anything pass. ResNet-18's early bounds in bf16 are not measured: they are its late ones, less a little. Its late
+# updates, whose smallest tensors scatter most, have .9: that still shows a tensor that does not move. The first loss
+# has more, for GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3. The late figures of the
+# CNNs are larger since a max-pool's or a ReLU's choice between two almost equal values turns with the last bit and
+# moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
 #
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Tolerance(*5 * (1e-9,))
@@ -88,7 +88,7 @@ TOLERANCE = {
     ("cifar100_resnet18", "bf16"): Tolerance(4e-3, 4e-2, 6.5e-2, 0.65, 0.9),
     ("imdb_lstm", "fp64"): EXACT,
     ("imdb_lstm", "fp32"): Tolerance(5e-6, 5e-6, 5e-6, 1e-4, 2e-4),
-    ("imdb_lstm", "bf16"): Tolerance(5e-4, 1e-3, 5e-3, 0.05, 0.15),
+    ("imdb_lstm", "bf16"): Tolerance(5e-4, 1e-3, 5e-3, 0.08, 0.15),
 }
 
 # Not measured: inputs of 11 bits where bf16 has 8 round an eighth as coarsely.
@@ -109,9 +109,9 @@ SCATTERED = Tolerance(first_loss=0.1, early_losses=0.1, losses=0.1, early_update
 #: The largest relative deviation of an update in float64 from the optimizer's formula.
 OPTIMIZER = 1e-9
 
-# The spread of the logits over dropout's draws, by workload and size: `cifar100_cnn` full with 64 passes of 32 images in
-# PyTorch, small with 160 in PyTorch (.2477), 96 in TensorFlow (.2478) and 96 in JAX (.2468). In the small one a rate of
-# .3 for .25 makes it .2633, .15 for .1 makes it .2562, .45 for .5 .2334, and .55 for .5 in the dense layer .2668.
+# The spread of the logits over dropout's draws, by workload and size: `cifar100_cnn` full with 64 passes of 32 images
+# in PyTorch, small with 160 in PyTorch (.2477), 96 in TensorFlow (.2478) and 96 in JAX (.2468). In the small one a rate
+# of .3 for .25 makes it .2633, .15 for .1 makes it .2562, .45 for .5 .2334, and .55 for .5 in the dense layer .2668.
 DROPOUT_SPREAD = {("cifar100_cnn", "full"): 0.1361, ("cifar100_cnn", "small"): 0.2475}
 #: How far, relatively, a cell's mean spread may be off: more than four standard deviations of one launch's.
 DROPOUT = 0.03
