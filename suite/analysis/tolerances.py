@@ -66,16 +66,16 @@ LARGEST_UPDATE = 0.9
 #   cifar100_cnn       full       3      1.0e-6        -       1.3e-4         -            6.6e-2
 #                      small      3      1.0e-7     1.4e-4     6.1e-4      4.4e-2          1.3e-1
 #   cifar100_resnet18  full       3      7.5e-4        -       1.3e-2         -            1.5e-1
-#                      small      4      6.9e-4        -       2.5e-3         -            6.1e-1
+#                      small      4      6.9e-4     1.3e-3     2.5e-3      2.6e-1 (n = 2)  6.1e-1
 #   imdb_lstm          full       4      2.9e-5        -       3.0e-4         -            1.1e-2
 #                      small      4      3.9e-5     4.5e-5     3.5e-4      7.3e-3 (n = 2)  5.3e-3
 # At a batch of its own (32, n = 1 each) the full CNN was off by 1.6e-4 in early updates, and the full LSTM (64) by
 # 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was found: ten times would let
-# anything pass. ResNet-18's early bounds in bf16 are not measured: they are its late ones, less a little. Its late
-# updates, whose smallest tensors scatter most, have .9: that still shows a tensor that does not move. The first loss
-# has more, for GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3. The late figures of the
-# CNNs are larger since a max-pool's or a ReLU's choice between two almost equal values turns with the last bit and
-# moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is what the project promises.
+# anything pass; its early updates have 2.5 times. Its late updates, whose smallest tensors scatter most, have .9: that
+# still shows a tensor that does not move. The first loss has more, for GPUs' kernels, which were not measured; a wrong
+# layout moved it by 1e-5 to 4e-3. The late figures of the CNNs are larger since a max-pool's or a ReLU's choice between
+# two almost equal values turns with the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is
+# what the project promises.
 #
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Tolerance(*5 * (1e-9,))
@@ -91,10 +91,15 @@ TOLERANCE = {
     ("imdb_lstm", "bf16"): Tolerance(5e-4, 1e-3, 5e-3, 0.08, 0.15),
 }
 
-# Not measured: inputs of 11 bits where bf16 has 8 round an eighth as coarsely.
-BITS_OF_BF16 = 1 / 8
+# TF32 and float16 need a GPU, and have bounds from bf16's until they are measured there. Inputs of 11 bits where bf16 has
+# 8 err by an eighth; a quarter leaves some slack. So it holds what `python -m tests.studies.rounding` finds on a CPU
+# (size small), where one side rounds its inputs to 11 bits and the other does not:
+#                              seeds  first loss  to step 4  to step 10  updates early    late
+#   cifar100_cnn                  3      1.5e-5     2.7e-5     3.8e-4      4.3e-2          5.9e-2
+#   cifar100_resnet18             2      2.3e-4     1.4e-4     2.8e-4      1.4e-1          2.0e-1
+SHARE_OF_BF16 = 1 / 4
 TOLERANCE |= {
-    (workload, precision): bounds.scaled(BITS_OF_BF16)
+    (workload, precision): bounds.scaled(SHARE_OF_BF16)
     for precision in ("tf32", "fp16")
     for (workload, measured), bounds in list(TOLERANCE.items())
     if measured == "bf16"

@@ -160,8 +160,7 @@ def test_dropout_spreads_the_logits_as_measured_and_draws_anew_in_every_step(fra
 @needs_frameworks
 @each_framework
 def test_another_rate_of_dropout_is_beyond_the_bound(framework: str) -> None:
-    for rates in ((0.1, 0.3, 0.5, 0.5), (0.1, 0.25, 0.5, 0.6)):
-        assert drawn(framework, *rates).spread > (1 + DROPOUT) * DROPOUT_SPREAD["cifar100_cnn", "small"]
+    assert drawn(framework, 0.1, 0.3, 0.5, 0.5).spread > (1 + DROPOUT) * DROPOUT_SPREAD["cifar100_cnn", "small"]
 
 
 @needs_frameworks
