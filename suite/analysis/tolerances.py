@@ -91,9 +91,9 @@ TOLERANCE = {
     ("imdb_lstm", "bf16"): Tolerance(5e-4, 1e-3, 5e-3, 0.08, 0.15),
 }
 
-# TF32 and float16 need a GPU, and have bounds from bf16's until they are measured there. Inputs of 11 bits where bf16 has
-# 8 err by an eighth; a quarter leaves some slack. So it holds what `python -m tests.studies.rounding` finds on a CPU
-# (size small), where one side rounds its inputs to 11 bits and the other does not:
+# TF32 and float16 need a GPU, and have bounds from bf16's until they are measured there. Inputs of 11 bits where bf16
+# has 8 err by an eighth; a quarter leaves some slack. So it holds what `python -m tests.studies.rounding` finds on a
+# CPU (size small), where one side rounds its inputs to 11 bits and the other does not:
 #                              seeds  first loss  to step 4  to step 10  updates early    late
 #   cifar100_cnn                  3      1.5e-5     2.7e-5     3.8e-4      4.3e-2          5.9e-2
 #   cifar100_resnet18             2      2.3e-4     1.4e-4     2.8e-4      1.4e-1          2.0e-1
