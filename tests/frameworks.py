@@ -22,7 +22,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.frameworks import MODULES, VARIABLES
-from suite.worker.fingerprint import proof
+from suite.worker.fingerprint import EARLY, proof
 from workloads.data import synthetic
 from workloads.data.augment import Batches
 from workloads.data.dataset import Array, DataSet
@@ -47,13 +47,14 @@ each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair)
 
 @dataclass(frozen=True)
 class Found:
-    """What a framework computed: output and gradient at the first batch, then some steps of training."""
+    """What a framework computed: output and gradient at the first batch, then some steps and the weights on the way."""
 
     logits: Array
     loss: float
     gradients: dict[str, Array]
     losses: Array
     before: dict[str, Array]
+    early: dict[str, Array]
     after: dict[str, Array]
 
     @property
@@ -118,8 +119,10 @@ def compute(running: Any, source: Batches, steps: int) -> Found:
     before = running.weights()
     logits = np.asarray(running.logits(put[0])).reshape(source.batch, -1)
     loss, gradients = running.gradients(put[0])
-    losses = running.read([running.step(batch) for batch in put])
-    return Found(logits, loss, gradients, np.array(losses), before, running.weights())
+    losses = [running.step(batch) for batch in put[:EARLY]]
+    early = running.weights()
+    losses += [running.step(batch) for batch in put[EARLY:]]
+    return Found(logits, loss, gradients, np.array(running.read(losses)), before, early, running.weights())
 
 
 @cache

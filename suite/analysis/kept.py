@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from suite.analysis.packed import packed, points
 from suite.analysis.readings import GPU_FIGURES, GPU_LINES, HOST_FIGURES, HOST_LINES
-from suite.record.record import Identity, Record
+from suite.record.evidence import Identity, Trace
+from suite.record.record import Record
 
 #: Different values of a field that are remembered. A field that has more is not the same in many launches.
 MOST = 4096
@@ -56,13 +57,28 @@ class Kept:
             return self._once(field, repr(value), lambda: type(value)(self._shared(field, each) for each in value))
         return value
 
-    def _identity(self, held: Identity) -> Identity:
-        key = held.weights, held.batches, held.losses, tuple(held.updates.items())
-        return self._once(
-            "identity",
-            key,
-            lambda: Identity(intern(held.weights), intern(held.batches), held.losses, _named(held.updates)),
+    def _identity(self, identity: Identity) -> Identity:
+        """The evidence without the seconds that it took; equal steps of training are kept once."""
+        identity = replace(identity, seconds={})
+        return self._once("identity", repr(identity), lambda: self._taken_apart(identity))
+
+    def _taken_apart(self, identity: Identity) -> Identity:
+        fingerprint = self._trace(Trace(identity.losses, identity.updates))
+        return replace(
+            identity,
+            weights=intern(identity.weights),
+            batches=intern(identity.batches),
+            losses=fingerprint.losses,
+            updates=fingerprint.updates,
+            early_updates=self._trace(Trace((), identity.early_updates)).updates,
+            own=identity.own and self._trace(identity.own),
+            float64=identity.float64 and self._trace(identity.float64),
+            timed=identity.timed and self._trace(identity.timed),
+            last=identity.last and replace(identity.last, updates=_named(identity.last.updates)),
         )
+
+    def _trace(self, trace: Trace) -> Trace:
+        return self._once("trace", repr(trace), lambda: Trace(trace.losses, _named(trace.updates)))
 
     def _once(self, field: str, key: Hashable, make: Callable[[], Kind]) -> Kind:
         known = self._known.setdefault(field, {})

@@ -17,9 +17,12 @@ from msgspec import Meta, to_builtins
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
-from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Number, Seconds, Some
+from suite.record.evidence import Identity
+from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Seconds, Some
 
-SCHEMA = 4  # 1 had no span and no metrics, 2 no course; up to 3 a window was an object, and a phase had one span
+# 1 had no span and no metrics, 2 no course; up to 3 a window was an object, a phase had one span, and there was no
+# evidence of identity besides the fingerprint.
+SCHEMA = 4
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
 Status = Literal["ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error"]
@@ -100,22 +103,6 @@ class Phase:
     def step_times_s(self) -> list[float]:
         """The mean step time of each window, in seconds: the samples behind the quartiles."""
         return [w.seconds / w.steps for w in self.windows]
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Evidence that this launch computed what the others did (see `suite.worker.fingerprint`).
-
-    ``weights`` and ``batches`` are SHA-256 digests of the initial weights, read back out of the model, and of the first
-    batches that the measured loader delivered. ``losses`` are those of the first training steps on fixed batches
-    without dropout; ``updates`` the relative change ``|after - before| / |before|`` (for a tensor that starts at zero,
-    the plain norm) of every tensor over these steps, by canonical name.
-    """
-
-    weights: str
-    batches: str
-    losses: tuple[Number, ...]
-    updates: dict[str, Number]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ Python does not import that again in the processes that a loader spawns. Every l
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import resource
@@ -26,13 +25,14 @@ from suite.plan.cell import Cell
 from suite.record.environment import describe, redact
 from suite.record.history import Course
 from suite.record.job import WORKER, Job
-from suite.record.record import Identity, Phase
+from suite.record.record import Phase
 from suite.worker import group
-from suite.worker.fingerprint import BATCH, DIGESTED_BATCHES, SEED, fixed_batches, identity, proof
+from suite.worker.evidence import TIMED_STEPS, Counted, Evidence, Subject
+from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.outcome import check, classify
 from suite.worker.phases import measure_phases, since
-from suite.worker.probe import denormals, lstm_error, peak_flops_per_s, precision_errors
+from suite.worker.probe import denormals, peak_flops_per_s, precision_errors
 from suite.worker.training import Saved, follow
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -98,30 +98,43 @@ class _Launch:
         found = recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         training = self._trained(spec, found, source.per_epoch)
         self._mark("build_s")
-        loader = self.loaders.batches(self.cell, source, self.device, training.put)
+        loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put))
         first = next(loader)
         self._mark("first_batch_s")
         self._describe(data, spec, loader, found)
+        drawn = not found or found.dropout
+        subject = Subject(self.cell, self.framework, self.module, self.device, spec, data, dropout=drawn)
+        evidence = Evidence(subject, self.send)
         try:
-            self._first_step(training, first, train=not found)
+            losses = self._first_step(training, first, train=not found)
             delivered = [first, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
-            self._check_precision()
-            evidence = self._fingerprint(data, spec, length, [training.get(batch) for batch in delivered])
-            self.send(part={"identity": vars(evidence)})
+            evidence.delivered([training.get(batch) for batch in delivered])
+            if not found:
+                evidence.first_steps(training, losses, delivered[1:TIMED_STEPS], self.job.seed)
+            self._check_precision(evidence)
             del first, delivered
             if not found:
                 measure_phases(
                     training, loader, self.job.plan,
                     batch=self.cell.effective_batch, send=self.send, spawned_ns=self.job.spawned_ns,
                 )  # fmt: skip
+                self._memory()
+                evidence.last(training, loader, source)
         finally:
             loader.close()
         if found:
             self._course(found, training, data, length)
-        self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
+            self._memory()
+        timed = training if subject.proves_itself and not found else None
         del training, loader, source
-        gc.collect()
+        evidence.afterwards(timed)
         self._measure_peak()
+
+    def _memory(self) -> None:
+        """The peaks of what was measured; what comes after may take more."""
+        self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
+        if self.job.memory_limit and self.device == "cpu":
+            resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def _measure_peak(self) -> None:
         """Last, because its matrices are large enough to hide what training took at most; left out where it fails."""
@@ -178,41 +191,28 @@ class _Launch:
             }
         )
 
-    def _first_step(self, training: Any, batch: Any, train: bool) -> None:
+    def _first_step(self, training: Any, batch: Any, train: bool) -> list[float]:
         self.send(progress="first step")
         start = time.perf_counter_ns()
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s})
         if not train:
-            return
+            return []
         loss = training.step(batch)
         training.fence(loss)
         self.send(part={"first_step_s": _since(start)})
-        check([loss], training, "the first step")
+        return check([loss], training, "the first step")
 
-    def _check_precision(self) -> None:
+    def _check_precision(self, evidence: Evidence) -> None:
         self.send(progress="precision")
-        self.errors = precision_errors(self.cell, self.framework, self.device)
+        errors = precision_errors(self.cell, self.framework, self.device)
         self.settings["denormals"] = denormals(self.cell, self.framework, self.device)
-
-    def _fingerprint(self, data: DataSet, spec: WorkloadSpec, length: int | None, delivered: list[Any]) -> Identity:
-        self.send(progress="fingerprint")
-        cell = self.cell.but(batch=BATCH, accumulate=1)
-        training = self._training(proof(spec), cell, SEED, dropout=False)
-        host = fixed_batches(data, length)
-        batches = [training.put(batch) for batch in host]
-        before = training.weights()
-        if self.cell.workload == "imdb_lstm":
-            self.errors["lstm"] = lstm_error(cell, before, host[0][0], training.logits(batches[0]))
-        self.settings["precision_errors"] = self.errors
-        self.send(part={"settings": self.settings})
-        training.compile(batches[0])
-        losses = check([training.step(batch) for batch in batches], training, "the fingerprint")
-        evidence = identity(before, training.weights(), losses, delivered)
-        del training, batches
-        gc.collect()
-        return evidence
+        try:
+            errors |= evidence.fingerprint()
+        finally:
+            self.settings["precision_errors"] = errors
+            self.send(part={"settings": self.settings})
 
     def _course(self, found: Recipe, training: Any, data: DataSet, length: int | None) -> None:
         saved = Saved(self.job.checkpoint, self.key)

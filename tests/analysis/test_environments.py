@@ -10,6 +10,7 @@ import pytest
 from suite.analysis.environments import facts
 from suite.analysis.groups import group
 from suite.analysis.load import Launch
+from suite.analysis.tolerances import TOLERANCE
 from suite.record.environment import recorded
 from suite.record.record import Record
 from suite.report.tables import Table, table
@@ -138,8 +139,10 @@ def test_records_that_tell_no_variables_contradict_none() -> None:
     assert facts(replace(held[0], environment={"packages": [1], "variables": "x"})) == {}
 
 
-def test_rows_of_which_nobody_can_say_that_they_computed_the_same_have_no_ratio() -> None:
-    """Tolerances are not set for fp16 yet."""
+def test_rows_of_which_nobody_can_say_that_they_computed_the_same_have_no_ratio(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(TOLERANCE, ("cifar100_cnn", "fp16"))
     held = records.launches(precision="fp16")
     reasons = rows(compared(held), "ratio_reason")
     assert all("no evidence" in reason for reason in reasons.values())

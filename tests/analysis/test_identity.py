@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.identity import TOLERANCE, Verdict, verdicts
-from suite.record.record import Identity, Record
+from suite.analysis.identity import Verdict, verdicts
+from suite.analysis.tolerances import GPU_SLACK, TOLERANCE
+from suite.record.evidence import Draws, Identity, Last, Trace
+from suite.record.record import Record
 from tests import records
 
 
@@ -65,14 +67,14 @@ def test_of_two_neither_is_the_norm() -> None:
 def test_the_tolerance_is_a_bound_on_the_pairs_distance() -> None:
     torch, flow, _ = records.launches(n=1)
     bound = TOLERANCE["cifar100_cnn", "fp32"].losses
-    assert kinds([torch, scaled(flow, 1 + 0.9 * bound)]) == ["same", "same"]
-    assert kinds([torch, scaled(flow, 1 + 1.1 * bound)]) == ["differs", "differs"]
+    assert kinds([torch, scaled(flow, 1 + 0.9 * bound, step=6)]) == ["same", "same"]
+    assert kinds([torch, scaled(flow, 1 + 1.1 * bound, step=6)]) == ["differs", "differs"]
 
 
 def test_the_first_loss_is_held_closer_than_those_after_it() -> None:
     torch, flow, jax = records.launches(n=1)
     by = 1 + 10 * TOLERANCE["cifar100_cnn", "fp32"].first_loss
-    assert kinds([torch, scaled(flow, by), jax]) == ["same", "same", "same"]
+    assert kinds([torch, scaled(flow, by, step=6), jax]) == ["same", "same", "same"]
     found = judged([torch, scaled(flow, by, step=0), jax])
     assert str(found["tensorflow-fp32-b32-graph"]) == "differs: losses at step 1 by 5e-05"
 
@@ -168,3 +170,97 @@ def test_double_precision_is_held_to_its_own_tolerance() -> None:
 def test_a_loss_of_zero_is_no_division_by_zero() -> None:
     launches = [but(each, losses=(0.0,), updates={"w": 0.0}) for each in records.launches(n=1)]
     assert [str(verdict) for verdict in judged(launches).values()] == ["same (0)"] * 3
+
+
+# The evidence besides the fingerprint.
+
+
+def of_all(framework: str, **changes: Any) -> dict[str, Verdict]:
+    """Verdicts on three launches with all evidence, that of one framework changed."""
+    launches = [records.proved(each) for each in records.launches(n=1)]
+    return judged([but(each, **changes) if each.cell.framework == framework else each for each in launches])
+
+
+def test_all_evidence_agrees_and_shows_the_fingerprint_s_deviation() -> None:
+    assert {str(verdict) for verdict in of_all("none").values()} == {"same (0)", "same (1e-06)", "same (2e-06)"}
+
+
+UPDATES = records.UPDATES
+MOVED = {**UPDATES, "conv1/kernel": UPDATES["conv1/kernel"] * 1.01}
+STILL = {**UPDATES, "conv1/bias": 0.0}
+SEEN = {
+    "early updates": ({"early_updates": MOVED}, "after two steps, update of conv1/kernel by 1e-02"),
+    "half of the batch": (
+        {"own": Trace((4.605, 4.4669 * 1.001), UPDATES)},
+        "at the cell's batch, losses at step 2 by 1e-03",
+    ),
+    "another optimizer at the cell's batch": (
+        {"own": Trace(records.LOSSES[:2], MOVED)},
+        "at the cell's batch, update of conv1/kernel by 1e-02",
+    ),
+    "float64": (
+        {"float64": Trace((*records.LOSSES[:2], records.LOSSES[2] * (1 + 1e-8)), UPDATES)},
+        "in float64, losses at step 3 by 1e-08",
+    ),
+    "a frozen tensor": ({"timed": Trace(records.LOSSES[:2], STILL)}, "in what is timed, update of conv1/bias by 1e+00"),
+    "an end of training": ({"last": Last(900, True, STILL)}, "conv1/bias does not move after the last window"),
+    "another batch": ({"last": Last(900, False, UPDATES)}, "batch 900, after the last window, is not the reference's"),
+    "the optimizer": ({"optimizer": 2e-3}, "the optimizer is off its formula by 2e-03"),
+    "a rate of dropout": ({"dropout": Draws(0.145, (4.6, 4.5))}, "dropout spreads the logits by 0.1450, not by 0.1361"),
+    "a frozen mask": ({"dropout": Draws(0.1361, (4.6, 4.6))}, "dropout draws the same masks in every step"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), SEEN.values(), ids=SEEN)
+def test_every_kind_of_evidence_is_judged_and_named(changes: dict[str, Any], words: str) -> None:
+    found = of_all("tensorflow", **changes)
+    assert str(found["tensorflow-fp32-b32-graph"]) == f"differs: {words}"
+    assert [verdict.kind for verdict in found.values()] == ["same", "differs", "same"]
+
+
+@pytest.mark.parametrize("changes", [{"last": Last(9, False, UPDATES)}, {"optimizer": 1e-2}], ids=["last", "optimizer"])
+def test_what_needs_no_reference_is_judged_alone(changes: dict[str, Any]) -> None:
+    (launch,) = records.launches(["jax"], n=1)
+    assert kinds([records.proved(launch)]) == ["alone"]
+    assert kinds([but(records.proved(launch), **changes)]) == ["differs"]
+
+
+def test_without_dropout_the_timed_steps_are_held_as_close_as_a_fingerprint() -> None:
+    for workload, kind in (("imdb_lstm", "differs"), ("cifar100_cnn", "same")):
+        torch, flow, jax = (records.proved(each) for each in records.launches(n=1, workload=workload))
+        timed = Trace(tuple(loss * 1.001 for loss in records.LOSSES[:2]), records.UPDATES)
+        assert kinds([torch, but(flow, timed=timed), jax]) == ["same", kind, "same"]
+
+
+def test_a_fingerprint_at_the_cell_s_batch_is_compared_with_those_of_the_same_only() -> None:
+    small = [records.proved(each) for each in records.launches(n=1)]
+    large = [records.proved(each) for each in records.launches(n=1, batch=64)]
+    large = [but(each, own=Trace((3.9, 3.8), UPDATES), timed=Trace((3.9, 3.8), UPDATES)) for each in large]
+    assert kinds([*small, *large]) == ["same"] * 6
+
+
+def test_records_of_older_versions_keep_their_verdict() -> None:
+    torch, flow, jax = records.launches(n=1)
+    assert kinds([torch, records.proved(flow), jax]) == ["same"] * 3
+    assert kinds([torch, scaled(records.proved(flow), 1.02), jax]) == ["same", "differs", "same"]
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_derived_bounds_are_called_provisional(precision: str) -> None:
+    found = judged(records.launches(n=1, precision=precision))
+    assert {verdict.kind for verdict in found.values()} == {"same"}
+    assert all("provisional bounds" in str(verdict) for verdict in found.values())
+    torch, flow, jax = records.launches(n=1, precision=precision)
+    assert kinds([torch, scaled(flow, 1.02), jax]) == ["same", "differs", "same"]
+
+
+def test_a_gpu_has_slack_where_its_kernels_are_not_measured() -> None:
+    early = 0.5 * GPU_SLACK * TOLERANCE["cifar100_cnn", "fp32"].early_updates
+    changed = {**UPDATES, "conv1/kernel": UPDATES["conv1/kernel"] * (1 + early)}
+    for device, kind in (("cpu", "differs"), ("cuda", "same")):
+        torch, flow, jax = (
+            replace(records.proved(each), settings={"device": device}) for each in records.launches(n=1)
+        )
+        found = judged([torch, but(flow, early_updates=changed), jax])
+        assert found["tensorflow-fp32-b32-graph"].kind == kind
+        assert found["pytorch-fp32-b32-eager"].provisional == (device == "cuda")

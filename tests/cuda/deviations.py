@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from suite.record.record import Identity, Record
+from suite.record.evidence import Identity
+from suite.record.record import Record
 
 
 def deviation(one: Identity, other: Identity) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.identity import TOLERANCE, verdicts
+from suite.analysis.identity import verdicts
+from suite.analysis.tolerances import TOLERANCE
 from suite.plan.cell import Cell
 from suite.worker.probe import BANDS
 from tests.cuda.cells import COMPARED, GROWN_OF, compared, grown

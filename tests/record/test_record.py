@@ -17,7 +17,7 @@ HUGE = 10**400
 
 def changed(path: str, value: Any) -> dict[str, Any]:
     """A good record's JSON with the value at a dotted path replaced."""
-    data: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(records.record().to_json())))
+    data: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(records.proved(records.record()).to_json())))
     *way, last = path.split(".")
     at: Any = data
     for step in way:
@@ -61,6 +61,21 @@ def test_bursts_that_no_clock_can_have_told_are_refused(spans: Any) -> None:
     data = changed("phases.train.spans", spans)
     with pytest.raises(RecordError):
         Record.from_json(data)
+
+
+def test_all_evidence_of_identity_survives_json() -> None:
+    record = records.proved(records.record())
+    back = Record.from_json(json.loads(json.dumps(record.to_json())))
+    assert back == record
+    assert back.identity
+    assert back.identity.traces.keys() == {"own", "float64", "timed"}
+
+
+def test_a_record_from_before_there_was_more_evidence_is_read() -> None:
+    data = json.loads(json.dumps(records.older(records.record(), 3)))
+    kept = ("weights", "batches", "losses", "updates")
+    data["identity"] = {name: data["identity"][name] for name in kept}
+    assert Record.from_json(data) == records.record()
 
 
 @pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
@@ -126,6 +141,16 @@ def test_a_good_launch_has_trained() -> None:
         "memory.rss_peak_bytes",
         "identity.losses.0",
         "identity.updates.dense/kernel",
+        "identity.early_updates.dense/kernel",
+        "identity.own.losses.1",
+        "identity.float64.updates.dense/kernel",
+        "identity.timed.losses.0",
+        "identity.last.batch",
+        "identity.last.updates.conv1/bias",
+        "identity.dropout.spread",
+        "identity.dropout.losses.1",
+        "identity.optimizer",
+        "identity.seconds.own",
     ],
 )
 @pytest.mark.parametrize(
@@ -204,6 +229,19 @@ def test_phases_are_the_three_there_are(phase: str) -> None:
         ("identity.losses", "1234"),
         ("identity.updates", [0.1]),
         ("identity.updates", None),
+        ("identity.early_updates", [0.1]),
+        ("identity.own", []),
+        ("identity.own.losses", "12"),
+        ("identity.own.updates", None),
+        ("identity.float64.speed", 1.0),
+        ("identity.timed", "fast"),
+        ("identity.last.batch", -1),
+        ("identity.last.batch", 1.5),
+        ("identity.last.equal", "yes"),
+        ("identity.dropout.losses", 4.6),
+        ("identity.seconds", 1.0),
+        ("identity.seconds.own", -1.0),
+        ("identity.proof", {}),
         ("flags", "unsteady"),
         ("flags", [1]),
         ("flags", 5),

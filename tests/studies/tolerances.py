@@ -1,9 +1,10 @@
 """``python -m tests.studies.tolerances``: how far apart are the frameworks when they compute the same?
 
 Trains a workload in all three from the same weights on the same batches, for several seeds, in one process on the CPU,
-and prints the largest deviation between any two: of the losses (relative), of the tensors' updates as the fingerprint
-has them (relative), and of gradients and updates tensor by tensor (relative, L2). The tolerances of
-`suite.analysis.identity` come from its figures. Real data where it is to be had, else the synthetic twin.
+and prints the largest deviation between any two: of the loss of each step (relative), of the tensors' updates after two
+steps and after all, as the fingerprint has them (relative), and of gradients and updates tensor by tensor (relative,
+L2). The tolerances of `suite.analysis.tolerances` come from its figures. Real data where it is to be had, else the
+synthetic twin.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -14,9 +15,10 @@ import argparse
 import os
 import platform
 from importlib.metadata import version
+from operator import attrgetter
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, SIZES, WORKLOADS
-from suite.worker.fingerprint import BATCH, SEED, STEPS, identity
+from suite.worker.fingerprint import BATCH, SEED, STEPS, movement
 from tests.frameworks import PAIRS, Found, batches, compute, distances, training
 from workloads.data.cache import open_cached
 from workloads.data.prepare import prepare
@@ -32,7 +34,7 @@ def main() -> None:
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "tensorflow-cpu", "keras", "jax"))
     print(f"{platform.machine()}, {options.threads} threads, {versions}")
     print(f"{spec.name} {spec.size} {options.precision}, batch {options.batch}, {data.kind} data")
-    worst = dict.fromkeys(("first loss", "losses", "updates", "gradients", "update tensors"), (0.0, ""))
+    worst: dict[str, tuple[float, str]] = {}
     for seed in range(SEED, SEED + options.seeds):  # the first is the fingerprint's own
         weights = spec.reference_weights(seed)
         source = batches(spec, options.batch, seed, data)
@@ -40,25 +42,31 @@ def main() -> None:
         for framework in FRAMEWORKS:
             with training(spec.name, framework, options.precision, spec.size, weights=weights) as running:
                 computed[framework] = compute(running, source, options.steps)
+        own: dict[str, float] = {}
         for pair in PAIRS:
-            for name, found in _deviations(*(computed[framework] for framework in pair)).items():
-                tensor = max(found, key=lambda each: found[each])
-                worst[name] = max(worst[name], (found[tensor], f"{tensor}: {' and '.join(pair)}, seed {seed}"))
-        print(f"seed {seed}: " + ", ".join(f"{name} {value:.1e}" for name, (value, _) in worst.items()), flush=True)
+            for name, deviations in _deviations(*(computed[framework] for framework in pair)).items():
+                tensor = max(deviations, key=lambda each: deviations[each])
+                own[name] = max(own.get(name, 0.0), deviations[tensor])
+                place = f"{tensor}: {' and '.join(pair)}, seed {seed}"
+                worst[name] = max(worst.get(name, (0.0, "")), (deviations[tensor], place))
+        print(f"seed {seed}: " + ", ".join(f"{name} {value:.1e}" for name, value in own.items()), flush=True)
     for name, (value, where) in worst.items():
         print(f"{name:>14} {value:.1e}  {where}")
 
 
 def _deviations(one: Found, other: Found) -> dict[str, dict[str, float]]:
-    norms = [identity(found.before, found.after, list(found.losses), []).updates for found in (one, other)]
-    losses = {f"step {i}": abs(a / b - 1) for i, (a, b) in enumerate(zip(one.losses, other.losses, strict=True), 1)}
-    return {
-        "first loss": {"step 1": losses["step 1"]},
-        "losses": losses,
-        "updates": {name: abs(norms[0][name] / norms[1][name] - 1) for name in norms[0]},
+    early, late = ([movement(found.before, after(found)) for found in (one, other)] for after in (_EARLY, _LATE))
+    steps = enumerate(zip(one.losses, other.losses, strict=True), 1)
+    losses = {f"loss {step}": {"": abs(a / b - 1)} for step, (a, b) in steps}
+    return losses | {
+        "early updates": {name: abs(early[0][name] / early[1][name] - 1) for name in early[0]},
+        "updates": {name: abs(late[0][name] / late[1][name] - 1) for name in late[0]},
         "gradients": distances(one.gradients, other.gradients),
         "update tensors": distances(one.updates, other.updates),
     }
+
+
+_EARLY, _LATE = attrgetter("early"), attrgetter("after")
 
 
 def _options() -> argparse.Namespace:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from suite.analysis.identity import Verdict, verdicts
-from suite.record.record import Identity
-from suite.worker.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, identity
+from suite.record.evidence import Identity
+from suite.worker.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
 from tests import records
 from tests.frameworks import batches, data, each_framework, each_workload, needs_frameworks, training
 from workloads.data.augment import batches_digest, crop_and_flip
@@ -37,7 +37,7 @@ def delivered():
 
 
 def evidence(before=WEIGHTS, after=WEIGHTS, losses=(1.0,), given=()) -> Identity:
-    return identity(before, after, list(losses), list(given))
+    return Identity(weights_digest(before), batches_digest(given), tuple(losses), movement(before, after))
 
 
 def test_updates_are_relative_where_the_tensor_had_a_size():
@@ -105,7 +105,7 @@ def fingerprint(workload, framework, gates=(0, 1, 2, 3), nudge="") -> Identity:
         back = tuple(np.argsort(gates))
         before = reordered(running.weights(), back)
         losses = running.read([running.step(batch) for batch in put])
-        return identity(before, reordered(running.weights(), back), losses, delivered())
+        return evidence(before, reordered(running.weights(), back), losses, delivered())
 
 
 def reordered(weights, gates):

@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from suite.analysis.identity import TOLERANCE
+from suite.analysis.tolerances import TOLERANCE
 from suite.plan.cell import WORKLOADS
-from suite.worker.fingerprint import identity
+from suite.worker.fingerprint import movement
 from tests.frameworks import (
     Found,
     assert_within,
@@ -27,7 +27,7 @@ from tests.frameworks import (
 
 pytestmark = needs_frameworks
 
-BATCH, STEPS = 8, 20
+BATCH, STEPS = 8, 10
 #: Ten times the largest distance of a gradient that `tests.studies.tolerances` saw (see `suite.analysis.identity`).
 GRADIENTS = {"cifar100_cnn": 6e-2, "cifar100_resnet18": 0.25, "imdb_lstm": 7e-3}
 
@@ -38,12 +38,11 @@ def proof(workload: str, framework: str) -> Found:
 
 @each_workload
 @each_pair
-def test_losses_agree_over_twenty_steps(workload, one, other):
+def test_losses_agree_over_ten_steps(workload, one, other):
     tolerance = TOLERANCE[workload, "fp32"]
     steps = zip(proof(workload, one).losses, proof(workload, other).losses, strict=True)
-    first, *others = (distance(*pair) for pair in steps)
-    assert_within({"the first loss": first}, tolerance.first_loss)
-    assert_within({f"loss {step}": each for step, each in enumerate(others, 2)}, tolerance.losses)
+    for step, pair in enumerate(steps, 1):
+        assert_within({f"loss {step}": distance(*pair)}, tolerance.loss(step))
 
 
 @each_workload
@@ -67,11 +66,11 @@ def test_gradients_agree(workload, one, other):
 @each_workload
 @each_pair
 def test_the_size_of_updates_agrees(workload, one, other):
-    sizes = [
-        identity(each.before, each.after, [], []).updates for each in (proof(workload, one), proof(workload, other))
-    ]
-    tolerance = TOLERANCE[workload, "fp32"].updates
-    assert_within({name: distance(sizes[0][name], sizes[1][name]) for name in sizes[0]}, tolerance)
+    a, b = proof(workload, one), proof(workload, other)
+    tolerance = TOLERANCE[workload, "fp32"]
+    for ends, bound in (((a.early, b.early), tolerance.early_updates), ((a.after, b.after), tolerance.updates)):
+        sizes = [movement(each.before, end) for each, end in zip((a, b), ends, strict=True)]
+        assert_within({name: distance(sizes[0][name], sizes[1][name]) for name in sizes[0]}, bound)
 
 
 @each_workload
@@ -89,7 +88,8 @@ def test_every_workload_has_tolerances_and_the_wider_type_the_closer_ones():
     assert measured <= set(TOLERANCE), "measure with `python -m tests.studies.tolerances`"
     for workload in WORKLOADS:
         single, double = TOLERANCE[workload, "fp32"], TOLERANCE[workload, "fp64"]
-        assert double.updates < single.first_loss <= single.losses <= single.updates
+        assert double.updates < single.first_loss <= single.early_losses <= single.losses <= single.updates
+        assert single.early_updates <= single.updates
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

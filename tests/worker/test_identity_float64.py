@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from suite.worker import fingerprint
+from suite.worker.optimizer import Formula, deviation
 from tests.frameworks import (
     Found,
     assert_within,
@@ -21,7 +23,7 @@ from tests.frameworks import (
     needs_frameworks,
     training,
 )
-from workloads.spec import Sgd, specification
+from workloads.spec import specification
 
 pytestmark = needs_frameworks
 
@@ -81,31 +83,21 @@ def test_the_first_step_s_loss_is_the_gradient_s_and_the_mean_over_the_batch(wor
 
 
 @each_workload
-def test_the_optimizer_is_the_spec_s_formula(workload):
-    """In PyTorch, with which the others agree: steps in NumPy along the gradients that the framework itself gives."""
+@each_framework
+def test_the_optimizer_is_the_spec_s_formula(workload, framework):
+    """Steps in NumPy along the gradients that the framework itself gives; an explained step is a step."""
     spec = fingerprint.proof(specification(workload, "small"))
-    formula = _sgd if isinstance(spec.optimizer, Sgd) else _adam
-    with training(workload, "pytorch") as running:
-        source, state, expected = batches(spec, 8), {}, running.weights()
-        for number in range(5):
-            batch = running.put(source[number])
-            for name, gradient in running.gradients(batch)[1].items():
-                held = state.setdefault(name, [np.zeros_like(gradient), np.zeros_like(gradient)])
-                expected[name] -= formula(spec.optimizer, held, gradient, expected[name], number + 1)
-            running.step(batch)
-            assert_within(distances(running.weights(), expected), 1e-13)
-
-
-def _sgd(optimizer, state, gradient, weights, step):
-    state[0] = optimizer.momentum * state[0] + gradient + optimizer.l2 * weights
-    return optimizer.learning_rate * state[0]
-
-
-def _adam(optimizer, state, gradient, weights, step):
-    state[0] = optimizer.beta1 * state[0] + (1 - optimizer.beta1) * gradient
-    state[1] = optimizer.beta2 * state[1] + (1 - optimizer.beta2) * gradient**2
-    mean, square = state[0] / (1 - optimizer.beta1**step), state[1] / (1 - optimizer.beta2**step)
-    return optimizer.learning_rate * mean / (np.sqrt(square) + optimizer.epsilon)
+    tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
+    source, formula = batches(spec, 8), Formula(spec.optimizer)
+    with training(workload, framework) as running, training(workload, framework) as plain:
+        before = expected = running.weights()
+        for number in range(3):
+            loss, gradients = tools.explained_step(running, running.put(source[number]))
+            expected = formula.step(expected, gradients)
+            (same,) = plain.read([plain.step(plain.put(source[number]))])
+            assert loss == pytest.approx(same, rel=1e-13)
+        assert deviation(before, running.weights(), expected) < 1e-12
+        assert_within(distances(running.weights(), plain.weights()), 1e-13)
 
 
 @each_workload

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.identity import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
@@ -87,6 +88,38 @@ def test_the_frameworks_computed_the_same(launched: Any, workload: str) -> None:
     for identity in told[1:]:
         assert identity.losses == pytest.approx(told[0].losses, rel=1e-5)
         assert identity.updates.keys() == told[0].updates.keys()
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_launch_holds_all_evidence_of_identity(launched: Any, workload: str, framework: str) -> None:
+    record, _ = launched(workload, framework)
+    if record.outcome.status == "unsupported":
+        pytest.skip(record.outcome.reason)
+    identity = record.identity
+    assert identity
+    assert identity.traces.keys() == {"own", "float64", "timed"}
+    assert [len(trace.losses) for trace in identity.traces.values()] == [2, 3, 2]
+    assert identity.early_updates.keys() == identity.updates.keys()
+    assert identity.optimizer is not None
+    assert identity.optimizer < 1e-9
+    # Every batch but those before and after was delivered inside of the phases: the count is that of the loader.
+    assert identity.last
+    assert identity.last.equal
+    assert identity.last.batch >= sum(window.steps for window in record.phases["train"].windows)
+    assert all(identity.last.updates.values())
+    assert (identity.dropout is None) == (workload != "cifar100_cnn")
+    parts = {"batches", "timed", "fingerprint", "last", "own", "float64"} | ({"dropout"} if identity.dropout else set())
+    assert identity.seconds.keys() == parts
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_launches_get_the_verdict_that_they_are_the_same(launched: Any, workload: str) -> None:
+    records = {framework: launched(workload, framework)[0] for framework in FRAMEWORKS}
+    told = verdicts({name: [record] for name, record in records.items() if record.identity})
+    if len(told) < 2:
+        pytest.skip("fewer than two frameworks are installed")
+    assert {verdict.kind for verdict in told.values()} == {"same"}, {name: str(each) for name, each in told.items()}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

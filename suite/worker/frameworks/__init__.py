@@ -4,7 +4,8 @@ Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `installation`, `mem
 `convolution` and `multiplication`. `Training` takes the step that is measured (`put`, `get`, `compile`, `step`,
 `fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
 it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
-memory stands in a second file beside each, named ``*_device``. Importing this package imports none of them.
+memory stands in a second file beside each, named ``*_device``. A third, ``*_evidence``, has what only the evidence in
+a record asks for: `on_host`, `adopt`, `explained_step` and `draws`. Importing this package imports none of them.
 """
 
 from __future__ import annotations

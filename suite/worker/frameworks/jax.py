@@ -116,7 +116,8 @@ class Training:
                 scale = DynamicScale(growth_interval=LOSS_SCALE_GROWTH_STEPS, scale=jnp.float32(LOSS_SCALE))
             key = jax.random.key(seed, impl=self.prng)
             self.state = State(start, statistics, self.optimizer.init(start), key, scale)
-        self._jitted = jax.jit(self._step, donate_argnums=0)
+        self.jitted = jax.jit(self._step, donate_argnums=0)
+        self.explained = jax.jit(self._update, donate_argnums=0)
         self._scored = jax.jit(self._scores)
 
     def put(self, batch: tuple[Array, Array]) -> Batch:
@@ -129,11 +130,15 @@ class Training:
 
     def compile(self, batch: Batch) -> bool:
         """Compile ahead of the first step where that can be told apart; whether anything was."""
-        self._jitted = self._jitted.lower(self.state, *batch).compile()
+        self.jitted = self.jitted.lower(self.state, *batch).compile()
         return True
 
     def _step(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:
         """One update; the state after it and the loss before it. `step` calls this jitted."""
+        return self._update(state, inputs, labels)[:2]
+
+    def _update(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array, Any]:
+        """The same with the gradients that it followed."""
         key, *keys = jax.random.split(state.key, 1 + self.cell.accumulate)
         if self.cell.accumulate == 1:
             found = self._differentiate(state, state.statistics, (keys[0], inputs, labels))
@@ -145,7 +150,7 @@ class Training:
         if scale is not None:  # a step whose gradients overflowed changes nothing but the scale
             kept = state._replace(statistics=statistics, key=key, scale=scale)
             after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, kept)
-        return after, loss
+        return after, loss, gradients
 
     def _differentiate(self, state: State, statistics: Any, batch: Any) -> tuple[Any, ...]:
         """Loss, gradients, statistics, whether all is finite, and the loss scale after one batch."""
@@ -180,7 +185,7 @@ class Training:
     def step(self, batch: Batch) -> jax.Array:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
-        self.state, loss = self._jitted(self.state, *batch)
+        self.state, loss = self.jitted(self.state, *batch)
         return loss
 
     def evaluate(self, batch: Batch) -> tuple[jax.Array, jax.Array]:

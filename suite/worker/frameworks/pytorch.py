@@ -140,23 +140,30 @@ class Training:
     def step(self, batch: Batch) -> Tensor:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
+        losses = self.backward(batch)
+        self.update()
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def backward(self, batch: Batch) -> list[Tensor]:
+        """The first half of a step: gradients, and each part's share of the loss."""
         losses = []
-        if self.rates is not None:
-            self.optimizer.param_groups[0]["lr"] = float(self.rates[self.steps])
-        self.steps += 1
         for part in zip(*(tensor.split(self.cell.batch) for tensor in batch), strict=True):
             loss = self._forward(*part) / self.cell.accumulate
             (self.scaler.scale(loss) if self.scaler else loss).backward()
-            losses.append(loss.detach())
+            losses.append(loss.detach())  # a quotient of its own, which no later replay of a CUDA graph overwrites
+        return losses
+
+    def update(self) -> None:
+        """The second half: the optimizer follows the gradients, which then are gone."""
+        if self.rates is not None:
+            self.optimizer.param_groups[0]["lr"] = float(self.rates[self.steps])
+        self.steps += 1
         if self.scaler:
             self.scaler.step(self.optimizer)
             self.scaler.update()
         else:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        if self.cell.compile == "max":  # the next replay of a CUDA graph overwrites what the last one returned
-            losses = [loss.clone() for loss in losses]
-        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""

@@ -102,6 +102,7 @@ class Training:
                 )
             self.optimizer.build(self.model.trainable_variables)
         self.function = tf.function(self._step, jit_compile=COMPILE_MODES[cell.compile])
+        self.explained = tf.function(self._update, jit_compile=COMPILE_MODES[cell.compile])
         self.scores = tf.function(self._scores, jit_compile=COMPILE_MODES[cell.compile])
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
@@ -122,6 +123,10 @@ class Training:
 
     def _step(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """One update; the loss before it. `step` calls this as a `tf.function`."""
+        return self._update(inputs, labels)[0]
+
+    def _update(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """One update; the loss before it and the gradients that it followed."""
         count, size = self.cell.accumulate, self.cell.batch
         parts = [(inputs, labels)]
         if count > 1:  # by slices: `tf.split` has no kernel for integers on a GPU and would send them to the host
@@ -129,7 +134,7 @@ class Training:
         losses, gradients = zip(*(self._loss_and_gradients(x, y, scaled=True) for x, y in parts), strict=True)
         means = [tf.add_n(same) / count if count > 1 else same[0] for same in zip(*gradients, strict=True)]
         self.optimizer.apply(means, self.model.trainable_variables)
-        return tf.add_n(losses) / count if count > 1 else losses[0]
+        return tf.add_n(losses) / count if count > 1 else losses[0], means
 
     def step(self, batch: Batch) -> tf.Tensor:
         """One update; the loss before it, averaged over the accumulated batches, still on the device."""

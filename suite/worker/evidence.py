@@ -1,0 +1,233 @@
+"""The evidence of identity in every record: what this launch computes, taken from the program that it times.
+
+Before the windows come the digests, the fingerprint and the first steps of the timed object; after the last window its
+next batch and step, and then, with that object gone, all that needs a model of its own. None of it runs inside or
+between windows, and none of it counts in the record's memory, which is read before what comes after the windows.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from suite.plan.cell import USUAL_COMPILE, Cell
+from suite.record.evidence import Draws, Identity, Last, Trace
+from suite.worker.fingerprint import BATCH, EARLY, SEED, STEPS, fixed_batches, movement, proof
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.optimizer import Formula, deviation
+from suite.worker.outcome import check
+from suite.worker.probe import lstm_error
+from workloads.data.augment import Batches, batches_digest
+from workloads.data.dataset import Array, DataSet
+from workloads.spec import WorkloadSpec, weights_digest
+
+#: First steps of the timed object, and steps of the fingerprint at its batch size.
+TIMED_STEPS = OWN_STEPS = EARLY
+#: Steps after the last window. In fp16 one may overflow and change nothing, so that one alone proves nothing.
+LAST_STEPS = {"fp16": 4}
+#: Steps and batch in float64, which is slow on a GPU and no faster than it must be on a CPU.
+FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
+#: Forward passes with dropout, and images in each, every one with masks of its own. Of the spread that they show, one
+#: standard deviation is 0.7 % (small CNN: n = 26 groups of passes) and 0.6 % (full).
+DRAWS, DRAWS_BATCH = 10, 32
+#: Steps on one batch of so many images, whose losses must differ.
+DRAWN_STEPS, DRAWN_BATCH = 2, 4
+
+
+class Counted:
+    """A loader that knows how many batches it has delivered. The count takes 0.1 microseconds a batch."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader, self.settings, self.close, self.delivered = loader, loader.settings, loader.close, 0
+
+    def __iter__(self) -> Counted:
+        return self
+
+    def __next__(self) -> Any:
+        self.delivered += 1
+        return next(self.loader)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What evidence is taken of: a cell, and all that building its model and batches needs."""
+
+    cell: Cell
+    framework: ModuleType
+    module: ModuleType
+    device: str
+    spec: WorkloadSpec
+    data: DataSet
+    dropout: bool = True  # whether what is timed has the workload's dropout
+
+    @property
+    def tools(self) -> ModuleType:
+        """The framework's file for evidence."""
+        return import_module(f"suite.worker.frameworks.{self.cell.framework}_evidence")
+
+    @property
+    def length(self) -> int | None:
+        """Words of a sample, where samples are texts."""
+        return getattr(self.spec, "length", None)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the timed model draws dropout masks."""
+        return self.dropout and bool(getattr(self.spec, "dropout", ()))
+
+    @property
+    def proves_itself(self) -> bool:
+        """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
+        return proof(self.spec) == self.spec and not self.draws
+
+    def training(self, cell: Cell, spec: WorkloadSpec, device: str = "", dropout: bool = False) -> Any:
+        """A model of its own, from the fingerprint's weights."""
+        weights = spec.reference_weights(SEED)
+        on = device or self.device
+        return self.framework.Training(cell, spec, self.module, weights, on, dropout=dropout, seed=SEED)
+
+
+class Evidence:
+    """Gathers the parts of a record's `Identity`, and sends what is known after each."""
+
+    def __init__(self, subject: Subject, send: Callable[..., None]) -> None:
+        self.subject, self.send = subject, send
+        self.parts: dict[str, Any] = {}
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def _part(self, name: str) -> Iterator[None]:
+        """Times a part, and sends all that is known when it ends well."""
+        self.send(progress=f"evidence: {name}")
+        start = time.perf_counter()
+        yield
+        gc.collect()
+        self.seconds[name] = time.perf_counter() - start
+        if "losses" in self.parts:
+            self.send(part={"identity": asdict(Identity(**self.parts, seconds=self.seconds))})
+
+    def delivered(self, batches: list[tuple[Array, Array]]) -> None:
+        """The loader's first batches, as they reached the device."""
+        with self._part("batches"):
+            self.parts["batches"] = batches_digest(batches)
+
+    def first_steps(self, training: Any, losses: list[float], batches: list[Any], seed: int) -> None:
+        """The steps of the timed object after its first one, which has given ``losses``; ``seed`` is its weights'."""
+        with self._part("timed"):
+            losses = losses + check([training.step(batch) for batch in batches], training, "the first steps")
+            updates = movement(self.subject.spec.reference_weights(seed), training.weights())
+            self.parts["timed"] = Trace(tuple(losses), updates)
+
+    def fingerprint(self) -> dict[str, float]:
+        """The fingerprint at a small batch; the errors of the LSTM's logits, where it is one."""
+        with self._part("fingerprint"):
+            fingerprint, errors = fingerprint_of(self.subject)
+            self.parts |= fingerprint
+        return errors
+
+    def last(self, training: Any, loader: Counted, source: Batches) -> None:
+        """After the last window: the loader's next batch against the reference's, and how far one more step moves."""
+        with self._part("last"):
+            number, before, equal = loader.delivered, training.weights(), True
+            for step in range(LAST_STEPS.get(self.subject.cell.precision, 1)):
+                batch = next(loader)
+                equal &= batches_digest([training.get(batch)]) == batches_digest([source[number + step]])
+                check([training.step(batch)], training, "the last step")
+            self.parts["last"] = Last(number, equal, movement(before, training.weights()))
+
+    def afterwards(self, timed: Any = None) -> None:
+        """What needs models of its own. ``timed`` is the timed object where `Subject.proves_itself`.
+
+        What does not fit into memory beside the data is left out; the log says so.
+        """
+        gc.collect()  # of what was timed, its memory included
+        parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: {"own": own(self.subject, timed)}}
+        if self.subject.draws:
+            parts["dropout"] = lambda: {"dropout": draws(self.subject)}
+        parts["float64"] = lambda: float64(self.subject)
+        for name, take in parts.items():
+            try:
+                with self._part(name):
+                    self.parts |= take()
+            except Exception as error:
+                if not (isinstance(error, UnsupportedError) or self.subject.framework.out_of_memory(error)):
+                    raise
+                traceback.print_exc()
+
+
+def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
+    """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
+    training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), proof(subject.spec))
+    host = fixed_batches(subject.data, subject.length)
+    batches = [training.put(batch) for batch in host]
+    before = training.weights()
+    errors = {}
+    if subject.cell.workload == "imdb_lstm":
+        errors["lstm"] = lstm_error(subject.cell, before, host[0][0], training.logits(batches[0]))
+    training.compile(batches[0])
+    losses = [training.step(batch) for batch in batches[:EARLY]]
+    early = movement(before, training.weights())
+    losses = check(losses + [training.step(batch) for batch in batches[EARLY:STEPS]], training, "the fingerprint")
+    parts = {"weights": weights_digest(before), "losses": tuple(losses), "early_updates": early}
+    return parts | {"updates": movement(before, training.weights())}, errors
+
+
+def own(subject: Subject, timed: Any = None) -> Trace:
+    """A fingerprint at the cell's own batch size; with what ``timed`` has compiled, where that is the same program."""
+    cell = subject.cell
+    training = subject.training(cell, proof(subject.spec))
+    host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
+    batches = [training.put(batch) for batch in host]
+    if timed is None:
+        training.compile(batches[0])
+    else:
+        subject.tools.adopt(training, timed)
+    before = training.weights()
+    losses = check([training.step(batch) for batch in batches], training, "the fingerprint at the cell's batch")
+    return Trace(tuple(losses), movement(before, training.weights()))
+
+
+def draws(subject: Subject) -> Draws:
+    """Dropout at fixed weights, on images of noise, so that the spread is the same with any data."""
+    still = replace(subject.spec, optimizer=replace(subject.spec.optimizer, learning_rate=0.0))
+    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=USUAL_COMPILE[subject.cell.framework])
+    training = subject.training(cell, still, dropout=True)
+    shape = (DRAWS_BATCH, *subject.data.train.inputs.shape[1:])
+    noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
+    labels = np.zeros(DRAWS_BATCH, np.int32)
+    logits = subject.tools.draws(training, training.put((noise, labels)), DRAWS)
+    batch = training.put((noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]))
+    training.compile(batch)
+    losses = check([training.step(batch) for _ in range(DRAWN_STEPS)], training, "the steps with dropout")
+    return Draws(spread(logits), tuple(losses))
+
+
+def spread(logits: Array) -> float:
+    """The standard deviation of each logit over draws, (draws, b, classes), as root mean square over all of them."""
+    return float(np.sqrt(np.var(logits, axis=0, ddof=1).mean()))
+
+
+def float64(subject: Subject) -> dict[str, Any]:
+    """A fingerprint in float64 on the host, and how far the optimizer is off its formula there."""
+    usual = USUAL_COMPILE[subject.cell.framework]
+    cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto", compile=usual)
+    spec, losses = proof(subject.spec), []
+    with subject.tools.on_host():
+        training = subject.training(cell, spec, "cpu")
+        formula = Formula(spec.optimizer)
+        before = expected = training.weights()
+        for batch in fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS):
+            loss, gradients = subject.tools.explained_step(training, training.put(batch))
+            expected = formula.step(expected, gradients)
+            losses.append(loss)
+        after = training.weights()
+    return {"float64": Trace(tuple(losses), movement(before, after)), "optimizer": deviation(before, after, expected)}

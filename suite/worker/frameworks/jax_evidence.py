@@ -1,0 +1,53 @@
+"""What JAX's `Training` shows of itself for the evidence in a record; nothing here is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+
+from workloads.data.dataset import Array
+
+
+@contextmanager
+def on_host() -> Iterator[None]:
+    """Within it a `Training` on ``cpu`` computes there, and in float64 where its cell says so."""
+    names = ("jax_enable_x64", "jax_default_matmul_precision")
+    kept = {name: getattr(jax.config, name) for name in names}
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_default_matmul_precision", "highest")
+    try:
+        with jax.default_device(jax.devices("cpu")[0]):
+            yield
+    finally:
+        for name, value in kept.items():
+            jax.config.update(name, value)
+
+
+def adopt(training: Any, other: Any) -> None:
+    """Take over what another `Training` of exactly the same program has compiled, where that can be shared."""
+    training.jitted = other.jitted
+
+
+def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+    """One update as `Training.step` makes it: the loss before it, and the gradient it followed, canonical."""
+    if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
+        training.explained = training.explained.lower(training.state, *batch).compile()
+    training.state, loss, gradients = training.explained(training.state, *batch)
+    return float(loss), training.module.export_weights(training.model, gradients)
+
+
+def draws(training: Any, batch: Any, count: int) -> Array:
+    """The logits of so many forward passes in training mode, each with draws of its own: (count, b, classes)."""
+
+    def logits(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
+        return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})
+
+    forward, key, passes = jax.jit(logits), training.state.key, []
+    for _ in range(count):
+        key, now = jax.random.split(key)  # as a step does
+        passes.append(np.asarray(forward(training.state.weights, now, batch[0]), np.float64))
+    return np.stack(passes)

@@ -1,0 +1,33 @@
+"""What PyTorch's `Training` shows of itself for the evidence in a record; nothing here is timed."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from workloads.data.dataset import Array
+
+
+def on_host() -> AbstractContextManager[Any]:
+    """Within it a `Training` on ``cpu`` computes there, and in float64 where its cell says so."""
+    return nullcontext()  # tensors say so themselves
+
+
+def adopt(training: Any, other: Any) -> None:
+    """Take over what another `Training` of exactly the same program has compiled, where that can be shared."""
+    del training, other  # torch.compile keeps its graphs by itself
+
+
+def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+    """One update as `Training.step` makes it: the loss before it, and the gradient it followed, canonical."""
+    losses = training.backward(batch)
+    gradients: dict[str, Array] = training.module.export_weights(training.model, of="grad")
+    training.update()
+    return sum(training.read(losses)), gradients
+
+
+def draws(training: Any, batch: Any, count: int) -> Array:
+    """The logits of so many forward passes in training mode, each with draws of its own: (count, b, classes)."""
+    return np.stack([training.logits(batch) for _ in range(count)])  # the model is in training mode

@@ -1,0 +1,51 @@
+"""The spec's optimizers in NumPy, the reference that a framework's own are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from workloads.data.dataset import Array
+from workloads.spec import Adam, Sgd
+
+
+class Formula:
+    """An optimizer of `workloads.spec` with its state, for all tensors by their names."""
+
+    def __init__(self, optimizer: Sgd | Adam) -> None:
+        self.optimizer, self.steps = optimizer, 0
+        self._velocities: dict[str, Array] = {}
+        self._means: dict[str, Array] = {}
+        self._squares: dict[str, Array] = {}
+
+    def step(self, weights: Mapping[str, Array], gradients: Mapping[str, Array]) -> dict[str, Array]:
+        """The weights after one more step along these gradients."""
+        self.steps += 1
+        return {name: array - self._move(name, array, gradients[name]) for name, array in weights.items()}
+
+    def _move(self, name: str, weights: Array, gradient: Array) -> Array:
+        chosen, move = self.optimizer, np.zeros_like(weights)
+        if isinstance(chosen, Sgd):
+            coupled = gradient + chosen.l2 * weights
+            self._velocities[name] = chosen.momentum * self._velocities.get(name, 0.0) + coupled
+            move = chosen.learning_rate * self._velocities[name]
+        else:
+            self._means[name] = chosen.beta1 * self._means.get(name, 0.0) + (1 - chosen.beta1) * gradient
+            self._squares[name] = chosen.beta2 * self._squares.get(name, 0.0) + (1 - chosen.beta2) * gradient**2
+            mean = self._means[name] / (1 - chosen.beta1**self.steps)
+            square = self._squares[name] / (1 - chosen.beta2**self.steps)
+            move = chosen.learning_rate * mean / (np.sqrt(square) + chosen.epsilon)
+        return move
+
+
+def deviation(before: Mapping[str, Array], after: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
+    """How far the movement from ``before`` is off the expected one: of the worst tensor, relative, in the L2 norm.
+
+    A tensor that should stay, and moves, is off by its movement.
+    """
+    worst = 0.0
+    for name, start in before.items():
+        wanted = float(np.linalg.norm(expected[name] - start))
+        worst = max(worst, float(np.linalg.norm(after[name] - expected[name])) / (wanted or 1.0))
+    return worst

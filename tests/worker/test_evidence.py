@@ -1,0 +1,248 @@
+"""What is planted in one framework shows in the evidence that a worker takes, and in the verdict on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.analysis.tolerances import DROPOUT, DROPOUT_SPREAD, OPTIMIZER, tolerance_of
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.record.evidence import Draws, Trace
+from suite.worker.evidence import Counted, Evidence, Subject, draws, float64, own, spread
+from suite.worker.optimizer import Formula, deviation
+from tests.frameworks import batches, data, each_framework, module, needs_frameworks
+from workloads.spec import Adam, Sgd, specification
+
+BATCH = 16
+
+
+def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
+    code = import_module(f"suite.worker.frameworks.{framework}")
+    cell = Cell(workload, framework, batch=BATCH, size="small")
+    code.prepare(cell, "cpu", 0)
+    spec = replace(specification(workload, "small"), **spec_changes)
+    return Subject(cell, code, module(workload, framework), "cpu", spec, data(spec.data))
+
+
+@cache
+def proof(workload: str, framework: str) -> Trace:
+    return own(subject(workload, framework))
+
+
+def apart(one: Trace, other: Trace) -> tuple[float, float]:
+    """The largest relative deviations of losses and of updates."""
+    losses = max(abs(a / b - 1) for a, b in zip(one.losses, other.losses, strict=True))
+    return losses, max(abs(one.updates[name] / other.updates[name] - 1) for name in one.updates)
+
+
+@needs_frameworks
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_the_fingerprint_at_the_cell_s_batch_agrees(workload: str) -> None:
+    bounds = tolerance_of(workload, "fp32", cuda=False)
+    assert bounds
+    for framework in FRAMEWORKS[1:]:
+        losses, updates = apart(proof(workload, framework), proof(workload, FRAMEWORKS[0]))
+        assert losses <= bounds.first_loss
+        assert updates <= bounds.early_updates
+
+
+def half_of_the_batch(step: Callable[..., Any], training: Any, batch: Any) -> Any:
+    """A step that takes half of every batch larger than eight, twice: shapes stay, as a compiled step wants them."""
+    inputs, labels = (np.array(array) for array in training.get(batch))
+    half = len(labels) // 2
+    if len(labels) > 8:
+        inputs[half:], labels[half:] = inputs[:half], labels[:half]
+    return step(training, training.put((inputs, labels)))
+
+
+def no_update_of_the_first_tensor(step: Callable[..., Any], training: Any, batch: Any) -> Any:
+    """A step that puts one tensor back where it was."""
+    before = training.weights()
+    loss = step(training, batch)
+    after = training.weights()
+    name = next(iter(before))
+    after[name] = before[name]
+    held = training.module.import_weights(training.model, after)
+    if held is not None:  # JAX's weights are no part of the model
+        training.state = training.state._replace(weights=held)
+    return loss
+
+
+@needs_frameworks
+@each_framework
+@pytest.mark.parametrize("fault", [half_of_the_batch, no_update_of_the_first_tensor])
+def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
+    framework: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = import_module(f"suite.worker.frameworks.{framework}")
+    bounds = tolerance_of("imdb_lstm", "fp32", cuda=False)
+    assert bounds
+    step = code.Training.step
+    monkeypatch.setattr(code.Training, "step", lambda training, batch: fault(step, training, batch))
+    losses, updates = apart(own(subject("imdb_lstm", framework)), proof("imdb_lstm", framework))
+    assert losses > 10 * bounds.first_loss or updates > 10 * bounds.early_updates
+
+
+@needs_frameworks
+@each_framework
+def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) -> None:
+    one = subject("imdb_lstm", framework)
+    assert one.proves_itself
+    timed = one.training(one.cell, one.spec)
+    timed.compile(timed.put(batches(one.spec, BATCH)[0]))
+    assert own(one, timed) == proof("imdb_lstm", framework)
+    assert not subject("cifar100_cnn", framework).proves_itself, "it draws masks that no fingerprint has"
+
+
+@cache
+def in_float64(workload: str, framework: str) -> dict[str, Any]:
+    return float64(subject(workload, framework))
+
+
+@needs_frameworks
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_in_float64_the_launches_agree_to_the_promise(workload: str) -> None:
+    for framework in FRAMEWORKS[1:]:
+        found, other = in_float64(workload, framework), in_float64(workload, FRAMEWORKS[0])
+        assert max(apart(found["float64"], other["float64"])) < 1e-9
+        assert found["optimizer"] < OPTIMIZER
+
+
+@needs_frameworks
+@each_framework
+@pytest.mark.parametrize(
+    ("workload", "changes"),
+    [("cifar100_cnn", {"momentum": 0.45}), ("cifar100_cnn", {"l2": 0.0}), ("imdb_lstm", {"beta2": 0.99})],
+)
+def test_another_optimizer_is_off_its_formula(
+    workload: str, changes: dict[str, float], framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = subject(workload, framework)
+    make = one.framework._optimizer
+
+    def other(spec: Any, *rest: Any) -> Any:
+        return make(replace(spec, optimizer=replace(spec.optimizer, **changes)), *rest)
+
+    monkeypatch.setattr(one.framework, "_optimizer", other)
+    assert float64(one)["optimizer"] > 100 * OPTIMIZER
+
+
+@needs_frameworks
+def test_evidence_in_float64_leaves_the_process_in_float32() -> None:
+    import jax.numpy as jnp
+
+    in_float64("imdb_lstm", "jax")
+    assert jnp.zeros(1, float).dtype == jnp.float32
+
+
+@cache
+def drawn(framework: str, *rates: float) -> Draws:
+    """With rates of its own or the spec's."""
+    changes = {"dropout": rates[:-1], "hidden_dropout": rates[-1]} if rates else {}
+    return draws(subject("cifar100_cnn", framework, **changes))
+
+
+@needs_frameworks
+@each_framework
+def test_dropout_spreads_the_logits_as_measured_and_draws_anew_in_every_step(framework: str) -> None:
+    found = drawn(framework)
+    assert found.spread == pytest.approx(DROPOUT_SPREAD["cifar100_cnn", "small"], rel=DROPOUT)
+    assert len(set(found.losses)) == len(found.losses)
+
+
+@needs_frameworks
+@each_framework
+def test_another_rate_of_dropout_is_beyond_the_bound(framework: str) -> None:
+    assert drawn(framework, 0.1, 0.3, 0.5, 0.5).spread > (1 + DROPOUT) * DROPOUT_SPREAD["cifar100_cnn", "small"]
+
+
+@needs_frameworks
+@each_framework
+def test_without_dropout_there_is_no_spread_and_every_step_is_the_same(framework: str) -> None:
+    found = drawn(framework, 0.0, 0.0, 0.0, 0.0)
+    assert found.spread == 0
+    assert len(set(found.losses)) == 1
+
+
+def test_spread_is_the_deviation_over_draws_alone() -> None:
+    logits = np.random.default_rng(0).standard_normal((1000, 4, 5)) * 0.3 + np.arange(20).reshape(4, 5)
+    assert spread(logits) == pytest.approx(0.3, rel=0.02)
+
+
+# The timed object, in place of which stands one of NumPy.
+
+
+class Straight:
+    """Moves every tensor by one in each step, until it is told to stop."""
+
+    def __init__(self, stops: str = "") -> None:
+        self.held = {"a/kernel": np.ones(4), "b/bias": np.zeros(4)}
+        self.stops = stops
+
+    def step(self, batch: Any) -> float:
+        self.held = {name: array + (name != self.stops) for name, array in self.held.items()}
+        return 1.0
+
+    def weights(self) -> dict[str, Any]:
+        return self.held
+
+    def read(self, losses: list[float]) -> list[float]:
+        return losses
+
+    def get(self, batch: Any) -> Any:
+        return batch
+
+
+def after_the_windows(delivered: Iterator[Any], training: Straight, precision: str = "fp32") -> Any:
+    """What `Evidence.last` makes of a loader, of which twenty batches were taken before."""
+    loader = Counted(SimpleNamespace(settings={}, close=None, __next__=None))
+    loader.loader = delivered
+    for _ in range(20):
+        next(loader)
+    cell = Cell("cifar100_cnn", "pytorch", precision=precision)
+    evidence = Evidence(SimpleNamespace(cell=cell), lambda **message: None)  # type: ignore[arg-type]
+    evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
+    return evidence.parts["last"]
+
+
+def reference() -> Iterator[Any]:
+    source = batches(specification("cifar100_cnn"), BATCH)
+    return (source[number] for number in range(40))
+
+
+def test_the_batch_after_the_last_window_is_the_reference_s() -> None:
+    last = after_the_windows(reference(), Straight())
+    assert (last.batch, last.equal) == (20, True)
+    assert last.updates == {"a/kernel": 1.0, "b/bias": 2.0}
+    assert after_the_windows(reference(), Straight(), "fp16").updates == {"a/kernel": 4.0, "b/bias": 8.0}
+
+
+def test_a_loader_that_lost_its_way_inside_the_windows_is_seen() -> None:
+    source = batches(specification("cifar100_cnn"), BATCH)
+    skipping = (source[number + (number > 7)] for number in range(40))
+    assert not after_the_windows(skipping, Straight()).equal
+    repeating = (source[number % source.per_epoch] for number in range(40))  # the first epoch, over and over
+    assert not after_the_windows(repeating, Straight()).equal
+
+
+def test_a_tensor_that_stays_after_the_last_window_is_seen() -> None:
+    assert after_the_windows(reference(), Straight("a/kernel")).updates == {"a/kernel": 0.0, "b/bias": 2.0}
+
+
+@pytest.mark.parametrize("optimizer", [Sgd(0.1, 0.5, 1e-2), Adam()], ids=["sgd", "adam"])
+def test_the_formula_s_deviation_is_relative_to_the_movement(optimizer: Sgd | Adam) -> None:
+    draw = np.random.default_rng(1)
+    before = {"kernel": draw.standard_normal(50), "bias": np.zeros(3)}
+    formula, after = Formula(optimizer), before
+    for _ in range(3):
+        after = formula.step(after, {name: draw.standard_normal(array.shape) for name, array in before.items()})
+    assert deviation(before, after, after) == 0
+    further = {name: before[name] + 1.01 * (array - before[name]) for name, array in after.items()}
+    assert deviation(before, further, after) == pytest.approx(0.01)
