@@ -44,7 +44,7 @@ DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
 
 class Counted:
-    """A loader that knows how many batches it has delivered. The count takes 0.1 microseconds a batch."""
+    """A loader that knows how many batches it has delivered. The count takes 0.2 microseconds a batch."""
 
     def __init__(self, loader: Any) -> None:
         self.loader, self.settings, self.close, self.delivered = loader, loader.settings, loader.close, 0
