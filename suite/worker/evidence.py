@@ -37,8 +37,8 @@ LAST_STEPS = {"fp16": 4}
 #: Steps and batch in float64, which is slow on a GPU and no faster than it must be on a CPU.
 FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
 #: Forward passes with dropout, and images in each, every one with masks of its own. Of the spread that they show, one
-#: standard deviation is 0.6 % (n = 26 groups of 16 passes). Size small draws by the same code and rates as the full one,
-#: whose passes took as long as eight training steps.
+#: standard deviation is 0.6 % (n = 26 groups of 16 passes). Size small draws by the same code and at the same rates as
+#: the full one, whose passes took as long as eight training steps.
 DRAWS, DRAWS_BATCH, DRAWS_SIZE = 20, 32, "small"
 #: Steps on one batch of so many images, whose losses must differ.
 DRAWN_STEPS, DRAWN_BATCH = 2, 4
