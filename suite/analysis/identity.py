@@ -233,7 +233,7 @@ def _by_itself(launches: Sequence[Record]) -> str:
     drawn = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
     if any(len(set(draws.losses)) < len(draws.losses) for draws in drawn):
         return "dropout draws the same masks in every step"
-    expected = DROPOUT_SPREAD.get((launches[0].cell.workload, launches[0].cell.size))
+    expected = DROPOUT_SPREAD.get(launches[0].cell.workload)
     if drawn and expected:
         spread = fmean(draws.spread for draws in drawn)
         if _relative(spread, expected) > DROPOUT:

@@ -153,14 +153,14 @@ def drawn(framework: str, *rates: float) -> Draws:
 @each_framework
 def test_dropout_spreads_the_logits_as_measured_and_draws_anew_in_every_step(framework: str) -> None:
     found = drawn(framework)
-    assert found.spread == pytest.approx(DROPOUT_SPREAD["cifar100_cnn", "small"], rel=DROPOUT)
+    assert found.spread == pytest.approx(DROPOUT_SPREAD["cifar100_cnn"], rel=DROPOUT)
     assert len(set(found.losses)) == len(found.losses)
 
 
 @needs_frameworks
 @each_framework
 def test_another_rate_of_dropout_is_beyond_the_bound(framework: str) -> None:
-    assert drawn(framework, 0.1, 0.3, 0.5, 0.5).spread > (1 + DROPOUT) * DROPOUT_SPREAD["cifar100_cnn", "small"]
+    assert drawn(framework, 0.1, 0.3, 0.5, 0.5).spread > (1 + DROPOUT) * DROPOUT_SPREAD["cifar100_cnn"]
 
 
 @needs_frameworks
