@@ -111,6 +111,15 @@ def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
 
 
 @pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons draw no plots, which take most of their time."""
+    from suite.report import plots
+
+    for name in ("draw", "draw_learned"):
+        monkeypatch.setattr(plots, name, lambda *_: [])
+
+
+@pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return Nvml()

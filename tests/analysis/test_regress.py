@@ -14,6 +14,8 @@ from suite.record.record import Record
 from tests import records
 from tests.records import replace
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def run(speed: float = 1.0, n: int = 5, first: int = 0, name: str = "base") -> list[Record]:
     """Launches of three frameworks; JAX so many times as fast as usual."""

@@ -22,6 +22,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return records.save(tmp_path / "results" / "runs" / "machine" / "0001_smoke.json", mixed())
 
 
+@pytest.fixture
+def small(run: Path) -> Path:
+    """The same of one cell, for what is asked of a process of its own."""
+    return records.save(run, records.launches(["pytorch"], n=1))
+
+
 def fresh(*arguments: str, cwd: Path, code: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", *(["-c", code] if code else ["-m", "suite.compare"]), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
@@ -45,6 +51,7 @@ def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys:
         assert str(run.parent) not in path.read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["smoke", "--format", "markdown", "--output", "there"]) == 0
     assert Path("there/table.md").read_text() in capsys.readouterr().out
@@ -76,6 +83,7 @@ def test_a_site_is_light_and_takes_what_is_asked_for(run: Path) -> None:
     assert len(list(Path("site").rglob("*.parquet"))) == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_runs_stand_in_one_table_without_a_ratio_between_them(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +116,7 @@ def test_what_cannot_be_used_is_one_line_and_status_2(
     assert len(said.err.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_margin_is_what_was_asked_for(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records.save(run, records.launches(n=6))
     assert main(["--margin", "30%"]) == 0
@@ -125,6 +134,7 @@ def test_all_failed_is_a_comparison_too(run: Path, capsys: pytest.CaptureFixture
     assert not list(Path("results/0001_smoke").glob("*.png"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_notes_on_the_files_reach_screen_and_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = records.journal(Path("a.jsonl"), records.launches(n=1))
     journal.write_text(journal.read_text()[:-9])
@@ -133,23 +143,23 @@ def test_notes_on_the_files_reach_screen_and_file(run: Path, capsys: pytest.Capt
     assert "half written" in Path("results/a/table.md").read_text()
 
 
-def test_as_a_command_it_needs_no_framework_no_utf8_and_no_patient_reader(run: Path) -> None:
+def test_as_a_command_it_needs_no_framework_no_utf8_and_no_patient_reader(small: Path) -> None:
     code = (
         "import sys; from suite.compare.__main__ import main; status = main([])\n"
         "loaded = {'torch', 'tensorflow', 'jax', 'flax', 'keras', 'matplotlib.pyplot'} & set(sys.modules)\n"
         "sys.exit(str(sorted(loaded)) if loaded else status)"
     )
-    done = fresh(cwd=run.parents[3], code=code)
+    done = fresh(cwd=small.parents[3], code=code)
     assert done.returncode == 0, done.stderr
     assert "cifar100_cnn" in done.stdout
 
 
-def test_a_closed_pipe_is_no_error(run: Path) -> None:
+def test_a_closed_pipe_is_no_error(small: Path) -> None:
     code = (
         "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
         "from suite.compare.__main__ import main; sys.exit(main([]))"
     )
-    done = fresh(cwd=run.parents[3], code=code)
+    done = fresh(cwd=small.parents[3], code=code)
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr
     assert Path("results/0001_smoke/table.md").exists(), "files are written before anything is said"
