@@ -150,6 +150,14 @@ def test_processes_of_a_real_loader_end_with_whoever_started_them(dies: str, tmp
         [sys.executable, "-c", code, job.dumps(), str(tmp_path / "logs" / "log")],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
+    try:
+        end_and_look(process, dies, tmp_path)
+    finally:
+        process.kill()  # else a test that failed would leave what it is to show is not left
+        process.wait()
+
+
+def end_and_look(process: subprocess.Popen[str], dies: str, folder: Path) -> None:
     assert process.stdout
     while "fingerprint" not in process.stdout.readline():
         assert process.poll() is None
@@ -164,10 +172,10 @@ def test_processes_of_a_real_loader_end_with_whoever_started_them(dies: str, tmp
     process.communicate(timeout=60)
     wait_until(lambda: not marked(mark), within_s=15)
     if dies == "all but loaders":  # without a guardian it is the next launch that clears up
-        with scratch(tmp_path, before_removal=leftovers.end_of):
+        with scratch(folder, before_removal=leftovers.end_of):
             assert not names(mark)
     wait_until(lambda: not names(mark), within_s=15)
-    wait_until(lambda: not list(tmp_path.glob("suite-*")), within_s=15)
+    wait_until(lambda: not list(folder.glob("suite-*")), within_s=15)
 
 
 def test_a_scratch_folder_of_a_dead_process_is_swept_and_nobody_elses(tmp_path: Path) -> None:
