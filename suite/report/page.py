@@ -87,7 +87,7 @@ def sentences(table: Table) -> list[str]:
     for row, cell in zip(table.group.rows, table.frame.to_dict("records"), strict=True):
         if not cell["ratio_blocks"] or table.base.holds(row) or cell["ratio"] is None:
             continue
-        subject, baseline = _sides(table, row)
+        subject, base = _sides(table, row)
         name = f"For {table.group.workload} ({table.group.label(row, ', ')})"
         bounds = f"{cell['ratio_min']:.2f} to {cell['ratio_max']:.2f}"
         unit = "launches of each" if " of run " in cell["ratio_baseline"] else "blocks"
@@ -96,19 +96,19 @@ def sentences(table: Table) -> list[str]:
         if verdict in ("faster", "slower"):
             factor = cell["ratio"] if verdict == "faster" else 1 / cell["ratio"]
             lines.append(
-                f"{name} {subject} is {factor:.2f}x {verdict} than {baseline} "
+                f"{name} {subject} is {factor:.2f}x {verdict} than {base} "
                 f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
             )
         elif verdict == "equal":
             lines.append(
-                f"{name} {subject} and {baseline} are equal within {table.margin:.1%} "
+                f"{name} {subject} and {base} are equal within {table.margin:.1%} "
                 f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
             )
         elif verdict:
-            lines.append(f"{name} nothing can be said of {subject} against {baseline} yet ({n}).")
+            lines.append(f"{name} nothing can be said of {subject} against {base} yet ({n}).")
         else:
             lines.append(
-                f"{name} {subject} ran at {cell['ratio']:.2f} times {baseline}'s throughput ({bounds}, {n}; not tested)."
+                f"{name} {subject} ran at {cell['ratio']:.2f} times {base}'s throughput ({bounds}, {n}; not tested)."
             )
     return lines
 
