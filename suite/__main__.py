@@ -1,4 +1,4 @@
-"""``python -m suite``: the commands, with a line each."""
+"""``python -m suite``: lists the commands, one per line."""
 
 from __future__ import annotations
 

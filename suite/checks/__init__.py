@@ -1,1 +1,1 @@
-"""The suite measured by itself: ``python -m suite.checks plain|loaders|monitor``."""
+"""Measures the suite itself: ``python -m suite.checks plain|loaders|monitor``."""

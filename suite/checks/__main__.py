@@ -1,4 +1,4 @@
-"""``python -m suite.checks WHAT``: the suite measured by itself."""
+"""Measures the suite itself: ``python -m suite.checks WHAT``."""
 
 from __future__ import annotations
 

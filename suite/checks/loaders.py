@@ -31,7 +31,7 @@ those of the loaders in the same process, so that both saw the same machine.
 
 
 def main() -> int:
-    """Measure every loader asked for, a process per framework, and print a line for each."""
+    """Measure the selected loaders, in one process per framework, and print a line for each loader."""
     parser = argparse.ArgumentParser(
         prog="python -m suite.worker.loaders", description=__doc__, epilog=EXPLANATION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -46,7 +46,7 @@ def main() -> int:
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.answer:
-        Path(options.answer).write_text(json.dumps(measured(options)))
+        Path(options.answer).write_text(json.dumps(measure_loaders(options)))
         return 0
     try:
         folder = prepare(specification(options.workload).data, options.data)
@@ -71,8 +71,8 @@ def main() -> int:
     return int(failed)
 
 
-def measured(options: argparse.Namespace) -> list[tuple[str, list[float], float, str]]:
-    """Name, samples/s of each window, share of the ceiling and settings, of every loader of one framework."""
+def measure_loaders(options: argparse.Namespace) -> list[tuple[str, list[float], float, str]]:
+    """Returns name, samples/s of each window, share of the ceiling and settings of every loader of one framework."""
     (framework,) = options.framework
     data, spec = open_cached(Path(options.folder)), specification(options.workload)
     source = Batches(data, options.batch, 0, getattr(spec, "length", None))
@@ -82,7 +82,7 @@ def measured(options: argparse.Namespace) -> list[tuple[str, list[float], float,
     module = import_module(f"workloads.{options.workload}.{framework}")
     training = adapter.Training(base, spec, module, spec.reference_weights(0), device)
     plan = Plan(options.min_window, options.windows, 10 * options.min_window)
-    found, ceilings = [], []
+    measurements, ceilings = [], []
     for loader in LOADERS:
         batches = import_module(f"suite.worker.loaders.{framework}").batches(
             base.but(loader=loader), source, device, training.put
@@ -96,21 +96,21 @@ def measured(options: argparse.Namespace) -> list[tuple[str, list[float], float,
         phase = measure(steps, plan)
         settings = ", ".join(f"{name} {value}" for name, value in batches.settings.items())
         batches.close()
-        found.append((loader.id, [options.batch / t for t in phase.step_times_s], settings))
+        measurements.append((loader.id, [options.batch / t for t in phase.step_times_s], settings))
         ceilings += _numpy_rates(source, 2, options.min_window)
     ceiling = median(ceilings)
-    lines = [(name, rates, median(rates) / ceiling, settings) for name, rates, settings in found]
+    lines = [(name, rates, median(rates) / ceiling, settings) for name, rates, settings in measurements]
     return [*lines, ("NumPy", ceilings, 1.0, "the ceiling: vectorised, one core")]
 
 
 def _numpy_rates(source: Batches, windows: int, seconds: float) -> list[float]:
-    """Samples/s of the reference pipeline, one figure a window."""
-    rates, numbers = [], count()
+    """Returns samples/s of the reference pipeline for each window."""
+    rates, indices = [], count()
     for _ in range(windows):
-        made, start = 0, time.perf_counter()
+        samples, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
-            made += len(source[next(numbers)][1])
-        rates.append(made / (time.perf_counter() - start))
+            samples += len(source[next(indices)][1])
+        rates.append(samples / (time.perf_counter() - start))
     return rates
 
 

@@ -22,7 +22,7 @@ from suite.session.launch import LaunchError, launch
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 
-#: What throughput under the monitor must be, as a share of that without.
+#: Least throughput with the monitor, as a share of the throughput without.
 SHARE_LEAST = 0.99
 
 EXPLANATION = """\
@@ -37,11 +37,11 @@ exit status: 0, or 1 where a launch failed or watching costs more than one perce
 
 
 class _OverError(Exception):
-    """The training phase is over: what the worker would do next is not looked at."""
+    """The training phase is over; the later phases of the worker are not needed."""
 
 
 class Turns:
-    """Watches a worker in two windows of four, as `launch` tells of it and of the windows that it has trained."""
+    """Monitors a worker in two of every four windows. `launch` calls `spawned` and `on_progress`."""
 
     def __init__(self, rounds: int, gpus: Sequence[Gpu] = (), before: Idle | None = None) -> None:
         # Where the warm-up ends is not known before, so that up to three windows precede the first whole round.
@@ -54,11 +54,11 @@ class Turns:
         self._since_s = (0.0, 0.0)
 
     def spawned(self, pid: int, at_s: float) -> None:
-        """A worker is there. It is not watched yet."""
+        """Remember the worker. It is not monitored yet."""
         self._worker = pid, at_s
 
-    def told(self, message: dict[str, Any]) -> None:
-        """Switch where a window has ended. Raises `_OverError` when the last has."""
+    def on_progress(self, message: dict[str, Any]) -> None:
+        """Switch the monitor on or off after each window. Raises `_OverError` after the last."""
         if message["progress"] == "train":
             self.rates.append(message["samples_per_s"])
             self.watch(len(self.rates) % 4 in (0, 3))
@@ -66,7 +66,7 @@ class Turns:
             raise _OverError
 
     def watch(self, on: bool) -> None:
-        """Begin, go on or end, and note the time that this process spent on watching."""
+        """Switch the monitor on or off, and add up the time that this process spent on it."""
         if on and not self._monitor:
             self._since_s = time.process_time(), time.perf_counter()
             self._monitor = Monitor(*self._worker, self.gpus, self.before).__enter__()
@@ -78,14 +78,14 @@ class Turns:
 
     @property
     def ratios(self) -> list[float]:
-        """Of the rounds after the warm-up, throughput with the monitor over that without (both as harmonic means)."""
+        """Throughput with the monitor over that without, for each round after the warm-up (harmonic means)."""
         warm = len(self.rates) - self.windows
-        whole = self.rates[warm + -warm % 4 :][: 4 * self.rounds]
-        return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(whole)] * 4, strict=True)]
+        rates = self.rates[warm + -warm % 4 :][: 4 * self.rounds]
+        return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(rates)] * 4, strict=True)]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure every pair asked for, each in a process of its own, and print a line for each."""
+    """Measure the selected workloads and frameworks, each in its own process, and print a line for each."""
     parser = argparse.ArgumentParser(
         prog="python -m suite.checks monitor", description=__doc__, epilog=EXPLANATION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -114,11 +114,11 @@ def main(arguments: list[str] | None = None) -> int:
                 cell = Cell(workload, framework, batch=options.batch, size=options.size)
                 turns = Turns(options.rounds, gpus, before)
                 try:
-                    found = compared(cell, turns, options.device, options.min_window)
-                    failed = failed or found.high < SHARE_LEAST
+                    ratio = compare(cell, turns, options.device, options.min_window)
+                    failed = failed or ratio.high < SHARE_LEAST
                     figures = (
-                        f"{found.value:>12.3f}  {f'{found.low:.3f}-{found.high:.3f}':15}{found.blocks:>3}"
-                        f"{turns.cpu_s / turns.watched_s:>9.2%}  {verdict(found)}"
+                        f"{ratio.value:>12.3f}  {f'{ratio.low:.3f}-{ratio.high:.3f}':15}{ratio.blocks:>3}"
+                        f"{turns.cpu_s / turns.watched_s:>9.2%}  {verdict(ratio)}"
                     )
                 except LaunchError as error:
                     failed, figures = True, f" {error}"
@@ -126,41 +126,41 @@ def main(arguments: list[str] | None = None) -> int:
     return int(failed)
 
 
-def compared(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Paired:
-    """Train a cell in turns with the monitor and without. Raises `LaunchError` where the launch fails."""
+def compare(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Paired:
+    """Train a cell with and without the monitor in turns. Raises `LaunchError` if the launch fails."""
     data = prepare(specification(cell.workload).data, "synthetic", say=lambda _: None)
     plan = Plan(min_window_s, turns.windows, max_warmup_s=20.0)
     with tempfile.TemporaryDirectory(prefix="suite-") as folder:
         try:
             log = Path(folder, "log")
-            job, most_s = Job(cell, str(data), device=device, plan=plan), 3600 + 2 * turns.windows * min_window_s
-            record = launch(job, log, most_s, lambda message: _told(turns, message), turns.spawned)
+            job, deadline_s = Job(cell, str(data), device=device, plan=plan), 3600 + 2 * turns.windows * min_window_s
+            record = launch(job, log, deadline_s, lambda message: _on_progress(turns, message), turns.spawned)
         except _OverError:
-            found = paired(turns.ratios)
-            assert found, "the command takes no fewer rounds"
-            return found
+            ratio = paired(turns.ratios)
+            assert ratio, "the command takes no fewer rounds"
+            return ratio
         finally:
             turns.watch(False)
             _say("")
     raise LaunchError(f"{record.outcome.status}: {record.outcome.reason}")
 
 
-def _told(turns: Turns, message: dict[str, Any]) -> None:
-    turns.told(message)
+def _on_progress(turns: Turns, message: dict[str, Any]) -> None:
+    turns.on_progress(message)
     _say(f"{message['progress']}: window {len(turns.rates)} of about {turns.windows}")
 
 
 def _say(text: str) -> None:
-    """On a terminal, one line that the next is written over."""
+    """Show progress on a terminal; each line overwrites the one before."""
     if sys.stderr.isatty():
         print(f"\r{text:60}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
-def verdict(found: Paired) -> str:
-    """What the interval says of `SHARE_LEAST`."""
-    if found.low >= SHARE_LEAST:
+def verdict(ratio: Paired) -> str:
+    """Returns whether the interval lies above or below `SHARE_LEAST`, in words."""
+    if ratio.low >= SHARE_LEAST:
         return "within 1 %"
-    return "costs more" if found.high < SHARE_LEAST else "undecided"
+    return "costs more" if ratio.high < SHARE_LEAST else "undecided"
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ does nothing.
 
 
 def main() -> int:
-    """Run every pair asked for, each in a process of its own, and print a line for each."""
+    """Time the selected workloads and frameworks, each in its own process, and print a line for each."""
     parser = argparse.ArgumentParser(
         prog="python -m suite.checks plain", description=__doc__, epilog=EXPLANATION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -61,15 +61,15 @@ def main() -> int:
 
 
 def line(workload: str, framework: str, options: argparse.Namespace) -> str:
-    """One line of figures from a fresh process; raises `LaunchError` if it failed."""
+    """Returns one line of figures from a fresh process. Raises `LaunchError` if it failed."""
     arguments = ["--workload", workload, "--framework", framework]
     for name in ("size", "batch", "rounds", "min_window"):
         arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
-    found = ask(framework, "suite.plain", arguments)
-    low, middle, high = quantiles(found["ratios"], n=4, method="inclusive")
+    answer = ask(framework, "suite.plain", arguments)
+    low, middle, high = quantiles(answer["ratios"], n=4, method="inclusive")
     return (
-        f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(found['ratios']):>3}"
-        f"{1e3 * found['step_s']:>10.1f}{found['harness']:>10.4%}"
+        f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(answer['ratios']):>3}"
+        f"{1e3 * answer['step_s']:>10.1f}{answer['harness']:>10.4%}"
     )
 
 
@@ -85,22 +85,24 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     device, _ = adapter.prepare(cell, "auto", 0)
     module = import_module(f"workloads.{workload}.{framework}")
     training = adapter.Training(cell, spec, module, spec.reference_weights(0), device)
-    held = [training.put(batch) for batch in batches]
-    training.compile(held[0])
-    ours = training_steps(cycle(held), training, [])
-    theirs = import_module(f"workloads.plain.{framework}").plain(spec, batches, device)
-    count = max(_steps_per_window(run, options.min_window) for run in (ours, theirs))
+    device_batches = [training.put(batch) for batch in batches]
+    training.compile(device_batches[0])
+    suite_steps = training_steps(cycle(device_batches), training, [])
+    plain_steps = import_module(f"workloads.plain.{framework}").plain(spec, batches, device)
+    count = max(_steps_per_window(run, options.min_window) for run in (suite_steps, plain_steps))
     ratios, times = [], []
     for _ in range(options.rounds):
-        first, *plain, last = (_seconds(run, count) for run in (ours, theirs, theirs, ours))
-        ratios.append(sum(plain) / (first + last))
-        times += [first, last]
-    idle = median(_seconds(training_steps(cycle(held), _Idle(), []), count) for _ in range(20))
+        first_s, *plain_s, last_s = (
+            _seconds(run, count) for run in (suite_steps, plain_steps, plain_steps, suite_steps)
+        )
+        ratios.append(sum(plain_s) / (first_s + last_s))
+        times += [first_s, last_s]
+    idle = median(_seconds(training_steps(cycle(device_batches), _Idle(), []), count) for _ in range(20))
     return {"ratios": ratios, "step_s": median(times) / count, "harness": idle / median(times)}
 
 
 class _Idle:
-    """A training whose steps do nothing, so that what is left is the harness."""
+    """A training whose steps do nothing, so that only the harness is timed."""
 
     def step(self, batch: Any) -> None: ...
 

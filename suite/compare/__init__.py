@@ -1,1 +1,1 @@
-"""Read runs, set their cells side by side, and say how far the figures can be trusted. Imports no framework."""
+"""Compares the cells of recorded runs, and says how far the figures can be trusted. Imports no framework."""

@@ -1,4 +1,4 @@
-"""`python -m suite.compare`: runs in, tables and plots out."""
+"""``python -m suite.compare``: reads recorded runs and writes tables, plots and a report."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ cannot be written; 3 if --fail-if could test no cell
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, as all errors here."""
+        """Print the error in one line and exit with status 2."""
         self.exit(2, f"{self.prog}: {clean(message)}; see --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0; 1 for what ``--fail-if`` names, 3 where it could test nothing; 2 for input or an output folder
-    that cannot be used.
+    """Returns the exit status: 0; 1 if ``--fail-if`` applies, 3 if it could test nothing; 2 for unusable input or an
+    output folder that cannot be written.
     """
     options = _options(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths, notes = find(options.run, options.storage)
         with errors.status("reading the launches"):
             loaded = load(paths)
-        changed = changes(loaded.launches) if options.fail_if is not None else None
+        speed_changes = changes(loaded.launches) if options.fail_if is not None else None
         groups = group(loaded.launches, options.by, options.across_machines)
         _check_baseline(groups, options.by, options.baseline)
         runs = {launch.run for launch in loaded.launches}
@@ -109,20 +109,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"written to {folder}: report.html, tables, launches, plots", file=sys.stderr)
     if options.publish:
         print(f"published: {options.publish / INDEX}", file=sys.stderr)
-    return _regressions(*changed, options.fail_if) if changed else 0
+    return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
 
 
-def _regressions(tested: Sequence[Change], obstacles: Sequence[str], apart: float) -> int:
-    """Say which cells became slower beyond the margin, significantly: 1 if any did, 3 if none could be tested."""
+def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: float) -> int:
+    """Print the cells that became significantly slower than ``limit``; returns 1 if any did, 3 if none was tested."""
     for obstacle in obstacles:
         print(f"not tested: {clean(obstacle)}", file=sys.stderr)
     if not tested:
         print("--fail-if: no cell could be tested, so that nothing is known about a slow-down", file=sys.stderr)
         return 3
-    slower = [change for change in tested if change.slower(apart)]
+    slower = [change for change in tested if change.slower(limit)]
     for change in slower:
         print(f"slower: {change}", file=sys.stderr)
-    print(f"{len(slower)} of {len(tested)} cells are slower by more than {apart:.0%}, significantly", file=sys.stderr)
+    print(f"{len(slower)} of {len(tested)} cells are slower by more than {limit:.0%}, significantly", file=sys.stderr)
     return int(bool(slower))
 
 
@@ -203,13 +203,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check_baseline(groups: Sequence[Group], by: str, baseline: str | None) -> None:
-    """Raises `LoadError` where no row has that value; a framework may be absent, and then the table says so."""
+    """Raises `LoadError` if no row has that value. A framework may be absent; the table says so."""
     if baseline is None or by == "framework":
         return
     axis = AXES[by]
     if not any(base(axis, each.rows, baseline).holds(row) for each in groups for row in each.rows):
-        there = dict.fromkeys(axis.value(row) for each in groups for row in each.rows)
-        raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(there)}")
+        values = dict.fromkeys(axis.value(row) for each in groups for row in each.rows)
+        raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(values)}")
 
 
 def _extras(text: str) -> tuple[str, ...]:
@@ -227,33 +227,33 @@ def _price(text: str) -> float:
 
 
 def _name(paths: Sequence[Path]) -> str:
-    more = f"-and-{len(paths) - 1}-more" if len(paths) > 1 else ""
-    return paths[0].stem + more
+    suffix = f"-and-{len(paths) - 1}-more" if len(paths) > 1 else ""
+    return paths[0].stem + suffix
 
 
 def _show(compared: Compared, notes: Sequence[str], form: str) -> None:
-    """Print the tables and all notes, for a person or for a Markdown reader."""
-    out = Terminal()
+    """Print the tables and all notes, as text for a terminal or as Markdown."""
+    terminal = Terminal()
     sources = ", ".join(map(clean, compared.sources))
     notes = [clean(note) for note in notes]
     if form == "markdown":
         lines = "".join(f"- {markdown.escape(note)}\n" for note in notes)
-        out.out(f"Read: {markdown.escape(sources)}\n\n{text_of(compared)}\n{lines}", end="")
+        terminal.out(f"Read: {markdown.escape(sources)}\n\n{text_of(compared)}\n{lines}", end="")
         return
-    out.print(f"read: {sources}\n", soft_wrap=True)
+    terminal.print(f"read: {sources}\n", soft_wrap=True)
     views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
     for number, view in enumerate(views):
         if number:
-            out.print("\n")
-        out.show(view)
+            terminal.print("\n")
+        terminal.show(view)
     if compared.tables:
-        out.print()
-        out.say(legend(compared.tables))
+        terminal.print()
+        terminal.say(legend(compared.tables))
     for note in notes:
-        out.say(f"note: {note}")
+        terminal.say(f"note: {note}")
 
 
 if __name__ == "__main__":
-    # What was loaded stays to the end; to look through it for garbage again and again would take a second in ten.
+    # What was loaded stays in memory to the end; collecting garbage at the usual rate would take a tenth of the time.
     gc.set_threshold(200_000, 20, 1000)
     sys.exit(main())

@@ -1,1 +1,1 @@
-"""What this machine can measure, and how to mend what it cannot: ``python -m suite.doctor``."""
+"""Checks what this machine can measure, and says how to fix what it cannot: ``python -m suite.doctor``."""

@@ -27,7 +27,7 @@ exit status: 0 it can measure, 1 it cannot, 2 wrong usage
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Look, print, and say by the exit status whether this machine can measure."""
+    """Run all checks and print their findings; the exit status says whether this machine can measure."""
     parser = argparse.ArgumentParser(
         prog="python -m suite.doctor", description=__doc__, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -44,21 +44,21 @@ def main(arguments: list[str] | None = None) -> int:
     if options.answer:
         Path(options.answer).write_text(json.dumps(installation(options.framework)))
         return 0
-    driver, findings, described = gpus()
+    driver, findings, gpu_descriptions = gpus()
     findings = [*host(), *data(options.data_dir), *findings]
     answers = dict(ask_all(options.wait, lambda line: print(line, file=sys.stderr, flush=True)))
     installed = {name: answers[name] for name in FRAMEWORKS}
     findings += frameworks(installed, driver)
     if options.json:
-        told = {"machine": machine(), "gpus": described, "frameworks": installed}
-        print(json.dumps({**told, "findings": [asdict(each) for each in findings]}))
+        facts = {"machine": machine(), "gpus": gpu_descriptions, "frameworks": installed}
+        print(json.dumps({**facts, "findings": [asdict(each) for each in findings]}))
     else:
         show(findings)
     return int(any(finding.status == BAD for finding in findings))
 
 
 def show(findings: Sequence[Finding]) -> None:
-    """A line each, folded and coloured in a terminal; without rich, which may be missing here, as it stands."""
+    """Print a line per finding, wrapped and coloured in a terminal; as plain text if rich is not installed."""
     try:
         from suite.report.terminal import Terminal
     except ImportError:

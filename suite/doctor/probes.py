@@ -1,4 +1,4 @@
-"""Each framework is asked for itself, in its own interpreter, all at the same time and within a limit."""
+"""Asks each framework about its installation, in its own interpreter, all at once and within a time limit."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
 from suite.session.launch import LateError, LaunchError, ask
 from suite.worker.frameworks import UnsupportedError
 
-#: Importing a framework from a cold disk, beside other work, has taken most of this.
+#: Importing a framework from a cold disk on a busy machine has taken almost this long.
 ANSWER_WITHIN_S = 60.0
 
 #: How often a line says which frameworks have not answered yet.
-STILL_EVERY_S = 10.0
+REMIND_EVERY_S = 10.0
 
-#: Why a framework has no answer, under ``lack`` of what is known of it.
+#: Values of ``lack``: why a framework has no answer.
 NO_ANSWER, NOT_INSTALLED, FAILED = "no answer", "not installed", "failed"
 
 Installed = dict[str, Any]
 
 
 def installation(framework: str) -> Installed:
-    """What a framework says of itself: versions, devices, and which precisions it has here, or why not.
+    """Returns versions, devices, and for each precision why it is unsupported (empty if it is supported).
 
-    One that is not in this interpreter holds ``lack`` and ``error`` instead.
+    A framework that is not installed in this interpreter has ``lack`` and ``error`` instead.
     """
     try:
         adapter = import_module(f"suite.worker.frameworks.{framework}")
     except ModuleNotFoundError as error:
         return {"lack": NOT_INSTALLED, "error": f"is not installed (no module named {error.name})"}
-    found: Installed = adapter.installation()
-    found["precisions"] = {}
+    installed: Installed = adapter.installation()
+    installed["precisions"] = {}
     for precision in PRECISIONS:
         try:
             adapter.prepare(Cell("cifar100_cnn", framework, precision=precision), "auto", 0)
-            found["precisions"][precision] = ""
+            installed["precisions"][precision] = ""
         except UnsupportedError as error:
-            found["precisions"][precision] = str(error)
-    return found
+            installed["precisions"][precision] = str(error)
+    return installed
 
 
-def asked(framework: str, wait_s: float) -> Installed:
-    """What the framework's interpreter answers within ``wait_s`` seconds; else ``lack`` and ``error``."""
+def answer_of(framework: str, wait_s: float) -> Installed:
+    """Returns the answer of the framework's interpreter; ``lack`` and ``error`` if none comes in ``wait_s`` seconds."""
     try:
         answer: Installed = ask(framework, "suite.doctor", ["--framework", framework], wait_s)
     except LateError:
@@ -57,18 +57,18 @@ def asked(framework: str, wait_s: float) -> Installed:
     return answer
 
 
-def ask_all(wait_s: float, show: Callable[[str], None]) -> Iterator[tuple[str, Installed]]:
-    """Every framework with its answer, as they come in; ``show`` gets a line for each."""
+def ask_all(wait_s: float, report: Callable[[str], None]) -> Iterator[tuple[str, Installed]]:
+    """Yields each framework with its answer, as the answers arrive; ``report`` gets a line for each."""
     begin_s = time.monotonic()
-    show(f"asking {', '.join(FRAMEWORKS)}, up to {wait_s:g} s each")
+    report(f"asking {', '.join(FRAMEWORKS)}, up to {wait_s:g} s each")
     with ThreadPoolExecutor(len(FRAMEWORKS)) as pool:
-        waiting = {pool.submit(asked, framework, wait_s): framework for framework in FRAMEWORKS}
+        waiting = {pool.submit(answer_of, framework, wait_s): framework for framework in FRAMEWORKS}
         while waiting:
-            done, _ = wait(waiting, STILL_EVERY_S, FIRST_COMPLETED)
-            passed = f"after {time.monotonic() - begin_s:.1f} s"
+            done, _ = wait(waiting, REMIND_EVERY_S, FIRST_COMPLETED)
+            elapsed = f"after {time.monotonic() - begin_s:.1f} s"
             if not done:
-                show(f"{', '.join(waiting.values())}: no answer yet {passed}")
+                report(f"{', '.join(waiting.values())}: no answer yet {elapsed}")
             for future in done:
                 framework, answer = waiting.pop(future), future.result()
-                show(f"{framework}: {answer.get('lack', 'answered')} {passed}")
+                report(f"{framework}: {answer.get('lack', 'answered')} {elapsed}")
                 yield framework, answer

@@ -1,4 +1,4 @@
-"""The table of what was learnt, in words: its title, columns, and the notes that say what the figures stand on."""
+"""The accuracy table as text: its title, columns and notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIFFERENT = {
 
 
 def view(table: Learned) -> View:
-    """The table as strings, and its notes."""
+    """Returns the table and its notes as strings."""
     columns = _columns(table)
     records = [row | _settings(table, key) for key, row in zip(table.group.rows, _records(table), strict=True)]
     rows = [[read(row) for read in columns.values()] for row in records]
@@ -40,8 +40,8 @@ def view(table: Learned) -> View:
 
 
 def sentences(table: Learned) -> list[str]:
-    """What the table says, row by row against its baseline."""
-    said = []
+    """Returns a sentence per row that compares it with the baseline."""
+    lines = []
     for row in _records(table):
         if not row["verdict"]:
             continue
@@ -54,8 +54,8 @@ def sentences(table: Learned) -> list[str]:
             "lower": f"ends lower than {table.baseline}",
             "undecided": f"cannot be told from {table.baseline} yet, nor called the same",
         }[row["verdict"]]
-        said.append(f"{name} {row['framework']} {word} ({bounds}).")
-    return said
+        lines.append(f"{name} {row['framework']} {word} ({bounds}).")
+    return lines
 
 
 def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
@@ -65,7 +65,7 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
     return {
         "framework": lambda row: row["framework"],
         **{name: _setting(name) for name in _varying(table)},
-        "seeds": lambda row: _n(row["seeds_ok"], row["seeds"]),
+        "seeds": lambda row: _seed_count(row["seeds_ok"], row["seeds"]),
         "epochs": lambda row: _whole(row["epochs"]),
         "test accuracy": _accuracy,
         f"against {table.baseline}": lambda row: _against(row, ""),
@@ -84,14 +84,14 @@ def _records(table: Learned) -> list[dict[str, Any]]:
 
 
 def _varying(table: Learned) -> list[str]:
-    """The settings in which rows differ; frameworks' modes of compiling do not count where each has one."""
+    """Returns the settings in which rows differ, without the compile mode if each framework has only one."""
     modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
     own = len(modes) == len({framework for framework, _ in modes})
     return [name for name in table.group.varying if not (own and name == "compile")]
 
 
 def _settings(table: Learned, row: Row) -> dict[str, str]:
-    """Those settings, beside the figures, which have some of the same names."""
+    """Returns those settings under names that do not clash with the names of figures."""
     return {f"setting {name}": SETTINGS[name](row) for name in _varying(table)}
 
 
@@ -151,7 +151,7 @@ def _against(row: Any, prefix: str) -> str:
 
 
 def _points(value: float) -> str:
-    """A difference of accuracies in percentage points."""
+    """Formats a difference of accuracies in percentage points."""
     return f"{100 * value:+.2f}"
 
 
@@ -176,5 +176,5 @@ def _spread(row: Any, name: str) -> str:
     return spread(row[name], row[f"{name}_min"], row[f"{name}_max"])
 
 
-def _n(ok: int, started: int) -> str:
+def _seed_count(ok: int, started: int) -> str:
     return str(ok) if ok == started else f"{ok}/{started}"

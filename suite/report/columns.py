@@ -1,4 +1,4 @@
-"""What a table of what was timed shows: its columns, in words and figures."""
+"""The columns of a table of timed cells, as text."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Read = Callable[[Any], str]
 
 
 def view(table: Table) -> View:
-    """The table as strings, and its notes, the numbered ones at the end."""
+    """Returns the table and its notes as strings, numbered notes last."""
     notes = _Notes()
     grid = _measured(table, notes)
-    return View(title(table), grid, [*foot_lines(table), *notes.lines], _seen(table))
+    return View(title(table), grid, [*foot_lines(table), *notes.lines], _monitored(table))
 
 
 class _Notes:
-    """Numbered notes; the same words get the same number."""
+    """Numbered notes; the same text gets the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -39,20 +39,20 @@ class _Notes:
 
 
 def _measured(table: Table, notes: _Notes) -> Grid:
-    """What each row measured, and how it ended."""
+    """Returns the measured values and the outcome of each row."""
     kinds = {str(kind) for kind in table.frame["peak_memory_kind"]} - {""}
     memory = f"{_memory_words(*kinds)} MiB" if len(kinds) == 1 else "peak memory MiB"
     names = _names(table)
     columns: dict[str, Read] = {
         **names,
-        "n": lambda row: _n(row["launches_ok"], row["launches"]),
+        "n": lambda row: _launch_count(row["launches_ok"], row["launches"]),
         "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
         "ratio": lambda row: _ratio(row, notes),
         **({"verdict": lambda row: row["ratio_verdict"] or NONE} if table.tested else {}),
         "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
         "of compute": lambda row: _share(row["train_of_compute"]),
         "first step s": lambda row: figure(row["first_step_s"]),
-        # Where a framework has several modes, what counts is when compiling pays.
+        # If a framework has several modes, the question is when compiling pays.
         **(
             {"pays after": lambda row: figure(row["break_even_steps"])}
             if "compile" in _varied(table)
@@ -72,8 +72,8 @@ def _measured(table: Table, notes: _Notes) -> Grid:
     return Grid(headers, rows, align, len(names), marked)
 
 
-#: Columns of what was seen from outside: header, column of the frame, and what its figures are divided by.
-SEEN = (
+#: Columns of the monitor's metrics: header, column of the frame, and what its figures are divided by.
+MONITORED = (
     ("CPU cores", "cpu_cores", 1.0),
     ("others' cores", "other_cpu_cores", 1.0),
     ("MFU %", "model_flops_utilisation", 0.01),
@@ -89,22 +89,22 @@ SEEN = (
 )
 
 
-def _seen(table: Table) -> Grid | None:
-    """What was seen from outside while each row trained: the columns that some row has; None if there is none."""
-    columns = [(header, name, unit) for header, name, unit in SEEN if table.frame[name].notna().any()]
+def _monitored(table: Table) -> Grid | None:
+    """Returns the monitor's metrics that at least one row has; None if there are none."""
+    columns = [(header, name, unit) for header, name, unit in MONITORED if table.frame[name].notna().any()]
     if not columns:
         return None
     names = _names(table)
     headers = [*names, *(header for header, _, _ in columns)]
     rows = [
-        [*(read(row) for read in names.values()), *(_known(row[name], unit) for _, name, unit in columns)]
+        [*(read(row) for read in names.values()), *(_scaled(row[name], unit) for _, name, unit in columns)]
         for row in table.frame.to_dict("records")
     ]
     return Grid(headers, rows, [LEFT] * len(names) + [RIGHT] * len(columns), len(names))
 
 
 def _names(table: Table) -> dict[str, Read]:
-    """The columns that say what a row is."""
+    """Returns the columns that identify a row."""
     return {name: _setting(name) for name in ("framework", *table.group.varying)}
 
 
@@ -112,24 +112,24 @@ def _setting(name: str) -> Read:
     return lambda row: middle(row[name])  # only the name of a run can be long
 
 
-def _known(value: float | None, unit: float) -> str:
+def _scaled(value: float | None, unit: float) -> str:
     return figure(None if value is None or math.isnan(value) else round(value / unit, 6))  # counters' last digits
 
 
 def _varied(table: Table) -> set[str]:
-    """The settings that some framework has in more than one value."""
+    """Returns the settings that have more than one value within a framework."""
     values: dict[tuple[str, str], set[str]] = {}
     for row in table.group.rows:
         for name in table.group.varying:
             values.setdefault((name, row.cell.framework), set()).add(SETTINGS[name](row))
-    return {name for (name, _), several in values.items() if len(several) > 1}
+    return {name for (name, _), distinct in values.items() if len(distinct) > 1}
 
 
 def _share(value: float | None) -> str:
     return f"{value:.2f}" if value is not None and math.isfinite(value) else NONE
 
 
-def _n(ok: int, started: int) -> str:
+def _launch_count(ok: int, started: int) -> str:
     return str(started) if ok == started else f"{ok}/{started}"
 
 
@@ -147,7 +147,7 @@ def _memory(row: Any, with_kind: bool) -> str:
 
 
 def _memory_words(kind: str) -> str:
-    """``rss_peak_bytes`` as ``RSS peak``."""
+    """Returns ``RSS peak`` for ``rss_peak_bytes``."""
     return clean(kind).removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
 
 

@@ -1,4 +1,4 @@
-"""The numbers behind the plots, as plain values: what is drawn can be tested without a picture."""
+"""The numbers behind the plots, as plain values, so that they can be tested without drawing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from suite.report.tables import Table
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """A row's throughput over its base's, with bounds over so many blocks; without blocks it is the base itself."""
+    """A row's throughput over its base's, with bounds over ``blocks`` blocks; the base itself has no blocks."""
 
     row: Row
     value: float = 1.0
@@ -30,8 +30,8 @@ class SpeedUp:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """Seconds per step: of training, of the same steps on batches already on the device, of the loader alone."""
+class StepParts:
+    """Seconds per step: training, the same steps on batches already on the device, and the loader alone."""
 
     row: Row
     train_s: float
@@ -40,13 +40,13 @@ class Spent:
 
     @property
     def loading_s(self) -> float:
-        """What loading adds to a step; what is hidden behind it costs nothing."""
+        """What loading adds to a step. Loading that overlaps with compute adds nothing."""
         return max(0.0, self.train_s - self.compute_s)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A median over launches with the lowest and the highest."""
+    """The median, lowest and highest value over launches at ``x``."""
 
     x: int
     value: float
@@ -71,7 +71,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Course:
-    """``first_s + n * step_s`` seconds for n steps, and after how many a compile mode has paid for itself."""
+    """The time of n steps, ``first_s + n * step_s``, and the number of steps after which compiling pays."""
 
     row: Row
     first_s: float
@@ -84,7 +84,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Consumption:
-    """Samples per second and joules per sample, medians over launches; ``on_front`` if no row beats it in both."""
+    """Samples per second and joules per sample, medians over launches; ``on_front`` if no row is better in both."""
 
     row: Row
     samples_per_s: float
@@ -93,41 +93,41 @@ class Consumption:
 
 
 def speed_ups(table: Table) -> list[SpeedUp]:
-    """Every cell against the base cell of its framework and run: what each setting gains or costs there.
+    """Returns the speed-up of every cell over the base cell of its framework and run.
 
     The base has the usual compile mode, fp32, the tuned loader, no accumulation, and the batch that most cells have.
-    From `statistics.LEAST` blocks on it is the geometric mean with its 95 % interval; with fewer the median, the lowest
-    and the highest. Rows whose fingerprint differs are left out, and a framework of which only the base is there.
+    With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its 95 % interval, with fewer the
+    median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
     """
     kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
     sound = [row for row, kind in kinds if row.ok and kind != "differs"]
     bases = _bases(sound)
-    found: list[SpeedUp] = []
+    ratios: list[SpeedUp] = []
     for row in sound:
         base = bases.get((row.run, row.cell.framework))
         if base is row:
-            found.append(SpeedUp(row))
+            ratios.append(SpeedUp(row))
         elif base and row.machine == base.machine and (values := by_block(row, base)):
-            found.append(_summarised(row, values))
-    told = {(each.row.run, each.row.cell.framework) for each in found if each.blocks}
-    return [each for each in found if (each.row.run, each.row.cell.framework) in told]
+            ratios.append(_summarised(row, values))
+    compared = {(each.row.run, each.row.cell.framework) for each in ratios if each.blocks}
+    return [each for each in ratios if (each.row.run, each.row.cell.framework) in compared]
 
 
 def _bases(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
-    """By run and framework. Where several batches have as many cells, the smallest of them."""
-    found: dict[tuple[str, str], Row] = {}
+    """Returns the base by run and framework. If several batches have equally many cells, the smallest counts."""
+    bases: dict[tuple[str, str], Row] = {}
     for run in dict.fromkeys(row.run for row in rows):
-        held = [row for row in rows if row.run == run and row.cell.batch != AUTO]
-        counts = Counter(row.cell.batch for row in held)
-        able = [row for row in held if row.cell == _plain(row.cell)]
-        if able:
-            batch = min({row.cell.batch for row in able}, key=lambda size: (-counts[size], size))
-            found |= {(run, row.cell.framework): row for row in able if row.cell.batch == batch}
-    return found
+        candidates = [row for row in rows if row.run == run and row.cell.batch != AUTO]
+        counts = Counter(row.cell.batch for row in candidates)
+        plain_rows = [row for row in candidates if row.cell == _plain(row.cell)]
+        if plain_rows:
+            batch = min({row.cell.batch for row in plain_rows}, key=lambda size: (-counts[size], size))
+            bases |= {(run, row.cell.framework): row for row in plain_rows if row.cell.batch == batch}
+    return bases
 
 
 def _plain(cell: Cell) -> Cell:
-    """The same workload, size and batch as most people would start with them."""
+    """Returns the cell with the same workload, size and batch and the usual settings for the rest."""
     usual = USUAL_COMPILE[cell.framework]
     return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto")
 
@@ -139,32 +139,34 @@ def _summarised(row: Row, values: Sequence[float]) -> SpeedUp:
     return SpeedUp(row, median(values), min(values), max(values), len(values))
 
 
-def spent(table: Table) -> list[Spent]:
-    """Where the time of a step goes, of every row that has both phases; medians over launches, of shares too."""
-    found = []
+def step_parts(table: Table) -> list[StepParts]:
+    """Returns the parts of a step's time for every row that has both phases; medians over launches."""
+    parts = []
     for row in table.group.rows:
-        train, compute, given = step_s(row, "train"), share(row, "compute"), share(row, "input")
-        if train is not None and compute is not None:
-            found.append(Spent(row, train, train * compute, None if given is None else train * given))
-    return found
+        train_s, compute_share, input_share = step_s(row, "train"), share(row, "compute"), share(row, "input")
+        if train_s is not None and compute_share is not None:
+            parts.append(
+                StepParts(row, train_s, train_s * compute_share, None if input_share is None else train_s * input_share)
+            )
+    return parts
 
 
 def batches(table: Table) -> list[Series]:
-    """Throughput and peak memory against batch size, of each set of cells that differ in nothing else.
+    """Returns throughput and peak memory against batch size, for each set of cells that differ only in the batch.
 
-    A batch that was found by trying stands where it was found; the tries before it, which have no throughput, give
-    their memory. Only sets of which at least two batches were tried, and one ran.
+    A batch that a search found counts at the size found; the search's other tries have no throughput and give only
+    their memory. A set needs at least two batches that were tried and one that ran.
     """
     kind = memory_kind(table)
     alike: dict[tuple[str, Cell], list[Row]] = {}
     for row in table.group.rows:
         alike.setdefault((row.run, row.cell.but(batch=AUTO)), []).append(row)
-    found = [_against_batch(rows, kind) for rows in alike.values()]
-    return [each for each in found if each]
+    series = [_against_batch(rows, kind) for rows in alike.values()]
+    return [each for each in series if each]
 
 
 def memory_kind(table: Table) -> str:
-    """The kind of peak memory that all rows can show, or most; empty where no row has any."""
+    """Returns the kind of peak memory that the table shows; empty if no row has any."""
     return next((str(kind) for kind in table.frame["peak_memory_kind"] if kind), "")
 
 
@@ -174,7 +176,7 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
     tried: dict[int, float | None] = {}
     failed: set[int] = set()
     for row in sorted(rows, key=lambda row: row.cell.batch == AUTO):
-        known = set(rates)  # a batch that was asked for goes before the same one that was found
+        known = set(rates)  # a batch that was given takes precedence over the same batch found by a search
         for record in row.ok:
             batch, rate = record.effective_batch // row.cell.accumulate, record.samples_per_s
             if batch in known or rate is None:
@@ -193,12 +195,12 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
         return None
     largest = max({*rates, *(tried.keys() - failed)})
     edge = min((batch for batch in failed if batch > largest), default=None)
-    held = {batch: peak for batch, peak in tried.items() if peak is not None and batch not in failed} | peaks
-    return Series(tuple(rows), _points(rates), tuple(sorted(held.items())), edge)
+    peak_by_batch = {batch: peak for batch, peak in tried.items() if peak is not None and batch not in failed} | peaks
+    return Series(tuple(rows), _points(rates), tuple(sorted(peak_by_batch.items())), edge)
 
 
 def _tries(row: Row) -> Iterable[tuple[int, str, Mapping[str, Any]]]:
-    """What was tried to find a batch: its size, how it ended, its memory. A record's settings may hold anything."""
+    """Yields size, status and memory of each try of a batch search. A record's settings may contain anything."""
     for launch in row.launches:
         tries = launch.record.settings.get("batch_search")
         for each in tries if isinstance(tries, list) else []:
@@ -208,24 +210,24 @@ def _tries(row: Row) -> Iterable[tuple[int, str, Mapping[str, Any]]]:
 
 
 def _points(values: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:
-    return tuple(Point(x, median(held), min(held), max(held)) for x, held in sorted(values.items()))
+    return tuple(Point(x, median(rates), min(rates), max(rates)) for x, rates in sorted(values.items()))
 
 
 def workers(table: Table) -> list[Series]:
-    """Throughput against the loader's workers, of each set of cells that differ in nothing else."""
+    """Returns throughput against the loader's workers, for each set of cells that differ only in the workers."""
     alike: dict[tuple[str, Cell], list[Row]] = {}
     for row in table.group.rows:
         cell = row.cell
         if cell.loader.kind == "workers" and row.ok:
             key = row.run, cell.but(loader=replace(cell.loader, workers=0))
             alike.setdefault(key, []).append(row)
-    found = []
+    series = []
     for rows in alike.values():
         rates = {row.cell.loader.workers: [rate for record in row.ok if (rate := record.samples_per_s)] for row in rows}
         ceilings = [rate for row in rows for record in row.ok if (rate := _compute_rate(record))]
         if len(rates) > 1:
-            found.append(Series(tuple(rows), _points(rates), ceiling=median(ceilings) if ceilings else None))
-    return found
+            series.append(Series(tuple(rows), _points(rates), ceiling=median(ceilings) if ceilings else None))
+    return series
 
 
 def _compute_rate(record: Record) -> float | None:
@@ -234,38 +236,38 @@ def _compute_rate(record: Record) -> float | None:
 
 
 def courses(table: Table) -> list[tuple[Course, ...]]:
-    """The usual compile mode and the others with the same settings, where there are any: the usual one first."""
+    """Returns the sets of rows that differ only in the compile mode, the usual mode first."""
     alike: dict[tuple[str, Cell], list[Row]] = {}
     for row in table.group.rows:
         if row.ok and all(record.first_step_s is not None for record in row.ok):
             usual = row.cell.but(compile=USUAL_COMPILE[row.cell.framework])
             alike.setdefault((row.run, usual), []).append(row)
-    found = []
+    modes = []
     for (_, usual), rows in alike.items():
         ordered = sorted(rows, key=lambda row: row.cell != usual)
         if len(rows) > 1 and ordered[0].cell == usual:
-            found.append(
+            modes.append(
                 tuple(Course(row, *first_and_step_s(row), break_even_steps(row, table.group)) for row in ordered)
             )
-    return found
+    return modes
 
 
 def consumptions(table: Table) -> list[Consumption]:
-    """Of every row with energy; those on the Pareto front of their machine are marked.
+    """Returns the consumption of every row with energy; those on the Pareto front of their machine are marked.
 
-    Rows whose fingerprint differs beat nobody, and are never on the front.
+    Rows whose fingerprint differs are ignored in the front and never on it.
     """
     kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    found = [(each, kind) for row, kind in kinds if (each := _consumption(row))]
-    able: dict[str, list[tuple[float, float]]] = {}
-    for each, kind in found:
+    measured = [(each, kind) for row, kind in kinds if (each := _consumption(row))]
+    rivals: dict[str, list[tuple[float, float]]] = {}
+    for each, kind in measured:
         if kind != "differs":
-            able.setdefault(each.row.machine, []).append((each.samples_per_s, each.joules))
+            rivals.setdefault(each.row.machine, []).append((each.samples_per_s, each.joules))
     return [
         replace(
-            each, on_front=kind != "differs" and unbeaten((each.samples_per_s, each.joules), able[each.row.machine])
+            each, on_front=kind != "differs" and unbeaten((each.samples_per_s, each.joules), rivals[each.row.machine])
         )
-        for each, kind in found
+        for each, kind in measured
     ]
 
 
@@ -275,7 +277,7 @@ def _consumption(row: Row) -> Consumption | None:
     return Consumption(row, median(rates), median(joules)) if rates and joules and min(joules) > 0 else None
 
 
-def unbeaten(one: tuple[float, float], points: Iterable[tuple[float, float]]) -> bool:
-    """Whether no other point is at least as fast on at most as much energy."""
-    rate, joules = one
-    return not any(r >= rate and j <= joules for r, j in points if (r, j) != one)
+def unbeaten(point: tuple[float, float], points: Iterable[tuple[float, float]]) -> bool:
+    """Returns whether no other point is at least as fast on at most as much energy."""
+    rate, joules = point
+    return not any(r >= rate and j <= joules for r, j in points if (r, j) != point)

@@ -1,4 +1,4 @@
-"""Pages from the files in `templates/`: all text is escaped, and nothing is fetched but pictures beside a page."""
+"""Renders pages from `templates/`: all text is escaped, and a page loads nothing but pictures beside it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-#: Where a page's pictures may come from: its own bytes, or files beside it. `file:` is for browsers in which a page
-#: from a disk has no `'self'`.
+#: Where a page's pictures may come from: the page itself, or files beside it. `file:` is for browsers in which a page
+#: opened from a disk has no `'self'`.
 EMBEDDED, BESIDE = "data:", "'self' file:"
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page; the columns are as in `suite.report.view.Grid`. ``rows`` are gone through once."""
+    """A table of a page, with the columns of `suite.report.view.Grid`. ``rows`` are iterated once."""
 
     id: str
     caption: str
@@ -31,7 +31,7 @@ class PageTable:
 
 
 def render(template: str, images: str = EMBEDDED, **values: Any) -> str:
-    """The page. Its policy allows ``images``, and no style and script but the page's own, by their hashes."""
+    """Returns the page. Its policy allows ``images``, and only the page's own style and script, by their hashes."""
     own = {name: _source(f"page.{suffix}") for name, suffix in (("style", "css"), ("script", "js"))}
     hashes = {f"{name}_hash": _hash(text) for name, text in own.items()}
     trusted = {name: Markup(text) for name, text in own.items()}  # noqa: S704 - files of this package

@@ -1,4 +1,4 @@
-"""The rows of a table that go into its plots, where it has more than a plot can show."""
+"""Selects the rows that go into plots if a table has more than a plot can show."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 from suite.plan.cell import FRAMEWORKS
 from suite.report.tables import Table
 
-#: A plot of more rows than this cannot be read on a screen, and takes seconds to draw; then it shows only so many.
+#: A plot of more than ``MOST`` rows is unreadable and takes seconds to draw; then it shows only ``SHOWN``.
 MOST, SHOWN = 60, 15
 
 
 def excerpt(table: Table) -> Table:
-    """The table, or of a large one the fastest rows of each framework, in their order; its heading then says so."""
+    """Returns the table; of a large one the fastest rows of each framework, in order, with a heading that says so."""
     rows = table.group.rows
     if len(rows) <= MOST:
         return table
@@ -20,8 +20,8 @@ def excerpt(table: Table) -> Table:
     rates = table.frame["samples_per_s"].tolist()
     kept: list[int] = []
     for name in frameworks:
-        there = [at for at, row in enumerate(rows) if row.cell.framework == name and row.ok]
-        kept += sorted(there, key=lambda at: -rates[at])[: SHOWN // len(frameworks)]
+        candidates = [at for at, row in enumerate(rows) if row.cell.framework == name and row.ok]
+        kept += sorted(candidates, key=lambda at: -rates[at])[: SHOWN // len(frameworks)]
     kept.sort()
     part = f"the {SHOWN // max(1, len(frameworks))} fastest rows of each framework; all {len(rows)} are in the table"
     group = replace(table.group, rows=tuple(rows[at] for at in kept), part=part)

@@ -1,4 +1,4 @@
-"""What a comparison writes into its folder: all of it or nothing."""
+"""Writes a comparison into its folder, all of it or nothing."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from suite.report.words import legend
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
 
-#: Files that can be written besides: they hold what the CSV tables and PNG plots hold, for other tools.
+#: Optional files, with the same content as the CSV tables and PNG plots, for other tools.
 EXTRAS = ("svg", "parquet")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Tables of what was timed, tables of what was learnt, and the launches and names of the files behind them.
+    """Throughput tables, accuracy tables, and the launches and names of the files they come from.
 
-    With ``one_file`` the report holds its plots; otherwise it shows those beside it.
+    With ``one_file`` the report embeds its plots; otherwise it shows those beside it.
     """
 
     loaded: Loaded
@@ -47,43 +47,43 @@ class Compared:
 
 
 def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
-    """Write report, tables, launches, plots and summary; notes say what was left out. Raises `OSError`.
+    """Write report, tables, launches, plots and summary. Returns notes on what was left out; raises `OSError`.
 
-    ``extras`` are those of `EXTRAS` to write. Without them the folder is light enough for git.
+    ``extras`` are those of `EXTRAS` to write. Without them the folder is small enough for git.
     """
     notes = []
     loaded, tables, learned = compared.loaded, compared.tables, compared.learned
-    with staged(folder) as place:
+    with staged(folder) as staging:
         remarks = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
         text = text_of(compared) + (f"\nOn the files:\n{remarks}\n" if remarks else "")
-        (place / "table.md").write_text(text, encoding="utf-8")
+        (staging / "table.md").write_text(text, encoding="utf-8")
         if tables:
-            _write_csv(cells(tables), place / "cells.csv")
+            _write_csv(cells(tables), staging / "cells.csv")
         if learned:
             frame = pd.concat([each.frame for each in learned])
-            _write_csv(frame, place / "accuracy.csv")
-            _write_csv(epochs(loaded.launches), place / "epochs.csv")
+            _write_csv(frame, staging / "accuracy.csv")
+            _write_csv(epochs(loaded.launches), staging / "epochs.csv")
         frame = launches(loaded.launches)
-        _write_csv(frame, place / LAUNCHES)
+        _write_csv(frame, staging / LAUNCHES)
         if "parquet" in extras:
             try:
-                write_parquet(frame, place / "launches.parquet")
+                write_parquet(frame, staging / "launches.parquet")
             except ImportError:
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         suffixes = [suffix for suffix in plots.WRITERS if suffix == "png" or suffix in extras]
-        drawn = plots.draw([excerpt(each) for each in tables], place, suffixes)
-        drawn += plots.draw_learned(learned, place, suffixes)
-        images = [path for path in drawn if path.suffix == ".png"]
+        plot_paths = plots.draw([excerpt(each) for each in tables], staging, suffixes)
+        plot_paths += plots.draw_learned(learned, staging, suffixes)
+        images = [path for path in plot_paths if path.suffix == ".png"]
         page = report(
             tables, loaded, images, compared.sources, frame=frame, learned=learned, one_file=compared.one_file
         )
-        (place / REPORT).write_text(page, encoding="utf-8")
-        (place / SUMMARY).write_text(summary(loaded.launches).to_json(), encoding="utf-8")
+        (staging / REPORT).write_text(page, encoding="utf-8")
+        (staging / SUMMARY).write_text(summary(loaded.launches).to_json(), encoding="utf-8")
     return notes
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """The frame as CSV in which no text is a formula."""
+    """Write the frame as CSV in which a spreadsheet takes no text for a formula."""
     safe = frame.rename(columns=no_formula)
     for name in safe.columns:
         if any(isinstance(value, str) and value != no_formula(value) for value in safe[name]):
@@ -93,7 +93,7 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def text_of(compared: Compared) -> str:
-    """All tables in Markdown, with the legend under those that it explains."""
+    """Returns all tables in Markdown, with the legend below those that it explains."""
     views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
     legends = [f"{markdown.escape(legend(compared.tables))}\n"] if compared.tables else []
     return "\n".join([*map(markdown.document, views), *legends])
@@ -101,41 +101,42 @@ def text_of(compared: Compared) -> str:
 
 @contextlib.contextmanager
 def staged(folder: Path, ours: bool = False) -> Iterator[Path]:
-    """A folder to write into; what it holds at the end moves to ``folder``, the summary last, and nothing if it failed.
+    """Yields a folder to write into; at the end its files move to ``folder``, the summary last, or none after an error.
 
-    What was there under the same names is replaced, if ``ours`` or if an earlier comparison wrote it; all else stays.
-    Raises `OSError`, `FileExistsError` for a file of somebody else's.
+    Files of the same names are replaced if ``ours`` or if an earlier comparison wrote them; all others stay. Raises
+    `OSError`, and `FileExistsError` for a file of another origin.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    ours = ours or _held(folder) not in (None, set())
-    with scratch(folder, ".partial-") as place:
-        yield place
-        made = [path for path in place.iterdir() if path.name != OWNED]
-        taken = sorted(path.name for path in made if (folder / path.name).exists())
-        if taken and not ours:
-            raise FileExistsError(EEXIST, f"{folder / taken[0]} was not written by suite.compare and is left alone")
-        for path in sorted(made, key=lambda each: (each.name == SUMMARY, each.name)):
+    ours = ours or _runs_in(folder) not in (None, set())
+    with scratch(folder, ".partial-") as staging:
+        yield staging
+        files = [path for path in staging.iterdir() if path.name != OWNED]
+        existing = sorted(path.name for path in files if (folder / path.name).exists())
+        if existing and not ours:
+            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by suite.compare and is left alone")
+        for path in sorted(files, key=lambda each: (each.name == SUMMARY, each.name)):
             path.replace(folder / path.name)
 
 
 def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
-    """The folder in ``parent`` for a comparison of these runs: of that name, unless another run's is there.
+    """Returns the folder in ``parent`` for a comparison of these runs.
 
-    Then the run's id (of several, a digest) goes with the name: a run of another machine with this number is not lost.
+    If a folder of that name has another run, the run's id (of several, a digest) is added to the name. So a run of
+    another machine with the same number is not overwritten.
     """
     ids = set(runs)
-    plain = name.lstrip(".") or "run"
-    plain = f"run-{plain}" if plain.lower() == INDEX else plain  # a site's index is a file
-    own = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
-    own = re.sub(r"[^\w.-]", "_", own)[:80]
-    for folder in (parent / plain, parent / f"{plain}-{own}"):
-        if _held(folder) in (None, ids):
+    folder_name = name.lstrip(".") or "run"
+    folder_name = f"run-{folder_name}" if folder_name.lower() == INDEX else folder_name  # a site's index is a file
+    suffix = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
+    suffix = re.sub(r"[^\w.-]", "_", suffix)[:80]
+    for folder in (parent / folder_name, parent / f"{folder_name}-{suffix}"):
+        if _runs_in(folder) in (None, ids):
             return folder
-    raise FileExistsError(f"{parent / plain} holds another run")
+    raise FileExistsError(f"{parent / folder_name} holds another run")
 
 
-def _held(folder: Path) -> set[str] | None:
-    """The ids of the runs that a folder holds a comparison of; none if it holds other things, None if it is free."""
+def _runs_in(folder: Path) -> set[str] | None:
+    """Returns the ids of the runs compared in a folder; an empty set if it has other content, None if it is free."""
     try:
         return set(read(folder).runs)
     except SummaryError:

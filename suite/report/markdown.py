@@ -1,4 +1,4 @@
-"""Tables as Markdown, for `table.md` and the summary of a CI step; nothing of a record is taken for markup."""
+"""Tables as Markdown, for `table.md` and the summary of a CI step; text from records is escaped."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from suite.report.view import LEFT, Grid, View
 
 
 def document(view: View) -> str:
-    """Title, tables and notes."""
-    tables = "\n\n".join(_table(grid) for grid in (view.grid, view.seen) if grid)
+    """Returns title, tables and notes."""
+    tables = "\n\n".join(_table(grid) for grid in (view.grid, view.monitored) if grid)
     notes = "\n".join(f"- {escape(note)}" for note in view.notes)
     return f"## {escape(view.title)}\n\n{tables}\n\n{notes}\n"
 
 
 def escape(text: str) -> str:
-    """Text that a Markdown reader shows as it stands, in a table's cell as well."""
+    """Returns text that Markdown shows literally, in table cells too."""
     text = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for special in "|`*_~[]$!":
         text = text.replace(special, f"\\{special}")
-    # Else some readers make links of bare addresses.
+    # Else some renderers make links of bare addresses.
     return text.replace("#", "&#35;").replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
@@ -28,7 +28,7 @@ def _table(grid: Grid) -> str:
     for row, column in grid.best:
         value, space, rest = rows[row][column].partition(" ")
         rows[row][column] = f"**{value}**{space}{rest}"
-    # Padded so that the source can be read as well.
+    # Padded so that the source is readable too.
     widths = [max(len(header) + 2, *(len(row[at]) for row in rows)) for at, header in enumerate(grid.headers)]
     dashes = ["-" * (width + 1) for width in widths]
     rule = [f":{dash}" if side == LEFT else f"{dash}:" for dash, side in zip(dashes, grid.align, strict=True)]

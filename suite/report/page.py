@@ -1,4 +1,4 @@
-"""The report of a comparison as one page: the summary in words, tables that sort and filter, plots, every launch."""
+"""The report of a comparison as one page: a summary in sentences, tables that sort and filter, plots, every launch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report import accuracy, columns
 from suite.report.document import BESIDE, EMBEDDED, PageTable, render
-from suite.report.plots import described
+from suite.report.plots import alt_text
 from suite.report.sparklines import timelines
 from suite.report.tables import Table
 from suite.report.tidy import launches
@@ -39,7 +39,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture: what it shows, and a relative address or the whole of it."""
+    """A picture: a text that describes it, and its relative address or its content as a data URL."""
 
     alt: str
     source: str
@@ -55,9 +55,9 @@ def report(
     learned: Sequence[Learned] = (),
     one_file: bool = False,
 ) -> str:
-    """The page. ``plots`` are PNG files, shown from beside it or put into ``one_file``; ``sources`` name what was read.
+    """Returns the page. ``plots`` are PNG files beside it, embedded with ``one_file``; ``sources`` are the files read.
 
-    ``frame`` holds the launches, where `launches` was called already; ``learned`` the cells that trained to their end.
+    ``frame`` has the launches if `launches` was called already; ``learned`` are the accuracy tables.
     """
     groups = [each.group for each in tables] + [each.group for each in learned]
     views = [("table", columns.view(each)) for each in tables] + [("learned", accuracy.view(each)) for each in learned]
@@ -72,7 +72,7 @@ def report(
         ],
         sections=[_section(f"{kind}{number}", view) for number, (kind, view) in enumerate(views)],
         legend=legend(tables) if tables else "",
-        plots=[Plot(described(path), _embedded(path) if one_file else quote(path.name)) for path in plots],
+        plots=[Plot(alt_text(path), _embedded(path) if one_file else quote(path.name)) for path in plots],
         timelines=timelines(launch.record for launch in loaded.launches),
         launches=_launches(launches(loaded.launches) if frame is None else frame),
         environment=_environment(launch.record for launch in loaded.launches),
@@ -82,39 +82,39 @@ def report(
 
 
 def sentences(table: Table) -> list[str]:
-    """What the table says, row by row against its baseline, with what each figure stands on."""
-    said = []
+    """Returns a sentence per row that compares it with the baseline, with interval and n."""
+    lines = []
     for row, cell in zip(table.group.rows, table.frame.to_dict("records"), strict=True):
         if not cell["ratio_blocks"] or table.base.holds(row) or cell["ratio"] is None:
             continue
-        one, other = _sides(table, row)
+        subject, base = _sides(table, row)
         name = f"For {table.group.workload} ({table.group.label(row, ', ')})"
         bounds = f"{cell['ratio_min']:.2f} to {cell['ratio_max']:.2f}"
         unit = "launches of each" if " of run " in cell["ratio_baseline"] else "blocks"
-        stands = f"n = {cell['ratio_blocks']} {unit}"
+        n = f"n = {cell['ratio_blocks']} {unit}"
         verdict = cell["ratio_verdict"]
         if verdict in ("faster", "slower"):
             factor = cell["ratio"] if verdict == "faster" else 1 / cell["ratio"]
-            said.append(
-                f"{name} {one} is {factor:.2f}x {verdict} than {other} "
-                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {stands})."
+            lines.append(
+                f"{name} {subject} is {factor:.2f}x {verdict} than {base} "
+                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
             )
         elif verdict == "equal":
-            said.append(
-                f"{name} {one} and {other} are equal within {table.margin:.1%} "
-                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {stands})."
+            lines.append(
+                f"{name} {subject} and {base} are equal within {table.margin:.1%} "
+                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
             )
         elif verdict:
-            said.append(f"{name} nothing can be said of {one} against {other} yet ({stands}).")
+            lines.append(f"{name} nothing can be said of {subject} against {base} yet ({n}).")
         else:
-            said.append(
-                f"{name} {one} ran at {cell['ratio']:.2f} times {other}'s throughput ({bounds}, {stands}; not tested)."
+            lines.append(
+                f"{name} {subject} ran at {cell['ratio']:.2f} times {base}'s throughput ({bounds}, {n}; not tested)."
             )
-    return said
+    return lines
 
 
 def _sides(table: Table, row: Row) -> tuple[str, str]:
-    """What is held against what, in words."""
+    """Returns the names of the row and of its baseline."""
     if table.group.by == "framework":
         return row.cell.framework, table.baseline
     words, axis = WORDS[table.group.by], table.base.axis
@@ -143,14 +143,14 @@ def _section(identity: str, view: View) -> Section:
 
 def _launches(frame: pd.DataFrame) -> PageTable:
     shown = [name for name in SHOWN if name in frame.columns]
-    # One row at a time: all of them at once take more memory than the launches themselves.
+    # One row at a time: all rows at once take more memory than the launches themselves.
     rows = ([_cell(value) for value in row] for row in zip(*(frame[name] for name in shown), strict=True))
     align = [LEFT if name in ("cell", "control", "status", "flags", "reason") else RIGHT for name in shown]
     caption = "One row per launch, failed ones included."
     return PageTable("launches", caption, [name.replace("_", " ") for name in shown], rows, align)
 
 
-#: Of `launches.csv`; all columns are there.
+#: The columns of `launches.csv` that the page shows.
 SHOWN = (
     "cell", "launch", "control", "status", "flags", "train_samples_per_s", "compute_samples_per_s",
     "input_samples_per_s", "train_step_ms_median", "first_step_s", "compile_s", "memory_rss_peak_bytes", "reason",
@@ -164,7 +164,7 @@ def _cell(value: Any) -> str:
 
 
 def _environment(records: Iterable[Record]) -> str:
-    """Versions and switches by framework, as the first launch of each recorded them."""
+    """Returns versions and variables by framework, as recorded by the first launch of each."""
     recorded: dict[str, Mapping[str, Any]] = {}
     for record in records:
         if record.environment.get("packages"):

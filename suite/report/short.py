@@ -1,4 +1,4 @@
-"""A run in short, for the end of `pytest suite`: a few columns per workload, at most a screen."""
+"""A short comparison of a run for the end of `pytest suite`: a few columns per workload, at most one screen."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from suite.report.tables import table
 from suite.report.text import spread
 from suite.report.words import title
 
-#: Lines of the screen that are left to what else a session says at its end.
+#: Lines of the screen that are left for the rest of pytest's summary.
 REST = 8
 
-#: Letters of a cell at most.
+#: Characters of a table cell, at most.
 CELL_MOST = 40
 
 UNTESTED = (
@@ -30,7 +30,7 @@ UNTESTED = (
 
 
 def short(records: Iterable[Record], run: str, columns: int, lines: int) -> str:
-    """The comparison of a run's records in so many columns and lines; says so where rows had to be left out."""
+    """Returns a comparison of the records that fits into ``columns`` and ``lines``; it says if rows are left out."""
     groups = group(Launch(record, clean(run, 80), "") for record in records)
     blocks = [_accuracy(each) if trains_to_the_end(each) else _throughput(each) for each in groups]
     tested = all(trains_to_the_end(each) or _launches(each) >= LEAST for each in groups)
@@ -42,11 +42,11 @@ def short(records: Iterable[Record], run: str, columns: int, lines: int) -> str:
     return "\n".join(line if len(line) < columns else f"{line[: columns - 2]}…" for line in [*shown, *notes])
 
 
-def _throughput(of: Group) -> list[str]:
-    """Title, header and a line per row."""
-    compared = table(of)
+def _throughput(cells: Group) -> list[str]:
+    """Returns title, header and a line per row."""
+    compared = table(cells)
     rows = [
-        {name: middle(str(row[name])) for name in ("framework", *of.varying)}
+        {name: middle(str(row[name])) for name in ("framework", *cells.varying)}
         | {
             "n": _count(row["launches_ok"], row["launches"]),
             "samples/s": spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
@@ -60,15 +60,15 @@ def _throughput(of: Group) -> list[str]:
     return [title(compared), *_aligned(rows)]
 
 
-def _accuracy(of: Group) -> list[str]:
-    """The same of cells that train to their end."""
-    accuracies = view(learned(of, FRAMEWORKS[0]))
+def _accuracy(cells: Group) -> list[str]:
+    """Returns the same for cells that train to their end."""
+    accuracies = view(learned(cells, FRAMEWORKS[0]))
     headers = [header.replace("\n", " ") for header in accuracies.grid.headers]
     return [accuracies.title, *_aligned([dict(zip(headers, row, strict=True)) for row in accuracies.grid.rows])]
 
 
-def _launches(of: Group) -> int:
-    return min(len(row.launches) for row in of.rows)
+def _launches(cells: Group) -> int:
+    return min(len(row.launches) for row in cells.rows)
 
 
 def _count(ok: int, started: int) -> str:
@@ -83,14 +83,14 @@ def _ratio(row: Mapping[Any, Any]) -> str:
 
 
 def _aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """A header and the rows, in columns that are as wide as their widest cell."""
+    """Returns the header and the rows, in columns as wide as their widest cell."""
     cells = [[clean(cell, CELL_MOST) for cell in line] for line in ([*rows[0]], *(row.values() for row in rows))]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
 def _cut(block: Sequence[str], room: int) -> list[str]:
-    """A block with as many rows as there is room for, after its title and header; says how many are left out."""
+    """Returns the block's title, header and as many rows as fit, and how many rows are left out."""
     heading, rows = block[:2], block[2:]
     if len(rows) <= room:
         return [*block]

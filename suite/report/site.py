@@ -1,6 +1,6 @@
-"""A folder of reports as a static site: its index lists all runs, by what their folders themselves say.
+"""A folder of reports as a static site, with an index of all runs.
 
-Nothing is kept beside the folders, so that a site can be copied, merged or cut down with any tool and be indexed again.
+The index is made from the folders alone, so a site can be copied, merged or pruned with any tool and indexed again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from suite.report.folder import INDEX, staged
 from suite.report.summary import Summary, SummaryError, read
 from suite.report.view import LEFT
 
-#: By this a page is known as one that may be written anew.
+#: An index with this mark was generated and may be overwritten.
 GENERATOR = "suite.compare"
 MARK = f'name="generator" content="{GENERATOR}"'
 
@@ -39,16 +39,16 @@ def check(site: Path, folder: Path) -> None:
 
 
 def publish(site: Path) -> list[str]:
-    """Write the index over all runs in the folder; notes say which could not be listed. Raises `OSError`."""
-    with _alone(site):
+    """Write the index of all runs in the folder. Returns notes on those that could not be listed; raises `OSError`."""
+    with _locked(site):
         runs, notes = scan(site)
-        with staged(site, ours=True) as place:  # `check` has seen that the index is
+        with staged(site, ours=True) as place:  # `check` has verified that the index is ours
             (place / INDEX).write_text(page(runs), encoding="utf-8")
     return notes
 
 
 def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
-    """The folders of the site that hold a run, the newest first, and why others with a report are left out."""
+    """Returns the runs of the site, the newest first, and why other folders with a report are left out."""
     runs, notes = [], []
     for folder in sorted(site.iterdir(), key=lambda each: each.name):
         if folder.name.startswith(".") or not (folder / REPORT).is_file():
@@ -67,7 +67,7 @@ def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
 
 
 def page(runs: Sequence[tuple[str, Summary]]) -> str:
-    """The index: a row per run."""
+    """Returns the index page, with a row per run."""
     rows = [[*_texts(run), clean(folder, 100)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
     return render(
@@ -97,8 +97,8 @@ def _count(n: int, word: str) -> str:
 
 
 @contextlib.contextmanager
-def _alone(site: Path) -> Iterator[None]:
-    """Hold the folder: of two indexes made at once, the last must know both runs."""
+def _locked(site: Path) -> Iterator[None]:
+    """Lock the folder: if two runs are published at once, the last index must list both."""
     descriptor = os.open(site, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks

@@ -1,4 +1,4 @@
-"""The timelines of single launches for the report: unfolded by a click, values and phases by pointing at them."""
+"""The timelines of single launches for the report. A click unfolds one; pointing at it shows values and phases."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from suite.analysis.wording import figure
 from suite.record.record import Record
 from suite.record.text import clean
 
-#: Of more launches than this the first of each cell is drawn, and no more of them than this: a page of thousands would
-#: take a browser minutes.
+#: With more launches than this only the first of each cell is drawn, and at most this many: thousands would take a
+#: browser minutes.
 MOST = 100
 
 WIDTH, HEIGHT, GAP = 600, 40, 18
 
-#: By metric: its words, its unit, and what its figures are divided by.
+#: By metric: its description, its unit, and what its values are divided by.
 WORDS = {
     "cpu_cores": ("CPU of the worker", "cores", 1.0),
     "rss_bytes": ("resident memory of the worker", "MiB", 2.0**20),
@@ -29,7 +29,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Phase:
-    """When the windows of a phase that count ran: x and width in the drawing."""
+    """The span of a phase's measured windows: x and width in the drawing."""
 
     x: str
     width: str
@@ -38,7 +38,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Band:
-    """One metric: the points of each unbroken stretch of its line, and its words above them."""
+    """One metric: the points of each unbroken stretch of its line, and the text above it."""
 
     words: str
     text_y: int
@@ -60,14 +60,14 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Timelines:
-    """``drawn`` is gone through once: the lines of all launches at once would not fit into memory."""
+    """``drawn`` is iterated once: the lines of all launches at once would not fit into memory."""
 
     drawn: Iterator[Timeline]
     left_out: str = ""
 
 
 def timelines(records: Iterable[Record]) -> Timelines:
-    """A drawing of each launch with a timeline, and of how many there is none."""
+    """Returns a drawing of each launch that has a timeline, and how many are left out."""
     chosen = [record for record in records if record.metrics and has_lines(record)]
     left_out = ""
     if (count := len(chosen)) > MOST:
@@ -102,7 +102,7 @@ def _timeline(record: Record) -> Timeline:
 
 
 def _band(name: str, line: Line, end_s: float, top: int) -> Band:
-    words, unit, per = WORDS.get(name, (name, "", 1.0))
+    words, unit, divisor = WORDS.get(name, (name, "", 1.0))
     highest = line.highest or 1.0
     stretches: list[list[str]] = [[]]
     for at_s, value in zip(line.at_s, line.values, strict=True):
@@ -111,7 +111,7 @@ def _band(name: str, line: Line, end_s: float, top: int) -> Band:
         else:
             stretches[-1].append(f"{WIDTH * at_s / end_s:.1f},{top + HEIGHT * (1 - value / highest):.1f}")
     return Band(
-        words=f"{words}: up to {figure(line.highest / per)} {unit}",
+        words=f"{words}: up to {figure(line.highest / divisor)} {unit}",
         text_y=top - 4,
         lines=[" ".join(points) for points in stretches if points],
     )

@@ -1,4 +1,4 @@
-"""What a site says of a run in one line: `run.json`, written beside each report and read again when a site is made."""
+"""The summary of a run for a site's index: `run.json`, written beside each report and read when the index is made."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from suite.record.text import clean
 
 SCHEMA = 1
 
-#: Bytes of a summary; a larger file is none.
+#: Bytes of a summary, at most.
 LARGEST = 1 << 20
 
 
 class SummaryError(ValueError):
-    """A file that is no summary; the message says why."""
+    """A file that is not a summary; the message says why."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """``runs`` are the ids of the runs compared; ``dates`` the first and the last day; counts are of all launches."""
+    """``runs`` are the ids of the compared runs, ``dates`` the first and last day; counts are of all launches."""
 
     runs: tuple[str, ...]
     dates: tuple[str, ...]
@@ -43,7 +43,7 @@ class Summary:
 
 
 def summary(loaded: Iterable[Launch]) -> Summary:
-    """The summary of these launches."""
+    """Returns the summary of these launches."""
     launches = list(loaded)
     records = [launch.record for launch in launches]
     # A launch that failed early does not know the device.
@@ -64,7 +64,7 @@ def summary(loaded: Iterable[Launch]) -> Summary:
 
 
 def read(folder: Path) -> Summary:
-    """The summary of a published folder. Raises `SummaryError`, and `OSError` where there is none."""
+    """Returns the summary of a published folder. Raises `SummaryError`, and `OSError` if there is none."""
     path = folder / SUMMARY
     if path.stat().st_size > LARGEST:
         raise SummaryError("is too large")
@@ -81,7 +81,7 @@ def read(folder: Path) -> Summary:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Text is cleaned again: the file may have been written by anybody."""
+    """Returns the value with its text cleaned again, since anybody may have written the file."""
     if name in ("cells", "launches", "ok"):
         if type(value) is not int or not 0 <= value < 10**9:
             raise SummaryError(f"has {name} that are no number")
@@ -92,12 +92,12 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _device(record: Record) -> str:
-    """The GPUs, or ``CPU`` for a launch that says it had none."""
+    """Returns the GPUs, or ``CPU`` for a launch without any."""
     return gpus(record) or ("CPU" if processor(record) else "")
 
 
 def _version(record: Record) -> str:
-    """The framework's package and its version; the first in the record is the one that counts."""
+    """Returns the framework's package, which is the first in the record, and its version."""
     packages = record.environment.get("packages")
     if not isinstance(packages, dict) or not packages:
         return ""

@@ -26,7 +26,7 @@ from suite.analysis.wording import figure
 from suite.record.record import Record
 from suite.record.text import clean
 
-#: Which kind of memory a table shows if all its rows have it: what the framework itself took says most.
+#: Kinds of peak memory in order of preference: the framework's own allocator says most.
 MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
 
 
@@ -46,7 +46,7 @@ class Table:
 
     @property
     def baseline(self) -> str:
-        """The base in words: a framework, or the value of the axis that ratios are formed along."""
+        """The name of the base: a framework, or the value of the axis that ratios are formed along."""
         return str(self.base)
 
     @property
@@ -66,20 +66,25 @@ def table(
     prices: Prices = Prices(),  # noqa: B008 - frozen
     margin: float = MARGIN,
 ) -> Table:
-    """The figures of a group; ratios are to ``baseline`` on the group's axis, or to what is usual there."""
-    judged = verdicts({row.key: row.ok for row in group.rows})
-    formed = ratios(group, baseline, judged, margin)
-    aa = {one.row.key: one for one in controls(group, margin)}
+    """Returns the figures of a group; ratios are to ``baseline`` on the group's axis, by default to its usual value."""
+    identities = verdicts({row.key: row.ok for row in group.rows})
+    row_ratios = ratios(group, baseline, identities, margin)
+    control_by_row = {control.row.key: control for control in controls(group, margin)}
     kinds = _memory_kinds(group.rows)
-    rows = [_cell(group, row, judged, formed, kinds, control=aa.get(row.key), margin=margin) for row in group.rows]
-    top = peaks(group)
-    for row, of in zip(rows, group.rows, strict=True):
-        row["model_flops_utilisation"] = utilisation(of, top)
-        row["cost_per_million_samples"] = prices.of_a_million(row["samples_per_s"], row["energy_j_per_sample"])
-    at = base(AXES[group.by], group.rows, baseline)
-    held = tuple(aa.values())
-    could = power(group, baseline, formed, held, margin)
-    return Table(group, at, _frame(rows), margin, held, could, _leaders(group, judged, kinds, margin))
+    figures = [
+        _cell(group, row, identities, row_ratios, kinds, control=control_by_row.get(row.key), margin=margin)
+        for row in group.rows
+    ]
+    peak_flops = peaks(group)
+    for cell, row in zip(figures, group.rows, strict=True):
+        cell["model_flops_utilisation"] = utilisation(row, peak_flops)
+        cell["cost_per_million_samples"] = prices.of_a_million(cell["samples_per_s"], cell["energy_j_per_sample"])
+    reference = base(AXES[group.by], group.rows, baseline)
+    copies = tuple(control_by_row.values())
+    detectable = power(group, baseline, row_ratios, copies, margin)
+    return Table(
+        group, reference, _frame(figures), margin, copies, detectable, _leaders(group, identities, kinds, margin)
+    )
 
 
 #: Columns in which the best values of a table are marked, and whether more is better.
@@ -87,13 +92,15 @@ BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "
 
 
 def best(table: Table) -> dict[str, list[int]]:
-    """The rows of the best values of each column of `BEST`: significantly, and several where they tie."""
+    """Returns the rows with the significantly best value of each column of `BEST`; several if they tie."""
     keys = [row.key for row in table.group.rows]
-    return {name: [at for at, key in enumerate(keys) if key in ahead] for name, ahead in table.leaders.items()}
+    return {
+        name: [index for index, key in enumerate(keys) if key in best_keys] for name, best_keys in table.leaders.items()
+    }
 
 
 def _leaders(
-    group: Group, judged: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
+    group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
 ) -> dict[str, frozenset[RowKey]]:
     shared = kinds and all(kinds[0] in record.memory for row in group.rows for record in row.ok)
     values: dict[str, Callable[[Record], float | None]] = {
@@ -103,17 +110,18 @@ def _leaders(
         "peak_memory_bytes": lambda record: record.memory.get(kinds[0]) if shared else None,
     }
     return {
-        name: frozenset(leaders(group, judged, values[name], more=more, margin=margin)) for name, more in BEST.items()
+        name: frozenset(leaders(group, identities, values[name], more=more, margin=margin))
+        for name, more in BEST.items()
     }
 
 
 def cells(tables: Iterable[Table]) -> pd.DataFrame:
-    """The rows of all tables in one frame, as `cells.csv` has them."""
+    """Returns the rows of all tables in one frame, as in `cells.csv`."""
     return _frame([row for each in tables for row in each.frame.to_dict("records")])
 
 
 def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
-    """A frame in which bytes stay whole numbers where some row has none: pandas would make floats of them."""
+    """Returns a frame in which bytes stay whole numbers even if some are missing; pandas would make them floats."""
     frame = pd.DataFrame(rows)
     for name in frame.columns:
         if name.endswith("_bytes"):
@@ -122,12 +130,12 @@ def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
 
 
 def _cell(
-    group: Group, row: Row, judged: Mapping[RowKey, Verdict], formed: Mapping[RowKey, Ratio], kinds: Sequence[str],
-    *, control: Control | None, margin: float,
+    group: Group, row: Row, identities: Mapping[RowKey, Verdict], row_ratios: Mapping[RowKey, Ratio],
+    kinds: Sequence[str], *, control: Control | None, margin: float,
 ) -> dict[str, Any]:  # fmt: skip
     ok = row.ok
-    verdict, ratio = judged[row.key], formed[row.key]
-    held, seen = bottleneck(row, group), metrics(row)
+    verdict, ratio = identities[row.key], row_ratios[row.key]
+    limit, monitored = bottleneck(row, group), metrics(row)
     rates = [rate for record in ok if (rate := record.samples_per_s) is not None]
     times = step_times_ms(ok)
     q1, middle, q3 = quartiles(times) if times else (None, None, None)
@@ -165,14 +173,14 @@ def _cell(
         "step_ms_q1": q1,
         "step_ms_q3": q3,
         "train_of_compute": share(row, "compute"),
-        "bottleneck": held.kind,
-        "bottleneck_detail": held.detail,
-        "loading_share": held.loading,
-        "loading_share_low": held.low,
-        "loading_share_high": held.high,
-        "advice": "; ".join(advice(row, group, held, margin)),
-        "symptoms": "; ".join(symptoms(row, seen)),
-        **seen,
+        "bottleneck": limit.kind,
+        "bottleneck_detail": limit.detail,
+        "loading_share": limit.loading,
+        "loading_share_low": limit.low,
+        "loading_share_high": limit.high,
+        "advice": "; ".join(advice(row, group, limit, margin)),
+        "symptoms": "; ".join(symptoms(row, monitored)),
+        **monitored,
         "first_step_s": _median(record.first_step_s for record in ok),
         "compile_s": _median(record.compile_s for record in ok),
         "break_even_steps": break_even_steps(row, group),
@@ -191,24 +199,24 @@ def _cell(
 
 
 def _tries(row: Row) -> str:
-    """What `suite.session.batch_finder` tried, as ``32 ok (310 MiB), 64 out-of-memory``."""
+    """Describes what `suite.session.batch_finder` tried: ``32 ok (310 MiB), 64 out-of-memory``."""
     tries = next((x.record.settings["batch_search"] for x in row.launches if "batch_search" in x.record.settings), None)
-    told = []
+    attempts = []
     for each in tries if isinstance(tries, list) else []:
         if not isinstance(each, dict):
             continue
         memory = each.get("memory")
-        held = [memory.get(kind) for kind in MEMORY] if isinstance(memory, dict) else []
-        peak = next((size for size in held if isinstance(size, (int, float))), None)
-        told.append(
+        sizes = [memory.get(kind) for kind in MEMORY] if isinstance(memory, dict) else []
+        peak = next((size for size in sizes if isinstance(size, (int, float))), None)
+        attempts.append(
             f"{clean(each.get('batch'), 20)} {clean(each.get('status'), 20)}"
             + (f" ({figure(peak / 2**20)} MiB)" if peak is not None else "")
         )
-    return ", ".join(told)
+    return ", ".join(attempts)
 
 
 def step_times_ms(records: Iterable[Record]) -> list[float]:
-    """The mean step time of every training window of all launches, in milliseconds."""
+    """Returns the mean step time of every training window of all launches, in milliseconds."""
     return [1e3 * t for record in records if "train" in record.phases for t in record.phases["train"].step_times_s]
 
 
@@ -218,8 +226,8 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _memory_kinds(rows: Iterable[Row]) -> list[str]:
-    """The kinds of peak memory in the order of preference: first those that all rows have."""
-    held = [set(record.memory) for row in rows for record in row.ok]
-    there = [kind for kind in MEMORY if any(kind in each for each in held)]
-    there += sorted({kind for each in held for kind in each if "peak" in kind} - set(there))
-    return sorted(there, key=lambda kind: not all(kind in each for each in held))
+    """Returns the kinds of peak memory in order of preference, those that all rows have first."""
+    kind_sets = [set(record.memory) for row in rows for record in row.ok]
+    known = [kind for kind in MEMORY if any(kind in each for each in kind_sets)]
+    known += sorted({kind for each in kind_sets for kind in each if "peak" in kind} - set(known))
+    return sorted(known, key=lambda kind: not all(kind in each for each in kind_sets))

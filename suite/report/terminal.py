@@ -1,4 +1,4 @@
-"""Tables in a terminal, as wide as it is; where there is none, every row in one line and nothing coloured."""
+"""Tables that fit the width of a terminal; without a terminal, rows are not wrapped and nothing is coloured."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rich.text import Text
 
 from suite.report.view import LEFT, Grid, View
 
-#: Running text is no wider than this, however wide the terminal: longer lines are hard to read.
+#: Running text is at most this wide: longer lines are hard to read.
 WIDEST_TEXT = 120
 
-#: Columns of a pipe or a file: more than any table has.
+#: The width of a pipe or a file: more than any table needs.
 ENDLESS = 100_000
 
 STYLES = {"faster": "green", "slower": "red"}
@@ -29,9 +29,9 @@ WIDE, NARROW = 2, 1
 
 
 class Terminal(Console):
-    """Standard output or another stream: text is printed as it stands, and a reader may go away.
+    """Standard output or another stream; text is printed without markup, and a broken pipe is no error.
 
-    In a terminal tables are folded to its width, and coloured unless ``NO_COLOR`` is set. Elsewhere nothing is folded.
+    In a terminal tables are wrapped to its width, and coloured unless ``NO_COLOR`` is set. Elsewhere, nothing is.
     """
 
     def __init__(self, file: IO[str] | None = None, width: int | None = None) -> None:
@@ -47,9 +47,9 @@ class Terminal(Console):
         )  # fmt: skip
 
     def on_broken_pipe(self) -> None:
-        """Go on in silence: the reader has seen enough (`| head`), and the exit status says something else."""
+        """Print nothing more: the reader has closed the pipe (`| head`), which is not an error."""
         self.quiet = True
-        # What stdout still holds must not raise again when Python ends.
+        # Else flushing stdout at exit would raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def say(self, text: str) -> None:
@@ -62,7 +62,7 @@ class Terminal(Console):
         """Print a table with its title and its notes."""
         self.say(view.title)
         self.print("=" * min(len(view.title), self.width, WIDEST_TEXT))
-        for grid in (view.grid, view.seen):
+        for grid in (view.grid, view.monitored):
             if grid:
                 self.show_grid(grid)
                 self.print()
@@ -70,14 +70,14 @@ class Terminal(Console):
             self.say(note)
 
     def show_rows(self, rows: Iterable[Sequence[str]], styles: Iterable[str]) -> None:
-        """Print rows without a header, the first text of each in a style; the last is folded to what room there is."""
+        """Print rows without a header, the first cell of each in a style; the last is wrapped to the width left."""
         table = Table.grid(padding=(0, NARROW, 0, 0))
         for row, style in zip(rows, styles, strict=True):
             table.add_row(Text(row[0], style), *map(Text, row[1:]))
         self.print(_Trimmed(table))
 
     def show_grid(self, grid: Grid) -> None:
-        """Print a grid; columns for which it is too narrow go into a further table below."""
+        """Print a grid; columns that do not fit go into another table below."""
         for number, part in enumerate(_parts(_starred(grid), self.width)):
             if number:
                 self.print()
@@ -85,7 +85,7 @@ class Terminal(Console):
 
 
 def _starred(grid: Grid) -> Grid:
-    """The grid with a star at each best value, which tells it apart without colour."""
+    """Returns the grid with a star at each best value, for terminals without colour."""
     rows = [list(row) for row in grid.rows]
     for row, column in grid.best:
         value, space, rest = rows[row][column].partition(" ")
@@ -94,7 +94,7 @@ def _starred(grid: Grid) -> Grid:
 
 
 def _parts(grid: Grid, width: int) -> Iterator[Grid]:
-    """The grid, or several with the same names where not even its longest words fit beside each other."""
+    """Yields the grid, or several grids with the same name columns if its longest words do not fit side by side."""
     least = [longest_word for longest_word, _ in _lengths(grid)]
     names = list(range(grid.names))
     part = list(names)
@@ -107,7 +107,7 @@ def _parts(grid: Grid, width: int) -> Iterator[Grid]:
 
 
 def _only(grid: Grid, columns: Sequence[int]) -> Grid:
-    """These columns of the grid."""
+    """Returns a grid with these columns only."""
     return Grid(
         [grid.headers[at] for at in columns],
         [[row[at] for at in columns] for row in grid.rows],
@@ -118,7 +118,7 @@ def _only(grid: Grid, columns: Sequence[int]) -> Grid:
 
 
 def _table(grid: Grid, width: int) -> Table:
-    """For rich, with columns just as wide as fits."""
+    """Returns a table for rich, with columns as wide as fits."""
     lengths = _lengths(grid)
     gap = WIDE if sum(cell + WIDE for _, cell in lengths) - WIDE <= width else NARROW
     widths = _widths(lengths, width)
@@ -132,7 +132,7 @@ def _table(grid: Grid, width: int) -> Table:
 
 
 def _cell(text: str, best: bool) -> Text:
-    """The best values bold, verdicts in green and red: what the words say already."""
+    """Returns the text with best values in bold and verdicts in green or red."""
     cell = Text(text, style=STYLES.get(text, ""))
     if best:
         cell.stylize("bold", 0, len(text.partition(" ")[0]))
@@ -140,7 +140,7 @@ def _cell(text: str, best: bool) -> Text:
 
 
 def _lengths(grid: Grid) -> list[tuple[int, int]]:
-    """Of each column its longest word and its longest cell."""
+    """Returns the length of the longest word and of the longest cell of each column."""
     lengths = []
     for column in zip(grid.headers, *grid.rows, strict=True):
         words = {word for cell in column for word in cell.split()}
@@ -149,7 +149,7 @@ def _lengths(grid: Grid) -> list[tuple[int, int]]:
 
 
 def _widths(lengths: Sequence[tuple[int, int]], width: int) -> list[int]:
-    """How wide each column is: as wide as its longest cell, but the widest give way, down to their longest words."""
+    """Returns the width of each column: its longest cell, or less for the widest, down to their longest words."""
     widths = [cell for _, cell in lengths]
     while sum(widths) + NARROW * (len(widths) - 1) > width:
         yielding = [at for at, (word, _) in enumerate(lengths) if widths[at] > word]

@@ -1,4 +1,4 @@
-"""How strings and numbers are written in tables; see `suite.analysis.wording` and `suite.record.text` too."""
+"""Formats strings and numbers for tables; see `suite.analysis.wording` and `suite.record.text` too."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from suite.analysis.wording import DASH, NONE, figure
 
 
 def no_formula(text: str) -> str:
-    """Text that a spreadsheet shows as it stands; what begins with ``=``, ``+``, ``-`` or ``@`` it would compute."""
+    """Returns text that a spreadsheet does not compute, as it would if it began with ``=``, ``+``, ``-`` or ``@``."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def spread(value: float | None, low: float | None, high: float | None, digits: int = 3) -> str:
-    """``26.3 (25.1-27.9)``, with a dash; the brackets are left out where all three are one."""
+    """Returns ``26.3 (25.1-27.9)``, with an en dash; without brackets if all three values are equal."""
     middle = figure(value, digits)
     if middle == NONE or low is None or high is None or low == value == high:
         return middle

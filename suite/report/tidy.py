@@ -1,6 +1,6 @@
-"""Every launch as one row of a tidy table: `launches.csv`, or with the types of its columns `launches.parquet`.
+"""Every launch as one row of a tidy table: `launches.csv`, or with typed columns `launches.parquet`.
 
-The columns are documented in results/SCHEMA.md, which is made from what stands here.
+The columns are documented in results/SCHEMA.md, which is generated from this module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from suite.analysis.wording import NONE
 from suite.record.record import PHASES, Record
 from suite.record.text import clean
 
-#: Of the columns. A column that is added leaves it alone; one that goes, or means something else, makes it the next.
+#: Version of the columns. It grows when a column is removed or changes its meaning, not when one is added.
 SCHEMA = 1
 
 TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
@@ -29,7 +29,7 @@ TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
 
 @dataclass(frozen=True)
 class Column:
-    """``unit`` is empty where there is none; a column that does not apply to a launch is empty there, never zero."""
+    """``unit`` may be empty. A column that does not apply to a launch is empty there, never zero."""
 
     name: str
     kind: str
@@ -89,57 +89,59 @@ COLUMNS = (
     ),
 )
 
-#: Columns by the beginning of their names, for parts that not every framework and device has.
+#: Columns by the prefix of their names, for values that not every framework and device has.
 FAMILIES = (
     Column("startup_", NUMBER, "s", "from the spawn to the first step, by part: `startup_import_s` and others"),
     Column("memory_", WHOLE, "bytes", "by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"),
 )
 
-#: The order of the parts that start a worker; others come after them.
+#: The order of the phases of a worker's start; others follow.
 _PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
 
 
 def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
-    """One row per launch, failed ones included, in the order of `COLUMNS`; then the columns of `FAMILIES`."""
+    """Returns one row per launch, failed ones included; the columns of `COLUMNS`, then those of `FAMILIES`."""
     known = [each.name for each in COLUMNS]  # no name of a function: Python 3.12.1 would not find it below
-    held: dict[str, list[Any]] = {name: [] for name in known}
+    columns: dict[str, list[Any]] = {name: [] for name in known}
     count = 0
-    # By columns, since the rows of tens of thousands of launches take several times the memory.
+    # By columns, since rows of tens of thousands of launches take several times the memory.
     for count, launch in enumerate(loaded, 1):
         for name, value in _row(launch).items():
-            values = held.setdefault(name, [])
+            values = columns.setdefault(name, [])
             values += [None] * (count - 1 - len(values))  # launches that did not have it
             values.append(value)
     first = [f"startup_{part}" for part in _PARTS]
-    there = held.keys() - set(known)
-    more = sorted(there, key=lambda name: (not name.startswith("startup_"), name not in first, _place(name, first)))
-    return pd.DataFrame({name: _series(name, held.pop(name), count) for name in [*known, *more]})
+    extra = columns.keys() - set(known)
+    extra_names = sorted(
+        extra, key=lambda name: (not name.startswith("startup_"), name not in first, _sort_key(name, first))
+    )
+    return pd.DataFrame({name: _series(name, columns.pop(name), count) for name in [*known, *extra_names]})
 
 
 def column(name: str) -> Column:
-    """What is known of a column, by its name or by how it begins."""
+    """Returns the definition of a column, by its name or its prefix."""
     return _NAMED.get(name) or next(each for each in FAMILIES if name.startswith(each.name))
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    """The frame with its types, and the version of its columns as metadata. Raises `ImportError` without pyarrow."""
+    """Write the frame with typed columns and their version as metadata. Raises `ImportError` without pyarrow."""
     import pyarrow as pa
     from pyarrow import parquet
 
     types = {TEXT: pa.string(), WHOLE: pa.int64(), NUMBER: pa.float64(), FLAG: pa.bool_()}
     fields, columns = [], []
     for name in frame.columns:
-        found = column(name)
-        told = {"unit": found.unit, "meaning": found.meaning}
-        fields.append(pa.field(name, types[found.kind], metadata=told))
-        values = [_whole(value) for value in frame[name]] if found.kind == WHOLE else frame[name]
-        columns.append(pa.array(values, types[found.kind], from_pandas=True))
+        definition = column(name)
+        metadata = {"unit": definition.unit, "meaning": definition.meaning}
+        fields.append(pa.field(name, types[definition.kind], metadata=metadata))
+        values = [_whole(value) for value in frame[name]] if definition.kind == WHOLE else frame[name]
+        columns.append(pa.array(values, types[definition.kind], from_pandas=True))
     schema = pa.schema(fields, metadata={"suite_schema": str(SCHEMA)})
     parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path)
 
 
 def documented() -> str:
-    """The columns for a reader, in Markdown."""
+    """Returns the documentation of the columns in Markdown."""
     lines = ["| column | kind | unit | meaning |", "|:--|:--|:--|:--|"]
     for each in [*COLUMNS, *FAMILIES]:
         name = f"{each.name}*" if each in FAMILIES else each.name
@@ -173,9 +175,9 @@ def documented() -> str:
 
 
 def _series(name: str, values: list[Any], count: int) -> Any:
-    """A column of ``count`` launches, of which the last may not have had it.
+    """Returns a column of ``count`` launches; missing values at the end are filled with None.
 
-    Whole numbers stay whole where some launch has none: pandas would make floats of them.
+    Whole numbers stay whole even if some are missing; pandas would make them floats.
     """
     return pd.Series([*values, *[None] * (count - len(values))], dtype=_DTYPES[column(name).kind])
 
@@ -238,12 +240,12 @@ def _phase(record: Record, name: str) -> dict[str, Any]:
     }
 
 
-def _place(name: str, first: Sequence[str]) -> Any:
+def _sort_key(name: str, first: Sequence[str]) -> Any:
     return (first.index(name), "") if name in first else (0, name)
 
 
 def _whole(value: Any) -> int | None:
-    """None where there is no number, and for one beyond 64 bits."""
+    """Returns the number as an integer; None for a missing one and for one beyond 64 bits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     return int(value) if abs(value) < 2**63 else None

@@ -1,4 +1,4 @@
-"""What stands around a table: its title, the legend of all, and the notes that say what the figures stand on."""
+"""The text around tables: title, legend and notes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from suite.analysis.statistics import LEAST
 from suite.analysis.wording import DASH, listing
 from suite.report.tables import Table
 
-#: What a value of an axis is called, before the value.
+#: The name of an axis, to be put before its value.
 NAMES = {"compile": "compile mode", "kernel": "LSTM kernel", "accumulate": "accumulating"}
 
 
 def legend(tables: Sequence[Table]) -> str:
-    """What the columns are; it goes once under all tables."""
-    one = tables[0]
+    """Returns the explanation of the columns, which goes once below all tables."""
+    first = tables[0]
     return (
         "*, bold: the best of its column among rows of one precision and batch, significantly; where several tie, all. "
         f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
-        f"samples/s to that of {_other(one)}, within blocks: median "
+        f"samples/s to that of {_ratio_base(first)}, within blocks: median "
         f"(lowest{DASH}highest); from {LEAST} blocks on the geometric mean (95 % interval) with a verdict: faster or "
         "slower is significant with the whole interval beyond the margin, equal has the whole interval within it, "
         "inconclusive is all else. step ms: median over all windows of all "
@@ -37,8 +37,8 @@ def legend(tables: Sequence[Table]) -> str:
     )
 
 
-def _other(table: Table) -> str:
-    """What a ratio is to."""
+def _ratio_base(table: Table) -> str:
+    """Describes what ratios are formed to."""
     by = table.group.by
     if by == "framework":
         return f"{table.baseline} with the same settings but the compile mode"
@@ -48,13 +48,13 @@ def _other(table: Table) -> str:
 
 
 def title(table: Table) -> str:
-    """What the table is of, in one line."""
+    """Returns the title of the table, in one line."""
     group = table.group
     return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
 
 
 def foot_lines(table: Table) -> list[str]:
-    """What the figures are, and how many launches stand behind them. No number goes without its n."""
+    """Returns the notes below a table: what its figures are and from how many launches. No number without its n."""
     group, frame = table.group, table.frame
     lines = []
     if group.data_kind != "real":
@@ -79,8 +79,8 @@ def foot_lines(table: Table) -> list[str]:
     else:
         few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
         lines.append(f"Significance was not tested ({launched}{few}).")
-    lines += _could_show(table)
-    lines += [*_held_back(table), *_on_energy(table)]
+    lines += _detectable(table)
+    lines += [*_bottlenecks(table), *_energy_notes(table)]
     searches = zip(group.rows, frame["batch_search"], strict=True)
     lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
     machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
@@ -92,10 +92,10 @@ def foot_lines(table: Table) -> list[str]:
 
 
 def _tests(table: Table, launched: str) -> list[str]:
-    """What was tested and how, and which rows cannot be decided yet."""
+    """Describes what was tested and how, and which rows are undecided."""
     frame = table.frame
     count = int((frame["ratio_verdict"] != "").sum())
-    told = [
+    lines = [
         f"Tested: paired t-test on the logarithms of the blocks' ratios, Holm over the {count} tests of this table, "
         f"margin {table.margin:.1%}; {launched}.",
         *_controls(table),
@@ -103,26 +103,26 @@ def _tests(table: Table, launched: str) -> list[str]:
     for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):
         needed = each["ratio_blocks_to_decide"]
         if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
-            told.append(f"Undecided: {table.group.label(row)}: {needed:.0f} launches would do if the scatter stays.")
-    return told
+            lines.append(f"Undecided: {table.group.label(row)}: {needed:.0f} launches would do if the scatter stays.")
+    return lines
 
 
 def _controls(table: Table) -> list[str]:
-    """How copies of one cell came out against each other."""
-    tested = [(one, one.test) for one in table.controls if one.test]
+    """Describes the A/A control: how copies of one cell compare."""
+    tested = [(control, control.test) for control in table.controls if control.test]
     if not tested:
         return ["Control: none; whether the method holds on this machine was not checked."]
-    told = [
-        f"{table.group.label(one.row)} {one.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
-        for one, test in tested
+    results = [
+        f"{table.group.label(control.row)} {control.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
+        for control, test in tested
     ]
-    sound = all(one.sound for one in table.controls)
+    sound = all(control.sound for control in table.controls)
     meaning = "none differs" if sound else "A COPY DIFFERS: do not trust the verdicts of this table"
-    return [f"Control: second copies of cells against the first: {listing(told)}; {meaning}."]
+    return [f"Control: second copies of cells against the first: {listing(results)}; {meaning}."]
 
 
-def _could_show(table: Table) -> list[str]:
-    """The smallest difference that the run could have shown, and the launches that 5 % take."""
+def _detectable(table: Table) -> list[str]:
+    """Describes the smallest difference that the run could detect, and the launches that 5 % need."""
     power = table.power
     if not power.noise:
         return []
@@ -135,29 +135,29 @@ def _could_show(table: Table) -> list[str]:
     return [f"With {POWER:.0%} power, {figures} ({noise})."] if figures else []
 
 
-def _on_energy(table: Table) -> list[str]:
-    """Where the joules come from, and what the GPU takes when it does nothing."""
+def _energy_notes(table: Table) -> list[str]:
+    """Describes the source of energy figures, and the GPU's idle power."""
     gpus = [gpu for row in table.group.rows for record in row.ok if (gpu := first_gpu(record))]
-    told = []
+    lines = []
     if any(gpu.get("energy_source") == "polled power" for gpu in gpus):
-        told.append("mJ per sample: of some rows from polled power, since the GPU has no energy counter; less exact.")
+        lines.append("mJ per sample: of some rows from polled power, since the GPU has no energy counter; less exact.")
     energy = table.frame["energy_j_per_sample"].notna().any()
     if energy and (watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]):
-        told.append(f"The GPU took {median(watts):.0f} W before anything ran, which is in the energy.")
-    return told
+        lines.append(f"The GPU took {median(watts):.0f} W before anything ran, which is in the energy.")
+    return lines
 
 
-def _held_back(table: Table) -> list[str]:
-    """The verdict and the advice of each row; rows with the same words share a line."""
-    told: dict[str, list[str]] = {}
+def _bottlenecks(table: Table) -> list[str]:
+    """Returns the bottleneck, advice and symptoms of each row; rows with the same ones share a line."""
+    rows_by_words: dict[str, list[str]] = {}
     for row, (kind, detail, advised) in zip(
         table.group.rows, table.frame[["bottleneck", "bottleneck_detail", "advice"]].values.tolist(), strict=True
     ):
         if kind:
             words = f"{kind} ({detail})" if detail else kind
-            told.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
+            rows_by_words.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
     striking = zip(table.group.rows, table.frame["symptoms"], strict=True)
     return [
-        *(f"Held back: {listing(rows)}: {words}." for words, rows in told.items()),
+        *(f"Held back: {listing(rows)}: {words}." for words, rows in rows_by_words.items()),
         *(f"Striking: {table.group.label(row)}: {words}." for row, words in striking if words),
     ]

@@ -1,1 +1,1 @@
-"""Does a stored result hold here and now? ``python -m suite.reproduce RESULT`` runs it again and says."""
+"""Runs a stored result again and compares: ``python -m suite.reproduce RESULT``."""

@@ -46,7 +46,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run again what a result holds, and print a verdict per cell."""
+    """Run the cells of a result again, and print a verdict per cell."""
     parser = argparse.ArgumentParser(
         prog="python -m suite.reproduce", description=__doc__, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -69,34 +69,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stored = chosen([launch.record for launch in load(paths).launches if not launch.record.control], options.k)
         if options.install:
             install(stored, options.install, options.yes, _ask, _say)
-        restore = interruptible()
+        restore_handlers = interruptible()
         try:
-            again = by_cell(run_again(stored, options))
+            rerun = by_cell(run_again(stored, options))
         finally:
-            restore()
+            restore_handlers()
     except (LoadError, JournalError, LaunchError, DataError, OSError, subprocess.CalledProcessError) as error:
         print(f"suite.reproduce: {clean(error, 1000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("suite.reproduce: interrupted; what was measured is in the newest journal", file=sys.stderr)
         return 130
-    verdicts = judge(stored, again, options.margin)
-    out = Terminal()
-    out.show_grid(verdict_grid(verdicts, stored, again))
-    differing = changes(stored, again)
+    verdicts = judge(stored, rerun, options.margin)
+    terminal = Terminal()
+    terminal.show_grid(verdict_grid(verdicts, stored, rerun))
+    differing = changes(stored, rerun)
     for line in ["", "differs from then:" if differing else "nothing differs", *(f"  {each}" for each in differing)]:
-        out.say(line)
+        terminal.say(line)
     return _status(verdicts.values())
 
 
 def _status(verdicts: Iterable[Verdict]) -> int:
-    """0 where all was reproduced, 3 where nothing contradicts but not all is decided, else 1."""
+    """Returns 0 if all was reproduced, 3 if nothing differs but some verdicts are inconclusive, else 1."""
     unsettled = {verdict.kind for verdict in verdicts if not verdict.good}
     return 0 if not unsettled else 3 if unsettled == {"inconclusive"} else 1
 
 
 def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
-    """The launches of the cells whose id holds the text. Raises `LoadError` if there is none."""
+    """Returns the launches of the cells whose id contains the text. Raises `LoadError` if there is none."""
     cells = by_cell(record for record in launches if text in record.cell.id)
     if not cells:
         raise LoadError(f"no cell of this result has {text!r} in its id")
@@ -104,7 +104,7 @@ def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
 
 
 def by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
-    """The launches of each cell, in the order of the cells' first."""
+    """Returns the launches of each cell; cells are in the order of their first launch."""
     cells: dict[Cell, list[Record]] = {}
     for record in records:
         cells.setdefault(record.cell, []).append(record)
@@ -112,14 +112,14 @@ def by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
 
 
 def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespace) -> list[Record]:
-    """New launches of the same cells with the stored seed and windows, in blocks, with a journal of their own."""
+    """Run the same cells again with the stored seed and windows, in blocks, and write a journal."""
     first = next((record for records in stored.values() for record in records if record.outcome.ok), None)
-    described = first.run if first else {}
+    stored_run = first.run if first else {}
     try:
-        plan = Plan.from_json(described.get("plan", {}))
+        plan = Plan.from_json(stored_run.get("plan", {}))
     except ValueError as error:
         raise LoadError(f"the stored run's plan cannot be used: {error}") from None
-    seed, course = described.get("seed"), first.course if first else None
+    seed, course = stored_run.get("seed"), first.course if first else None
     if first and course and type(seed) is int:
         seed -= first.block  # of trainings to the end, each launch has a seed of its own
     device = options.device or (first.settings if first else {}).get("device", "auto")
@@ -131,47 +131,47 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
         data=_data(stored), data_directory=options.data_dir, device=device,
         journals=options.journals, epochs=course.planned if course else None, target=course.target if course else None,
     )  # fmt: skip
-    order = blocks(list(stored), launches, settings.seed)
-    run = Run(settings, order, _say, lambda _: None)
+    schedule = blocks(list(stored), launches, settings.seed)
+    run = Run(settings, schedule, _say, lambda _: None)
     try:
         run.prepare()
-        return [run.launch(cell, number) for cell, number in order]
+        return [run.launch(cell, number) for cell, number in schedule]
     finally:
         run.close()
 
 
 def verdict_grid(
-    verdicts: Mapping[Cell, Verdict], stored: Mapping[Cell, Sequence[Record]], again: Mapping[Cell, Sequence[Record]]
+    verdicts: Mapping[Cell, Verdict], stored: Mapping[Cell, Sequence[Record]], rerun: Mapping[Cell, Sequence[Record]]
 ) -> Grid:
-    """A row per cell: how fast it is now, over how fast it was."""
+    """Returns a row per cell: its new throughput over the stored one, and the verdict."""
     rows = []
     for cell, verdict in verdicts.items():
         ratio = f"{verdict.ratio:.3f}" if verdict.ratio else NONE
         interval = f"{verdict.low:.3f} to {verdict.high:.3f}" if verdict.ratio else NONE
-        launches = f"{len(again.get(cell, ()))}/{len(stored[cell])}"
+        launches = f"{len(rerun.get(cell, ()))}/{len(stored[cell])}"
         rows.append([cell.id, ratio, interval, launches, verdict.kind, clean(verdict.detail)])
     headers = ["cell", "new/stored", "95 % interval", "n", "verdict", "why"]
     return Grid(headers, rows, [LEFT, RIGHT, LEFT, LEFT, LEFT, LEFT])
 
 
-def changes(stored: Mapping[Cell, Sequence[Record]], again: Mapping[Cell, Sequence[Record]]) -> list[str]:
-    """What differs between then and now, each difference once."""
+def changes(stored: Mapping[Cell, Sequence[Record]], rerun: Mapping[Cell, Sequence[Record]]) -> list[str]:
+    """Describes what differs between the stored run and the new one, each difference once."""
     lines: dict[str, None] = {}
     for cell in stored:
-        then, now = ([record for record in runs.get(cell, ()) if record.outcome.ok] for runs in (stored, again))
+        then, now = ([record for record in runs.get(cell, ()) if record.outcome.ok] for runs in (stored, rerun))
         if then and now:
             lines |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(then, now))
     return list(lines)
 
 
 def _data(stored: Mapping[Cell, Sequence[Record]]) -> str:
-    """Real data for a result on real data: a twin would make it another question."""
+    """Returns which data to use: real data for a result on real data, since synthetic data would not be comparable."""
     kinds = {record.data.get("kind") for records in stored.values() for record in records}
     return "synthetic" if kinds == {"synthetic"} else "real" if "real" in kinds else "auto"
 
 
 def _ask(question: str) -> str:
-    """What the person at the terminal answers; nothing where there is none."""
+    """Returns the answer of the user at the terminal; empty if there is no terminal."""
     if not sys.stdin.isatty():
         return ""
     print(question, end="", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""Environments built from a stored result: only this project's own distributions, in versions that are versions.
+"""Builds environments with the package versions of a stored result.
 
-A stored file is a stranger's. What it names goes into a command line, so a name must be one of `INSTALLABLE`, a version
-must be one by PEP 440, and nothing is installed before somebody has seen the list and said yes.
+A stored file is not trusted. Its package names and versions go into a command line, so a name must be in `INSTALLABLE`,
+a version must be valid by PEP 440, and nothing is installed before the user has seen the list and agreed.
 """
 
 from __future__ import annotations
@@ -20,34 +20,37 @@ from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.record.text import clean
 
-#: Per framework the distributions of its extras that a record may name (its adapter's `DISTRIBUTIONS`, and NumPy); the
-#: first, or one of the first, is the framework itself.
+#: The distributions that a record of each framework may name: its adapter's `DISTRIBUTIONS`, and NumPy.
 INSTALLABLE = {
     "pytorch": ("torch", "triton", "numpy"),
     "tensorflow": ("tensorflow", "tensorflow-cpu", "keras", "numpy"),
     "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain", "numpy"),
 }
-ITSELF = {"pytorch": ("torch",), "tensorflow": ("tensorflow", "tensorflow-cpu"), "jax": ("jax",)}
+#: The distributions that are the framework itself.
+FRAMEWORK_PACKAGES = {"pytorch": ("torch",), "tensorflow": ("tensorflow", "tensorflow-cpu"), "jax": ("jax",)}
 
-#: What the worker needs besides; of psutil the newest will do.
-BESIDES = ("msgspec>=0.22,<0.23", "psutil")
+#: What the worker needs as well; any version of psutil works.
+WORKER_REQUIREMENTS = ("msgspec>=0.22,<0.23", "psutil")
 
-#: Letters of a version.
-LONGEST = 60
+#: Characters of a version, at most.
+VERSION_MOST = 60
 
 Ask = Callable[[str], str]
 
 
-def wanted(framework: str, records: Sequence[Record]) -> list[str]:
-    """The requirements of a framework's environment, as ``torch==2.13.0``. Raises `LoadError` for what is refused."""
-    told = [record.environment.get("packages") for record in records]
-    found = next((packages for packages in told if isinstance(packages, dict) and packages), {})
+def requirements_of(framework: str, records: Sequence[Record]) -> list[str]:
+    """Returns the requirements of a framework's environment, such as ``torch==2.13.0``.
+
+    Raises `LoadError` for a package that is not in `INSTALLABLE` or a version that is not valid.
+    """
+    package_lists = [record.environment.get("packages") for record in records]
+    packages = next((packages for packages in package_lists if isinstance(packages, dict) and packages), {})
     requirements = {}
-    for name, version in found.items():
+    for name, version in packages.items():
         if canonicalize_name(str(name)) not in INSTALLABLE[framework]:
             raise LoadError(f"a record of {framework} names the package {clean(name, 60)!r}, which is not installed")
         requirements[canonicalize_name(str(name))] = _version(str(name), version)
-    if not requirements.keys() & set(ITSELF[framework]):
+    if not requirements.keys() & set(FRAMEWORK_PACKAGES[framework]):
         raise LoadError(f"no record of {framework} says which version of it ran")
     return [f"{name}=={version}" for name, version in requirements.items()]
 
@@ -55,35 +58,34 @@ def wanted(framework: str, records: Sequence[Record]) -> list[str]:
 def install(
     stored: Mapping[Cell, Sequence[Record]], folder: Path, agreed: bool, ask: Ask, say: Callable[[str], None]
 ) -> None:
-    """Build an environment per framework with the versions of its records; workers then start there.
+    """Build an environment per framework with the versions of its records, and make workers start there.
 
-    What is to be installed is shown first, and unless it is ``agreed`` already, ``ask`` must answer yes. Raises
-    `LoadError` where a record names what is not to be installed, where nobody agrees, and where ``folder`` holds
-    something else.
+    The list of packages is shown first; unless it is ``agreed`` already, ``ask`` must answer yes. Raises `LoadError` if
+    a record names a package that is not allowed, if the user does not agree, or if ``folder`` holds something else.
     """
     environments: dict[Path, tuple[str, list[str]]] = {}
     for framework in dict.fromkeys(cell.framework for cell in stored):
-        held = [record for cell, found in stored.items() if cell.framework == framework for record in found]
-        place = folder / framework
-        if place.exists() and not (place / "pyvenv.cfg").is_file() and (not place.is_dir() or any(place.iterdir())):
-            raise LoadError(f"{place} is no virtual environment and is left alone: name another folder in --install")
-        environments[place] = framework, wanted(framework, held)
-    for place, (framework, requirements) in environments.items():
-        say(f"{framework}: {' '.join([*requirements, *BESIDES])} into {place}")
+        records = [record for cell, launches in stored.items() if cell.framework == framework for record in launches]
+        target = folder / framework
+        if target.exists() and not (target / "pyvenv.cfg").is_file() and (not target.is_dir() or any(target.iterdir())):
+            raise LoadError(f"{target} is no virtual environment and is left alone: name another folder in --install")
+        environments[target] = framework, requirements_of(framework, records)
+    for target, (framework, requirements) in environments.items():
+        say(f"{framework}: {' '.join([*requirements, *WORKER_REQUIREMENTS])} into {target}")
     if not agreed and ask("install these? [y/N] ").strip().lower() not in ("y", "yes"):
         raise LoadError("nothing was installed, and nothing was run; --yes agrees beforehand")
-    for place, (framework, requirements) in environments.items():
-        python = place / "bin" / "python"
-        subprocess.run([sys.executable, "-m", "venv", "--", str(place)], check=True)
+    for target, (framework, requirements) in environments.items():
+        python = target / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "venv", "--", str(target)], check=True)
         say(f"{framework}: installing")
-        command = [str(python), "-m", "pip", "install", "--quiet", "--", *requirements, *BESIDES]
+        command = [str(python), "-m", "pip", "install", "--quiet", "--", *requirements, *WORKER_REQUIREMENTS]
         subprocess.run(command, check=True)
         os.environ[f"SUITE_PYTHON_{framework.upper()}"] = str(python)
 
 
 def _version(name: str, version: object) -> str:
-    """The version in its normal form, without its local part (+cpu, +cu130), which only one index has."""
+    """Returns the normalised version, without its local part (+cpu, +cu130), which only one index has."""
     try:
-        return Version(str(version) if len(str(version)) <= LONGEST else "").public
+        return Version(str(version) if len(str(version)) <= VERSION_MOST else "").public
     except InvalidVersion:
         raise LoadError(f"a record names {clean(name, 60)} {clean(version, 60)!r}, which is no version") from None

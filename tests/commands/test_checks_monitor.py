@@ -76,13 +76,13 @@ def test_two_windows_of_four_are_watched_and_the_watched_ones_meet(sleeping: sub
     watched = []
     for _ in range(3 + turns.windows):
         watched.append(any(thread.name == "monitor" for thread in threading.enumerate()))
-        turns.told({"progress": "train", "samples_per_s": 90.0 if watched[-1] else 100.0})
+        turns.on_progress({"progress": "train", "samples_per_s": 90.0 if watched[-1] else 100.0})
     assert watched[3:11] == [True, True, False, False, True, True, False, False]
     turns.watch(False)
     assert turns.ratios == pytest.approx([0.9, 0.9])
     assert turns.watched_s > 0
     with pytest.raises(_OverError):
-        turns.told({"progress": "compute"})
+        turns.on_progress({"progress": "compute"})
 
 
 def test_too_few_rounds_have_no_interval() -> None:

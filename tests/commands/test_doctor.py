@@ -149,7 +149,7 @@ def test_what_is_waited_for_is_told_again_and_again(
     python.chmod(0o755)
     for framework in FRAMEWORKS:
         monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
-    monkeypatch.setattr(probes, "STILL_EVERY_S", 0.2)
+    monkeypatch.setattr(probes, "REMIND_EVERY_S", 0.2)
     command.main(["--json", "--wait", "1"])
     told = capsys.readouterr()
     assert "pytorch, tensorflow, jax: no answer yet after 0." in told.err
@@ -161,7 +161,7 @@ def test_a_framework_that_is_not_installed_is_no_silent_one(
 ) -> None:
     answers = {"pytorch": {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}}
     answers |= {"tensorflow": {"lack": FAILED, "error": "suite.doctor failed for tensorflow: ImportError: libcudart"}}
-    monkeypatch.setattr(probes, "asked", lambda name, _: answers.get(name) or installed(cuda=None, devices=[]))
+    monkeypatch.setattr(probes, "answer_of", lambda name, _: answers.get(name) or installed(cuda=None, devices=[]))
     assert command.main(["--wait", "5"]) == 0
     told = capsys.readouterr()
     assert "pytorch is not installed (no module named torch)" in " ".join(told.out.split())

@@ -13,7 +13,7 @@ import pytest
 
 from suite.analysis.load import LoadError
 from suite.reproduce.__main__ import by_cell, main
-from suite.reproduce.install import BESIDES, INSTALLABLE, ITSELF, install, wanted
+from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE, WORKER_REQUIREMENTS, install, requirements_of
 from tests import records
 
 Commands = list[list[str]]
@@ -37,7 +37,7 @@ def test_what_is_installed_are_the_versions_of_the_records(commands: Commands, t
     install(stored, tmp_path, agreed=False, ask=lambda _: "y\n", say=told.append)
     assert commands[0][1:] == ["-m", "venv", "--", str(tmp_path / "jax")]
     assert commands[1][1:] == ["-m", "pip", "install", "--quiet", "--", "jax==0.10.2", "jaxlib==0.10.2",
-                               "numpy==2.4.1", *BESIDES]  # fmt: skip
+                               "numpy==2.4.1", *WORKER_REQUIREMENTS]  # fmt: skip
     assert os.environ["SUITE_PYTHON_JAX"] == str(tmp_path / "jax" / "bin" / "python")
     assert "jax==0.10.2 jaxlib==0.10.2 numpy==2.4.1 msgspec>=0.22,<0.23 psutil" in told[0]
 
@@ -98,12 +98,12 @@ def test_a_folder_of_somebody_elses_is_left_alone(commands: Commands, tmp_path: 
 
 def test_local_builds_become_versions_that_every_index_has() -> None:
     (cell,) = by_cell([records.record("pytorch", environment={"packages": {"torch": "2.13.0+cpu"}})]).values()
-    assert wanted("pytorch", cell) == ["torch==2.13.0"]
+    assert requirements_of("pytorch", cell) == ["torch==2.13.0"]
 
 
 def test_what_may_be_installed_is_what_the_project_installs_itself() -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    assert set(BESIDES) - {"psutil"} <= set(project["dependencies"])
+    assert set(WORKER_REQUIREMENTS) - {"psutil"} <= set(project["dependencies"])
     extras = project["optional-dependencies"]
     for framework, names in INSTALLABLE.items():
         source = Path(f"suite/worker/frameworks/{framework}.py").read_text()
@@ -112,7 +112,7 @@ def test_what_may_be_installed_is_what_the_project_installs_itself() -> None:
         assert set(names) == recorded | {"numpy"}
         own = {re.match(r"[\w-]+", need)[0] for kind in ("cpu", "cuda") for need in extras[f"{framework}-{kind}"]}
         assert own <= set(names)
-        assert set(ITSELF[framework]) <= own
+        assert set(FRAMEWORK_PACKAGES[framework]) <= own
 
 
 def test_the_command_refuses_a_stored_file_that_names_an_option(

@@ -10,7 +10,7 @@ import pytest
 from suite.plan.cell import AUTO, Loader
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.curves import Point, batches, courses, memory_kind, speed_ups, spent, workers
+from suite.report.curves import Point, batches, courses, memory_kind, speed_ups, step_parts, workers
 from tests import records
 from tests.drawn import said
 from tests.records import only, timed
@@ -79,19 +79,19 @@ def test_without_another_setting_there_is_no_speed_up() -> None:
 
 
 def test_loading_adds_what_training_takes_beyond_its_steps() -> None:
-    (found,) = spent(only([timed(0.10, compute_s=0.08, input_s=0.05)]))
+    (found,) = step_parts(only([timed(0.10, compute_s=0.08, input_s=0.05)]))
     assert (found.train_s, found.compute_s, found.input_s) == pytest.approx((0.10, 0.08, 0.05))
     assert found.loading_s == pytest.approx(0.02)
 
 
 def test_loading_never_costs_less_than_nothing() -> None:
-    (found,) = spent(only([timed(0.10, compute_s=0.11)]))
+    (found,) = step_parts(only([timed(0.10, compute_s=0.11)]))
     assert found.loading_s == 0
     assert found.input_s is None
 
 
 def test_a_row_without_a_compute_phase_has_no_parts() -> None:
-    assert spent(only([timed(0.1), records.failed(records.record("jax"))])) == []
+    assert step_parts(only([timed(0.1), records.failed(records.record("jax"))])) == []
     assert plots.phases(only([timed(0.1)])) is None
 
 

@@ -82,6 +82,6 @@ def test_every_kind_says_what_it_needs_to_travel_alone(kind: str) -> None:
 
 
 def test_a_plot_is_described_in_words() -> None:
-    told = plots.described(Path("speed-up-cifar100_cnn-full.png"))
+    told = plots.alt_text(Path("speed-up-cifar100_cnn-full.png"))
     assert told == "Bar chart of each cell's throughput over that of its framework's base cell: cifar100_cnn-full"
-    assert plots.described(Path("else.png")) == "else"
+    assert plots.alt_text(Path("else.png")) == "else"

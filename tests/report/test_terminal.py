@@ -60,7 +60,7 @@ def test_a_table_fits_the_terminal_and_no_word_of_it_is_lost(held: list[Record],
 def test_a_pipe_gets_every_row_whole_in_one_line() -> None:
     shown = view(only(everything()))
     lines = [line.replace("*", "") for line in terminal(only(everything()), None).splitlines()]
-    for grid in filter(None, (shown.grid, shown.seen)):
+    for grid in filter(None, (shown.grid, shown.monitored)):
         assert [line for line in lines if all(header in line for header in grid.headers)]
         for row in grid.rows:
             pattern = r"\s+".join(map(re.escape, row))

@@ -1,7 +1,7 @@
-"""Plots of the tables, as PNG or as SVG too: each kind is drawn where the records hold what it needs, and nowhere else.
+"""Plots of the tables as PNG or SVG. Each kind is drawn only if the records have the data that it needs.
 
-The numbers come from `suite.report.curves`, `suite.analysis.timelines` and the tables; what is here draws them. The
-same input gives the same bytes.
+The numbers come from `suite.report.curves`, `suite.analysis.timelines` and the tables. The same input gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from suite.report.tables import Table
 __all__ = [
     "KINDS",
     "LEARNING",
+    "alt_text",
     "batch",
     "break_even",
-    "described",
     "draw",
     "draw_learned",
     "energy",
@@ -44,7 +44,7 @@ __all__ = [
     "timeline",
 ]
 
-#: Every kind of plot in the order of a report: its name in a file's, what it shows in words, and what draws it.
+#: Every kind of plot in the order of a report: its name in file names, a description, and the function that draws it.
 KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
     ("throughput", "Bar chart of training throughput by cell, in samples per second", throughput),
     ("speed-up", "Bar chart of each cell's throughput over that of its framework's base cell", speed_up),
@@ -59,7 +59,7 @@ KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
 )
 
 
-#: The same of what was learnt.
+#: The same for accuracy tables.
 LEARNING: tuple[tuple[str, str, Callable[[Learned], Figure | None]], ...] = (
     ("accuracy-epochs", "Lines of test accuracy against epochs of training", by_epoch),
     ("accuracy-time", "Lines of test accuracy against seconds of training", by_time),
@@ -67,17 +67,17 @@ LEARNING: tuple[tuple[str, str, Callable[[Learned], Figure | None]], ...] = (
 )
 
 
-#: What writes a figure, by the suffix of the file.
+#: The function that writes a figure, by the suffix of the file.
 WRITERS: dict[str, Callable[[Figure, Path], None]] = {"png": image.save, "svg": vectors.save}
 
 
 def draw(tables: Sequence[Table], folder: Path, suffixes: Collection[str] = ("png",)) -> list[Path]:
-    """The plots of each table that has a launch that ended well, in each of these `WRITERS`; the paths written."""
+    """Draw the plots of each table that has a successful launch, in each of these formats; returns their paths."""
     return _draw(KINDS, tables, _names([_name(table.group) for table in tables]), folder, suffixes)
 
 
 def draw_learned(tables: Sequence[Learned], folder: Path, suffixes: Collection[str] = ("png",)) -> list[Path]:
-    """The same of what was learnt."""
+    """Draw the plots of accuracy tables likewise."""
     names = [f"{_name(table.group)}-{table.group.rows[0].cell.recipe}" for table in tables]
     return _draw(LEARNING, tables, _names(names), folder, suffixes)
 
@@ -99,13 +99,13 @@ def _draw(
 
 
 def _styled() -> Any:
-    """A context in which plots look alike, whatever the user's own settings."""
+    """Returns a context in which plots look the same whatever the user's settings."""
     defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
     return mpl.rc_context({**defaults, **STYLE})
 
 
-def described(path: Path) -> str:
-    """What a plot shows, by its file's name: for a reader who cannot see it."""
+def alt_text(path: Path) -> str:
+    """Returns a text that describes the plot in this file, for readers who cannot see it."""
     for kind, words, _ in (*KINDS, *LEARNING):
         if path.stem.startswith(f"{kind}-"):
             return f"{words}: {path.stem.removeprefix(f'{kind}-')}"
@@ -113,10 +113,10 @@ def described(path: Path) -> str:
 
 
 def _name(group: Group) -> str:
-    """Workload and size, and the kind of data if it is not real."""
+    """Returns workload and size, and the kind of data if it is not real."""
     return f"{group.workload}-{group.size}" + ("" if group.data_kind == "real" else f"-{group.data_kind}")
 
 
 def _names(wanted: Sequence[str]) -> list[str]:
-    """File names: those that are wanted, with a number where one was taken before."""
+    """Returns unique file names: those wanted, with a number added to repeated ones."""
     return [f"{name}-v{n + 1}" if (n := wanted[:place].count(name)) else name for place, name in enumerate(wanted)]

@@ -1,4 +1,4 @@
-"""Plots with a bar per cell: throughput, speed-up by setting, where the time goes, and the way to the first step."""
+"""Plots with a bar per cell: throughput, speed-up by setting, parts of a step, and time to the first step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from suite.analysis.groups import Row
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import figure, listing
-from suite.report.curves import SpeedUp, Spent, speed_ups, spent
+from suite.report.curves import SpeedUp, StepParts, speed_ups, step_parts
 from suite.report.plots.canvas import (
     BAR,
     INK,
@@ -32,7 +32,7 @@ from suite.report.plots.canvas import (
 from suite.report.tables import Table
 from suite.report.text import spread
 
-#: What passes from the start of the process to the end of the first step: key of the record, words, colour, hatch.
+#: Parts of the time to the end of the first step: key of the record, label, colour, hatch.
 PARTS = (
     ("interpreter_s", "interpreter", "#FFFFFF", ""),
     ("import_s", "import", "#56B4E9", ""),
@@ -43,7 +43,7 @@ PARTS = (
     ("first_step_s", "first step", "#555555", ""),
 )
 
-#: What loading adds to a step, the loader alone, and how far an axis in percent goes at most.
+#: Style of what loading adds to a step, style of the loader alone, and the most percent on an axis.
 ADDED: dict[str, Any] = {"facecolor": "#CC79A7", "hatch": "xxxx", "edgecolor": INK, "linewidth": 0.6}
 ALONE: dict[str, Any] = {"color": "white", "markeredgecolor": INK, "markersize": 5}
 PERCENT_MOST = 160.0
@@ -60,11 +60,17 @@ def throughput(table: Table) -> Figure:
         notes=["*, bold: the best of one precision and batch, significantly; where several tie, all."] if best else [],
     )
     rates = {y: [rate for record in row.ok if (rate := record.samples_per_s)] for y, row in places.items()}
-    medians = {y: median(held) for y, held in rates.items() if held}
-    highest = max(max(held) for held in rates.values() if held)
+    medians = {y: median(row_rates) for y, row_rates in rates.items() if row_rates}
+    highest = max(max(row_rates) for row_rates in rates.values() if row_rates)
     bars(axes, places, medians)
-    whiskers(axes, {y: (medians[y], min(held), max(held)) for y, held in rates.items() if len(held) > 1})
-    dots = [(rate, y + off) for y, held in rates.items() for rate, off in zip(held, _apart(len(held)), strict=True)]
+    whiskers(
+        axes, {y: (medians[y], min(row_rates), max(row_rates)) for y, row_rates in rates.items() if len(row_rates) > 1}
+    )
+    dots = [
+        (rate, y + offset)
+        for y, row_rates in rates.items()
+        for rate, offset in zip(row_rates, _apart(len(row_rates)), strict=True)
+    ]
     style = {"color": "white", "markeredgecolor": INK, "markersize": 3.2, "markeredgewidth": 0.7}
     axes.plot(*zip(*dots, strict=True), "o", **style)
     for y, row in places.items():
@@ -79,36 +85,36 @@ def throughput(table: Table) -> Figure:
 
 
 def _apart(count: int) -> list[float]:
-    """How far from the middle of a bar the dots of so many launches stand."""
+    """Returns the offsets of the dots of ``count`` launches from the middle of a bar."""
     return [float(offset) for offset in np.linspace(-0.18, 0.18, count)] if count > 1 else [0.0] * count
 
 
 def speed_up(table: Table) -> Figure | None:
-    """Bars from 1 along a logarithmic axis, on which half as fast reaches as far as twice as fast."""
-    found = {each.row.key: each for each in speed_ups(table)}
-    if not found:
+    """Bars from 1 along a logarithmic axis, so that half as fast is as long as twice as fast."""
+    by_row = {each.row.key: each for each in speed_ups(table)}
+    if not by_row:
         return None
     plot, axes, places = canvas(
         table,
         "Speed-up by setting",
         "throughput over that of the framework's base cell",
-        f"bar: ratio within blocks, {_interval(found.values())}",
+        f"bar: ratio within blocks, {_interval(by_row.values())}",
         right=1.75,
-        rows=[row for row in table.group.rows if row.key in found],
+        rows=[row for row in table.group.rows if row.key in by_row],
         notes=[
-            *_on_bases(found.values(), table),
-            *_left_out(table, len(found), "without a launch that ended well, a base, or an equal fingerprint"),
+            *_base_notes(by_row.values(), table),
+            *_left_out(table, len(by_row), "without a launch that ended well, a base, or an equal fingerprint"),
         ],
     )
     axes.axvspan(1 / (1 + table.margin), 1 + table.margin, color="#E4E4E4", linewidth=0, zorder=0)
-    formed = {y: each for y, row in places.items() if (each := found[row.key]).blocks}
-    bars(axes, places, {y: each.value - 1 for y, each in formed.items()}, dict.fromkeys(formed, 1.0))
-    whiskers(axes, {y: (each.value, each.low, each.high) for y, each in formed.items() if each.blocks > 1})
+    ratios = {y: each for y, row in places.items() if (each := by_row[row.key]).blocks}
+    bars(axes, places, {y: each.value - 1 for y, each in ratios.items()}, dict.fromkeys(ratios, 1.0))
+    whiskers(axes, {y: (each.value, each.low, each.high) for y, each in ratios.items() if each.blocks > 1})
     for y in places:
-        beside(axes, y, spread(formed[y].value, formed[y].low, formed[y].high) if y in formed else "base")
+        beside(axes, y, spread(ratios[y].value, ratios[y].low, ratios[y].high) if y in ratios else "base")
     axes.axvline(1, color=INK, linewidth=1)
-    low = min(0.9, *(each.low for each in found.values())) / 1.06
-    high = max(1 / 0.9, *(each.high for each in found.values())) * 1.06
+    low = min(0.9, *(each.low for each in by_row.values())) / 1.06
+    high = max(1 / 0.9, *(each.high for each in by_row.values())) * 1.06
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 8 else MaxNLocator(7, steps=[1, 2, 5, 10]))
@@ -118,15 +124,15 @@ def speed_up(table: Table) -> Figure | None:
     return plot
 
 
-def _interval(found: Iterable[SpeedUp]) -> str:
-    """What bar and whisker are, by the number of blocks."""
-    tested = {each.blocks >= LEAST for each in found if each.blocks}
+def _interval(ratios: Iterable[SpeedUp]) -> str:
+    """Describes bar and whisker, which depend on the number of blocks."""
+    tested = {each.blocks >= LEAST for each in ratios if each.blocks}
     few, many = "median; whisker: lowest to highest", "geometric mean; whisker: 95 % interval"
     return f"{many} (under {LEAST} blocks {few})" if len(tested) > 1 else many if tested == {True} else few
 
 
-def _on_bases(found: Iterable[SpeedUp], table: Table) -> list[str]:
-    bases = [each.row.cell for each in found if not each.blocks]
+def _base_notes(ratios: Iterable[SpeedUp], table: Table) -> list[str]:
+    bases = [each.row.cell for each in ratios if not each.blocks]
     modes = listing(
         [f"{name} {mode}" for name, mode in dict.fromkeys((cell.framework, cell.compile) for cell in bases)]
     )
@@ -136,12 +142,13 @@ def _on_bases(found: Iterable[SpeedUp], table: Table) -> list[str]:
 
 
 def phases(table: Table) -> Figure | None:
-    """Bars: what the steps take, and what loading adds; a mark where the loader alone would be done.
+    """Bars: the steps, and what loading adds; a mark for the loader alone.
 
-    In percent of the training step, which is written beside it: in milliseconds the batch sizes would set the scale.
+    In percent of the training step, whose time is written beside it: in milliseconds the batch sizes would set the
+    scale.
     """
-    found = {each.row.key: each for each in spent(table)}
-    if not found:
+    by_row = {each.row.key: each for each in step_parts(table)}
+    if not by_row:
         return None
     plot, axes, places = canvas(
         table,
@@ -149,15 +156,15 @@ def phases(table: Table) -> Figure | None:
         "% of a training step, whose time is on the right",
         "medians; in a framework's look: the same steps on batches already on the device",
         right=2.2,
-        rows=[row for row in table.group.rows if row.key in found],
+        rows=[row for row in table.group.rows if row.key in by_row],
         notes=[
             "Input alone: loader and transfer, no steps. What loading adds where that is short is poor overlap.",
-            *_left_out(table, len(found), "without a launch that ended well"),
+            *_left_out(table, len(by_row), "without a launch that ended well"),
         ],
     )
     axes.axvline(100, color=PALE, linewidth=0.8, zorder=3)
-    axes.tick_params(axis="y", pad=7)  # a mark at zero reaches out
-    shares = {y: _shares(found[row.key]) for y, row in places.items()}
+    axes.tick_params(axis="y", pad=7)  # room for a mark at zero
+    shares = {y: _shares(by_row[row.key]) for y, row in places.items()}
     alone = {y: share for y, (_, _, share) in shares.items() if share is not None}
     top = min(PERCENT_MOST, max(102.0, *(compute + added for compute, added, _ in shares.values()), *alone.values()))
     computes = {y: compute for y, (compute, _, _) in shares.items()}
@@ -170,28 +177,28 @@ def phases(table: Table) -> Figure | None:
     for y, row in places.items():
         costs = f", loading {shares[y][1]:.0f} %" if shares[y][1] >= 0.5 else ""
         far = f", input alone {alone[y]:,.0f} %" if alone.get(y, 0.0) > top else ""
-        beside(axes, y, f"{figure(1e3 * found[row.key].train_s)} ms{costs}{far}")
+        beside(axes, y, f"{figure(1e3 * by_row[row.key].train_s)} ms{costs}{far}")
     axes.set_xlim(0, 1.02 * top)
     swatches = [swatch(name) for name in frameworks(places.values())]
-    given = Line2D([], [], linestyle="", marker="D", **ALONE, label="input alone")
-    legend(axes, [*swatches, Patch(**ADDED, label="added by loading"), given])
+    input_mark = Line2D([], [], linestyle="", marker="D", **ALONE, label="input alone")
+    legend(axes, [*swatches, Patch(**ADDED, label="added by loading"), input_mark])
     return plot
 
 
-def _shares(each: Spent) -> tuple[float, float, float | None]:
-    """Compute, what loading adds, and the input alone, in percent of the training step."""
+def _shares(each: StepParts) -> tuple[float, float, float | None]:
+    """Returns compute, what loading adds, and the input alone, in percent of the training step."""
     unit = 100 / each.train_s
     return unit * each.compute_s, unit * each.loading_s, None if each.input_s is None else unit * each.input_s
 
 
 def _left_out(table: Table, shown: int, why: str) -> list[str]:
-    """That there are more cells than these, with nothing to draw."""
+    """Returns a note on the cells that are not drawn, if there are any."""
     count = len(table.group.rows) - shown
     return [f"{count} more cell{'' if count == 1 else 's'} of the table not shown: {why}."] if count else []
 
 
 def first_step(table: Table) -> Figure:
-    """Stacked bars: the parts from the start of the process to the end of the first step, each its median."""
+    """Stacked bars: the medians of the parts from the start of the process to the end of the first step."""
     plot, axes, places = canvas(
         table,
         "From spawn to the first step",
@@ -213,17 +220,17 @@ def first_step(table: Table) -> Figure:
         else:
             absent(axes, y, row)
     axes.set_xlim(0, 1.12 * longest)
-    shown = [part for part in PARTS if any(held[part[0]] for held in parts.values())]
+    shown = [part for part in PARTS if any(row_parts[part[0]] for row_parts in parts.values())]
     legend(axes, [Patch(facecolor=f, hatch=h, edgecolor=INK, linewidth=0.6, label=words) for _, words, f, h in shown])
     return plot
 
 
 def _parts(row: Row) -> dict[str, float]:
-    """Seconds by key of `PARTS`; the first step without its compiling."""
-    found = {key: _median([r.startup.get(key) for r in row.ok]) for key, *_ in PARTS}
-    found["compile_s"] = _median([r.compile_s for r in row.ok])
+    """Returns seconds by key of `PARTS`; the first step excludes compiling."""
+    seconds = {key: _median([r.startup.get(key) for r in row.ok]) for key, *_ in PARTS}
+    seconds["compile_s"] = _median([r.compile_s for r in row.ok])
     rest = [max(0.0, r.first_step_s - (r.compile_s or 0)) for r in row.ok if r.first_step_s is not None]
-    return found | {"first_step_s": _median(rest)}
+    return seconds | {"first_step_s": _median(rest)}
 
 
 def _median(values: Sequence[float | None]) -> float:

@@ -1,8 +1,8 @@
-"""What all plots share: a look per framework, a sheet with title and caption, rows by their place, legends.
+"""What all plots share: the look of each framework, a sheet with title and caption, rows and their places, legends.
 
-Drawn through matplotlib's objects, without pyplot and its global state. Readable in black and white and by the
+Plots use matplotlib's objects, without pyplot and its global state. They are readable in black and white and for the
 colour-blind: each framework has one colour of Okabe and Ito (https://jfly.uni-koeln.de/color/), one hatch and one
-marker, in every plot.
+marker in every plot.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ CAPTION = 150  # characters of a line
 INK = "#222222"
 PALE = "#666666"
 GRID = "#DDDDDD"
-#: After a label: the table has more to say. A star is the table's own sign, and means the best in plots too.
+#: Marks a label on which the table has notes. A star would mean the best value, as in the table.
 NOTED = " !"
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 
-#: Where a key stands that would cover lines inside of the axes.
+#: Place of a legend that would cover lines inside the axes.
 KEY: dict[str, Any] = {
     "loc": "upper left",
     "bbox_to_anchor": (1.01, 1),
@@ -63,14 +63,14 @@ KEY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """A figure with title and caption around a space of ``inside`` inches, across and down."""
+    """A figure with title and caption around a space of ``inside`` inches (width, height)."""
 
     figure: Figure
     left: float
     inside: tuple[float, float]
 
     def axes(self, x: float = 0.0, y: float = 0.0, width: float | None = None, height: float | None = None) -> Any:
-        """Axes that many inches from the left and from the top of the space inside; as large as it by default."""
+        """Returns axes ``x`` inches from the left and ``y`` from the top of the space; by default as large as it."""
         across, up = self.figure.get_size_inches()
         width, height = width or self.inside[0], height or self.inside[1]
         bottom = up - ABOVE_IN - y - height
@@ -88,17 +88,17 @@ def sheet(
     notes: Sequence[str] = (),
     noted: bool = False,
 ) -> Sheet:
-    """An empty sheet, which says of the rows of ``group`` what a plot that travels alone must say.
+    """Returns an empty sheet whose title and caption say all that a plot without its report needs.
 
-    ``marks`` says what is drawn, ``notes`` what else the reader must know, ``noted`` whether a label bears `NOTED`.
+    ``marks`` says what is drawn, ``notes`` what else the reader must know, ``noted`` whether a label has `NOTED`.
     """
     caption = _caption(group, marks, notes, noted)
     width = left + inside[0] + right
     height = ABOVE_IN + inside[1] + 0.62 + 0.16 * len(caption)
     plot = Figure(figsize=(width, height))
     FigureCanvasAgg(plot)
-    loud = "" if group.data_kind == "real" else f" \u2014 {group.data_words}"
-    words = f"{title}: {group.workload}, size {group.size}{loud}"
+    data_note = "" if group.data_kind == "real" else f" \u2014 {group.data_words}"
+    words = f"{title}: {group.workload}, size {group.size}{data_note}"
     plot.text(0.25 / width, 1 - 0.3 / height, words, size=12, weight="bold", color=INK)
     plot.text(0.25 / width, 1 - 0.52 / height, plain(group.constant, 120), size=9, color=PALE)
     for i, line in enumerate(reversed(caption)):
@@ -116,10 +116,10 @@ def canvas(
     rows: Sequence[Row] | None = None,
     notes: Sequence[str] = (),
 ) -> tuple[Figure, Any, dict[float, Row]]:
-    """A figure as high as its rows need, by default all of the table, and the rows by their place, the first on top.
+    """Returns a figure, its axes, and the rows by their y, the first on top; by default all rows of the table.
 
-    ``right`` is the margin there in inches. Rows with other settings than the one above stand a little apart. `NOTED`
-    marks what the table has more to say on.
+    ``right`` is the right margin in inches. A gap separates rows whose settings differ. `NOTED` marks rows on which the
+    table has notes.
     """
     rows = table.group.rows if rows is None else rows
     places: dict[float, Row] = {}
@@ -130,64 +130,64 @@ def canvas(
     left = 0.55 + wide(f"{name}{NOTED}" for name in names)
     inside = max(WIDTH_IN - left - right, 5.5), ROW_IN * (max(places) + 1)
     noted = any(name.endswith(NOTED) for name in names)
-    made = sheet(among(table, rows), title, marks, inside, left=left, right=right, notes=notes, noted=noted)
-    axes = made.axes()
+    layout = sheet(among(table, rows), title, marks, inside, left=left, right=right, notes=notes, noted=noted)
+    axes = layout.axes()
     axes.set_yticks(list(places), names)
     axes.set_ylim(max(places) + 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(unit)
     axes.xaxis.set_major_formatter(plain_numbers())
     axes.grid(axis="x", color=GRID, linewidth=0.6)
-    return made.figure, axes, places
+    return layout.figure, axes, places
 
 
 def among(table: Table, rows: Sequence[Row]) -> Group:
-    """The table's group with these rows alone, so that what they share can be said once."""
+    """Returns the table's group with these rows only, so that what they share is said once."""
     return replace(table.group, rows=tuple(rows))
 
 
 def labels(table: Table, rows: Sequence[Row], without: Sequence[str] = ()) -> list[str]:
-    """What tells these rows apart, but for the settings ``without``; with `NOTED` where the table has more to say."""
+    """Returns the labels of the rows, without the settings ``without``; with `NOTED` if the table has notes on them."""
     group, noted = among(table, rows), with_notes(table)
     return [plain(group.label(row, without=without), 70) + (NOTED if row.key in noted else "") for row in rows]
 
 
-def names_of_sets(table: Table, held: Sequence[Sequence[Row]], without: Sequence[str]) -> list[str]:
-    """What tells sets of rows apart; with `NOTED` where the table has more to say on one of a set."""
-    rows = [row for each in held for row in each]
+def names_of_sets(table: Table, sets: Sequence[Sequence[Row]], without: Sequence[str]) -> list[str]:
+    """Returns the labels of sets of rows; with `NOTED` if the table has notes on a row of the set."""
+    rows = [row for each in sets for row in each]
     named = dict(zip([row.key for row in rows], labels(table, rows, without), strict=True))
-    names = [[named[row.key] for row in each] for each in held]
+    names = [[named[row.key] for row in each] for each in sets]
     return [next((name for name in each if name.endswith(NOTED)), each[0]) for each in names]
 
 
 def with_notes(table: Table) -> set[RowKey]:
-    """The rows with failed launches, flags, or a fingerprint that differs."""
+    """Returns the rows with failed launches, flags, or a fingerprint that differs."""
     kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
     return {row.key for row, kind in kinds if kind == "differs" or (row.ok and (row.outcome != "ok" or row.flags))}
 
 
 def wide(words: Iterable[str], size: float = 9) -> float:
-    """Inches that the longest of these takes, by its outline's points: the exact extent takes ten times as long."""
+    """Returns the width in inches of the longest text, from its outline: the exact extent takes ten times as long."""
     return max(float(TextPath((0, 0), word, size=size).vertices[:, 0].max()) for word in words if word.strip()) / 72
 
 
 def plain(text: str, limit: int) -> str:
-    """What the font can draw: a character that it lacks would be a warning and an empty box."""
+    """Returns text that the font can draw; a missing character would cause a warning and an empty box."""
     return "".join(c if c in "·\u2013—…" or c.isascii() or "\u00a0" < c < "\u0180" else "?" for c in clean(text, limit))
 
 
 def plain_numbers() -> FuncFormatter:
-    """Ticks without powers of ten, thousands parted."""
+    """Returns a formatter of ticks without powers of ten, with separated thousands."""
     return FuncFormatter(lambda x, _: f"{x:,.10g}")
 
 
 def from_zero(axes: Any) -> None:
-    """The upright axis from zero to a little above all that is drawn."""
+    """Set the y axis from zero to a little above the data."""
     axes.set_ylim(0, 1.08 * axes.dataLim.y1)
 
 
 def framed(axes: Any, unit: str) -> None:
-    """Both axes with a grid, and the unit of the upright one."""
+    """Add a grid and the unit of the y axis."""
     axes.set_ylabel(unit)
     axes.yaxis.set_major_formatter(plain_numbers())
     axes.yaxis.set_major_locator(MaxNLocator(6))
@@ -198,7 +198,7 @@ def framed(axes: Any, unit: str) -> None:
 def bars(
     axes: Any, places: Mapping[float, Row], widths: Mapping[float, float], left: Mapping[float, float] | None = None
 ) -> None:
-    """Bars in their frameworks' looks, over whiskers drawn before; all of one look at once, which is faster."""
+    """Draw bars in their frameworks' looks; all bars of one look at once, which is faster."""
     for name in FRAMEWORKS:
         at = [y for y in widths if places[y].cell.framework == name]
         begin = [left[y] if left else 0.0 for y in at]
@@ -206,28 +206,28 @@ def bars(
             axes.barh(at, [widths[y] for y in at], left=begin, height=BAR, zorder=2, **face(name))
 
 
-def whiskers(axes: Any, found: Mapping[float, tuple[float, float, float]], capsize: float = 3) -> None:
-    """From low to high of each value, low and high."""
-    values = [value for value, _, _ in found.values()]
-    ends = [[value - low for value, low, _ in found.values()], [high - value for value, _, high in found.values()]]
-    if found:
+def whiskers(axes: Any, ranges: Mapping[float, tuple[float, float, float]], capsize: float = 3) -> None:
+    """Draw a whisker for each (value, low, high)."""
+    values = [value for value, _, _ in ranges.values()]
+    ends = [[value - low for value, low, _ in ranges.values()], [high - value for value, _, high in ranges.values()]]
+    if ranges:
         look = {"ecolor": INK, "capsize": capsize, "elinewidth": 1, "capthick": 1}
-        axes.errorbar(values, list(found), xerr=ends, fmt="none", **look)
+        axes.errorbar(values, list(ranges), xerr=ends, fmt="none", **look)
 
 
 def absent(axes: Any, y: float, row: Row) -> None:
-    """No bar, but its outcome in words, where the bar would begin."""
+    """Write the row's outcome where its bar would begin."""
     place = axes.get_yaxis_transform()
     axes.text(0.01, y, plain(row.outcome, 60), transform=place, va="center", style="italic", color=PALE, bbox=BEHIND)
 
 
 def beside(axes: Any, y: float, words: str) -> None:
-    """Words of a row, on the right of the axes."""
+    """Write text for a row on the right of the axes."""
     axes.text(1.01, y, words, transform=axes.get_yaxis_transform(), va="center", color=INK)
 
 
 def face(name: str) -> dict[str, Any]:
-    """How a framework's bars look."""
+    """Returns the look of a framework's bars."""
     return {"facecolor": FACE[name], "hatch": HATCH[name], "edgecolor": INK, "linewidth": 0.6}
 
 
@@ -236,13 +236,13 @@ def swatch(name: str) -> Patch:
 
 
 def frameworks(rows: Iterable[Row]) -> list[str]:
-    """Those of the rows that ended well, in the order of all."""
+    """Returns the frameworks of the rows with a successful launch, in their usual order."""
     shown = {row.cell.framework for row in rows if row.ok}
     return [name for name in FRAMEWORKS if name in shown]
 
 
 def legend(axes: Any, entries: Sequence[Any]) -> None:
-    """In one line above the axes."""
+    """Draw a legend in one line above the axes."""
     axes.legend(
         handles=entries,
         loc="lower right",
@@ -257,12 +257,12 @@ def legend(axes: Any, entries: Sequence[Any]) -> None:
 
 
 def _settings(row: Row) -> tuple[Any, ...]:
-    """What sets rows apart besides framework and compile mode."""
+    """Returns what a gap separates: run, precision, batch and loader."""
     return row.run, row.cell.precision, row.cell.batch, row.cell.loader
 
 
 def _caption(group: Group, marks: str, notes: Sequence[str], noted: bool) -> list[str]:
-    """How many launches, which machine, when, and on what data: what a plot that travels alone must say."""
+    """Returns the lines of the caption: number of launches, data, date, marks, notes and machines."""
     rows = group.rows
     counts = sorted({len(row.ok) for row in rows if row.ok}) or [0]
     n = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"

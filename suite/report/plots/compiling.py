@@ -1,4 +1,4 @@
-"""When a compile mode has paid for itself: time passed against steps trained."""
+"""When a compile mode pays off: elapsed time against steps."""
 
 from __future__ import annotations
 
@@ -28,46 +28,48 @@ from suite.report.tables import Table
 
 DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-."}
 
-#: Inches: least width of the axes, height of each, and what lies between two.
+#: Inches: least width of the axes, height of each, and the space between two.
 ACROSS_IN, UP_IN, BETWEEN_IN = 5.6, 2.3, 0.8
-#: More panels than this are not drawn one below the other.
+#: Panels that are drawn, at most.
 PANELS = 12
 
 
 def break_even(table: Table) -> Figure | None:
-    """A panel per cell that ran in several compile modes: time passed against steps trained, crossings marked."""
-    found = courses(table)
-    if not found:
+    """A panel per cell that ran in several compile modes: elapsed time against steps, crossings marked."""
+    mode_sets = courses(table)
+    if not mode_sets:
         return None
-    shown = found[:PANELS]
-    rows = [course.row for each in shown for course in each]
-    words = [_verdicts(each) for each in shown]
-    right = 0.8 + wide((word for each in words for word in each), 8)
-    more = [f"{len(found) - PANELS} more cells with several modes are not shown."] if len(found) > PANELS else []
+    shown = mode_sets[:PANELS]
+    rows = [course.row for modes in shown for course in modes]
+    verdict_sets = [_verdicts(modes) for modes in shown]
+    right = 0.8 + wide((verdict for verdicts in verdict_sets for verdict in verdicts), 8)
+    omitted = (
+        [f"{len(mode_sets) - PANELS} more cells with several modes are not shown."] if len(mode_sets) > PANELS else []
+    )
     high = len(shown) * UP_IN + (len(shown) - 1) * BETWEEN_IN
-    titles = names_of_sets(table, [[course.row for course in each] for each in shown], without=("compile",))
-    made = sheet(
+    titles = names_of_sets(table, [[course.row for course in modes] for modes in shown], without=("compile",))
+    layout = sheet(
         among(table, rows),
         "When compiling pays",
         "medians over launches; circle: where a mode has made up for its longer start",
         (max(ACROSS_IN, 9.0 - 0.8 - right), high),
         right=right,
-        notes=["The first step, which includes compiling, and from there so many median steps.", *more],
+        notes=["The first step, which includes compiling, and from there so many median steps.", *omitted],
         noted=any(title.endswith(NOTED) for title in titles),
     )
-    for number, (each, title, told) in enumerate(zip(shown, titles, words, strict=True)):
-        axes = made.axes(0, number * (UP_IN + BETWEEN_IN), height=UP_IN)
+    for number, (modes, title, verdicts) in enumerate(zip(shown, titles, verdict_sets, strict=True)):
+        axes = layout.axes(0, number * (UP_IN + BETWEEN_IN), height=UP_IN)
         framed(axes, "seconds, first step included")
         axes.set_title(title, loc="left", size=9, color=INK)
-        _courses(axes, each, told)
+        _courses(axes, modes, verdicts)
     axes.set_xlabel("steps after the first")
-    return made.figure
+    return layout.figure
 
 
-def _courses(axes: Any, each: Sequence[Course], told: Sequence[str]) -> None:
-    end = _last_step(each)
+def _courses(axes: Any, modes: Sequence[Course], verdicts: Sequence[str]) -> None:
+    end = _last_step(modes)
     steps = np.array([0.0, end])
-    for course in each:
+    for course in modes:
         style = {"linestyle": DASHES[course.row.cell.compile], "linewidth": 1.8}
         axes.plot(steps, course.first_s + steps * course.step_s, color=FACE[course.row.cell.framework], **style)
         if course.pays_after and course.pays_after <= end:
@@ -81,24 +83,24 @@ def _courses(axes: Any, each: Sequence[Course], told: Sequence[str]) -> None:
             Line2D(
                 [], [], color=FACE[c.row.cell.framework], linestyle=DASHES[c.row.cell.compile], linewidth=1.8, label=t
             )
-            for c, t in zip(each, told, strict=True)
+            for c, t in zip(modes, verdicts, strict=True)
         ],
         **KEY,
     )
 
 
-def _last_step(each: Sequence[Course]) -> float:
-    """Half as far again as the last crossing; without one, until the steps have taken as long as the longest start."""
-    crossings = [course.pays_after for course in each if course.pays_after]
+def _last_step(modes: Sequence[Course]) -> float:
+    """Returns where the x axis ends: 1.5 times the last crossing, else when steps took twice the longest first step."""
+    crossings = [course.pays_after for course in modes if course.pays_after]
     if crossings:
         return max(2.0, 1.5 * max(crossings))
-    return max(2.0, 2 * max(course.first_s for course in each) / min(course.step_s for course in each))
+    return max(2.0, 2 * max(course.first_s for course in modes) / min(course.step_s for course in modes))
 
 
-def _verdicts(each: Sequence[Course]) -> list[str]:
-    """What the key says of each mode, the usual one first."""
-    words = [f"{each[0].row.cell.compile} (usual)"]
-    for course in each[1:]:
+def _verdicts(modes: Sequence[Course]) -> list[str]:
+    """Returns the legend text of each mode, the usual one first."""
+    words = [f"{modes[0].row.cell.compile} (usual)"]
+    for course in modes[1:]:
         after = course.pays_after
         pays = "never pays" if after is None else f"pays after {figure(after)} steps" if after else "pays at once"
         words.append(f"{course.row.cell.compile}: {pays}")

@@ -29,40 +29,40 @@ from suite.report.plots.canvas import (
 )
 from suite.report.tables import Table
 
-#: More cells than this are not numbered one by one, but for those on the front.
+#: With more cells than this only those on the front are numbered.
 NUMBERED = 40
-#: Inches within which marks share one label.
+#: Marks closer than this share one label, in inches.
 NEAR_IN = 0.22
 
 
 def energy(table: Table) -> Figure | None:
-    """A mark per cell, numbered by throughput; on the Pareto front it is filled, and a line joins the front."""
-    found = sorted(consumptions(table), key=lambda each: -each.samples_per_s)
-    if not found:
+    """A mark per cell, numbered by throughput; marks on the Pareto front are filled and joined by a line."""
+    points = sorted(consumptions(table), key=lambda each: -each.samples_per_s)
+    if not points:
         return None
-    rows = [each.row for each in found]
-    named = [each for each in found if each.on_front or len(found) <= NUMBERED]
+    rows = [each.row for each in points]
+    named = [each for each in points if each.on_front or len(points) <= NUMBERED]
     names = dict(zip([row.key for row in rows], labels(table, rows), strict=True))
     key = [f"{number}  {names[each.row.key]}" for number, each in enumerate(named, 1)]
     right = 0.4 + (wide(key, 8) if key else 0.0)
-    made = sheet(
+    layout = sheet(
         among(table, rows),
         "Energy against throughput",
         "medians over launches; better is to the right and down",
         (max(5.2, 9.0 - 0.8 - right), max(4.2, 0.17 * len(key))),
         right=right,
-        notes=[_on_energy(rows)],
+        notes=[_energy_note(rows)],
         noted=any(name.endswith(NOTED) for name in names.values()),
     )
-    axes = made.axes()
-    _front(axes, found)
-    for each in found:
+    axes = layout.axes()
+    _front(axes, points)
+    for each in points:
         name = each.row.cell.framework
         color = FACE[name] if each.on_front else "white"
         style = {"markeredgecolor": INK if each.on_front else FACE[name], "markersize": 7, "markeredgewidth": 1.2}
         axes.plot(each.samples_per_s, each.joules, MARKER[name], color=color, **style)
-    right_most, top = 1.08 * max(each.samples_per_s for each in found), 1.1 * max(each.joules for each in found)
-    across, up = made.inside
+    right_most, top = 1.08 * max(each.samples_per_s for each in points), 1.1 * max(each.joules for each in points)
+    across, up = layout.inside
     places = [(each.samples_per_s / right_most * across, each.joules / top * up) for each in named]
     for first, last in together(places, NEAR_IN):
         words = f"{first + 1}" if first == last else f"{first + 1}\u2013{last + 1}"
@@ -79,24 +79,24 @@ def energy(table: Table) -> Figure | None:
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
     legend(axes, [*map(_mark, frameworks(rows)), Line2D([], [], color=PALE, linestyle="--", label="Pareto front")])
-    return made.figure
+    return layout.figure
 
 
 def together(places: Sequence[tuple[float, float]], near: float) -> list[tuple[int, int]]:
-    """First and last of each run of places of which each is near the one before it."""
-    found: list[tuple[int, int]] = []
+    """Returns first and last index of each run of places that are near their predecessor."""
+    runs: list[tuple[int, int]] = []
     for number, place in enumerate(places):
-        if found and dist(place, places[number - 1]) <= near:
-            found[-1] = found[-1][0], number
+        if runs and dist(place, places[number - 1]) <= near:
+            runs[-1] = runs[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            runs.append((number, number))
+    return runs
 
 
-def _front(axes: Any, found: list[Consumption]) -> None:
-    """A line through those of each machine that no other beats."""
-    for machine in dict.fromkeys(each.row.machine for each in found):
-        front = [each for each in found if each.on_front and each.row.machine == machine]
+def _front(axes: Any, points: list[Consumption]) -> None:
+    """Draw a line through the Pareto front of each machine."""
+    for machine in dict.fromkeys(each.row.machine for each in points):
+        front = [each for each in points if each.on_front and each.row.machine == machine]
         at = [each.samples_per_s for each in front], [each.joules for each in front]
         axes.plot(*at, color=PALE, linestyle="--", linewidth=1, zorder=1)
 
@@ -106,8 +106,8 @@ def _mark(name: str) -> Line2D:
     return Line2D([], [], linestyle="", marker=MARKER[name], label=name, **style)
 
 
-def _on_energy(rows: list[Row]) -> str:
-    """Whose energy it is, and how it was found."""
+def _energy_note(rows: list[Row]) -> str:
+    """Describes what the energy is of, and how it was measured."""
     sources = [first_gpu(record).get("energy_source") for row in rows for record in row.ok]
     polled = "; some of it from polled power, which sees a part of the time only" if "polled power" in sources else ""
     return f"Energy of the first GPU over the training windows{polled}; filled: on the front, beaten in both by none."

@@ -1,4 +1,4 @@
-"""Plots as PNG, for pages and for git: as few bytes as a reader's eye allows."""
+"""Writes plots as small PNG files, for pages and for git."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from PIL import Image
 
 #: Dots per inch: 1080 across a usual plot, as wide as a page shows it. Hatches repeat every 1/24 inch, five dots.
 DPI = 120.0
-#: Agg draws no more dots than this a side.
+#: Agg draws at most this many dots per side.
 DOTS_MOST = 60_000
-#: Of a palette: with fewer, the pale bands of two frameworks get one grey. All colours take three times the bytes.
+#: Size of the palette: with fewer, the pale bands of two frameworks get the same grey; with all, files triple in size.
 COLOURS = 64
 
 
@@ -31,5 +31,5 @@ def save(plot: Figure, path: Path) -> None:
 
 
 def dpi(height_in: float) -> float:
-    """Dots per inch: fewer where hundreds of rows would make more dots than can be drawn."""
+    """Returns dots per inch: fewer if hundreds of rows would need more dots than can be drawn."""
     return min(DPI, DOTS_MOST / height_in)

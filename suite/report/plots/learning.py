@@ -1,7 +1,7 @@
-"""Plots of what was learnt: accuracy against epoch and against time, and the loss over the first epoch; PNG and SVG.
+"""Plots of learning: accuracy against epoch and against time, and the loss over the first epoch.
 
-Lines differ in colour, dashes and markers, so that they part in black and white. Bands are from the lowest to the
-highest seed.
+Lines differ in colour, dashes and markers, so that they can be told apart in black and white. Bands are from the lowest
+to the highest seed.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ class Line:
 
 
 def accuracy_lines(table: Learned, against: str) -> list[Line]:
-    """Test accuracy ``against`` epochs or seconds of training, of every cell that has one."""
-    found = []
+    """Returns test accuracy ``against`` epochs or seconds of training, for every cell that has one."""
+    lines = []
     for row in table.group.rows:
-        held = courses(row)
-        if not held:
+        row_courses = courses(row)
+        if not row_courses:
             continue
-        accuracy = np.array([[epoch.test_accuracy for epoch in course.epochs] for course in held])
-        seconds = np.median([course.train_s for course in held], axis=0)
+        accuracy = np.array([[epoch.test_accuracy for epoch in course.epochs] for course in row_courses])
+        seconds = np.median([course.train_s for course in row_courses], axis=0)
         x = np.arange(1, accuracy.shape[1] + 1) if against == "epochs" else seconds
-        found.append(_line(table, row, x, accuracy))
-    return found
+        lines.append(_line(table, row, x, accuracy))
+    return lines
 
 
 def loss_lines(table: Learned, points: int = 120) -> list[Line]:
-    """Training loss over the steps of the first epoch, averaged over neighbouring steps, of every cell that has one."""
-    found = []
+    """Returns the loss over the steps of the first epoch, averaged over neighbouring steps, for every cell with one."""
+    lines = []
     for row in table.group.rows:
-        held = [course.curve for course in courses(row) if course.curve]
-        if not held:
+        losses = [course.curve for course in courses(row) if course.curve]
+        if not losses:
             continue
-        wide = max(1, len(held[0]) // points)
-        steps = len(held[0]) // wide * wide
-        curves = np.array([curve[:steps] for curve in held]).reshape(len(held), -1, wide).mean(2)
-        found.append(_line(table, row, np.arange(curves.shape[1]) * wide + (wide + 1) / 2, curves))
-    return found
+        wide = max(1, len(losses[0]) // points)
+        steps = len(losses[0]) // wide * wide
+        curves = np.array([curve[:steps] for curve in losses]).reshape(len(losses), -1, wide).mean(2)
+        lines.append(_line(table, row, np.arange(curves.shape[1]) * wide + (wide + 1) / 2, curves))
+    return lines
 
 
 def by_epoch(table: Learned) -> Figure | None:
@@ -116,7 +116,7 @@ def _lines(axes: Any, lines: Sequence[Line], marked: bool) -> None:
         colour, width = FACE[line.framework], PRECISION_WIDTH.get(line.precision, 1.1)
         if line.seeds > 1:
             axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0)
-        # The first is the widest, so that lines that lie on each other can all be seen.
+        # The first is the widest, so that lines on top of each other all stay visible.
         wide = width + (0 if marked else 1.4 * (len(lines) - 1 - index))
         axes.plot(
             line.x, line.middle, color=colour, linestyle=DASHES[line.framework], linewidth=wide, label=line.label,
@@ -136,13 +136,13 @@ def _canvas(table: Learned, title: str, across: str, up: str, lines: Sequence[Li
     several = max(line.seeds for line in lines) > 1
     marks = "line: median over seeds; band: lowest to highest" if several else "one seed per line"
     recipe = f"Recipe {table.group.rows[0].cell.recipe}; each launch is a seed, shared by the frameworks."
-    made = sheet(table.group, title, marks, INSIDE_IN, right=0.8, notes=[recipe])
-    axes = made.axes()
+    layout = sheet(table.group, title, marks, INSIDE_IN, right=0.8, notes=[recipe])
+    axes = layout.axes()
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
-    return made.figure, axes
+    return layout.figure, axes
 
 
 def _legend(axes: Any, place: str) -> None:

@@ -17,7 +17,7 @@ def step_times(table: Table) -> Figure:
     """Boxes: quartiles over the windows of all launches; dots: the windows, a line of dots per launch.
 
     In percent of the cell's median, which is written beside it: in milliseconds the batch sizes would set the scale
-    and the scatter could not be seen. Nor may one stalled window set it: what lies far out is named at the margin.
+    and hide the scatter. A stalled window does not set the scale either: outliers are named at the margin.
     """
     plot, axes, places = canvas(
         table,
@@ -28,9 +28,11 @@ def step_times(table: Table) -> Figure:
     )
     axes.axvline(100, color=PALE, linewidth=0.8)
     scaled = {y: _percent_of_median(row) for y, row in places.items()}
-    quartiles = {y: np.percentile(np.concatenate(held), [0, 25, 75, 100]) for y, held in scaled.items() if held}
+    quartiles = {
+        y: np.percentile(np.concatenate(launches), [0, 25, 75, 100]) for y, launches in scaled.items() if launches
+    }
     edge = max(105.0, *(q3 + 5 * (q3 - q1) for _, q1, q3, _ in quartiles.values()))
-    # By hand: matplotlib's own boxplot imports pyplot, and that looks for a display.
+    # Drawn by hand: matplotlib's boxplot imports pyplot, which looks for a display.
     whiskers(axes, {y: (100.0, low, high) for y, (low, _, _, high) in quartiles.items()}, capsize=4)
     bars(
         axes,
@@ -41,7 +43,9 @@ def step_times(table: Table) -> Figure:
     axes.vlines(
         [100] * len(quartiles), [y - 0.33 for y in quartiles], [y + 0.33 for y in quartiles], INK, linewidth=1.6
     )
-    dots = [(time, y + off) for y, held in scaled.items() for off, times in _lanes(held) for time in times]
+    dots = [
+        (time, y + offset) for y, launches in scaled.items() for offset, times in _lanes(launches) for time in times
+    ]
     axes.plot(*zip(*dots, strict=True), "o", color="white", markeredgecolor=INK, markersize=2.4, markeredgewidth=0.5)
     for y, row in places.items():
         if y in quartiles:
@@ -59,13 +63,13 @@ def step_times(table: Table) -> Figure:
 
 
 def _percent_of_median(row: Row) -> list[list[float]]:
-    """Step times of the windows in percent of the row's median, by launch."""
+    """Returns the step times of the windows in percent of the row's median, by launch."""
     times = [step_times_ms([record]) for record in row.ok]
     middle = median(step_times_ms(row.ok)) if times else 1.0
-    return [[100 * t / middle for t in held] for held in times]
+    return [[100 * t / middle for t in launches] for launches in times]
 
 
-def _lanes(held: list[list[float]]) -> list[tuple[float, list[float]]]:
-    """A line of dots per launch, and how far from the middle of the box it stands."""
-    offsets = np.linspace(-0.24, 0.24, len(held)) if len(held) > 1 else np.zeros(len(held))
-    return list(zip(map(float, offsets), held, strict=True))
+def _lanes(launches: list[list[float]]) -> list[tuple[float, list[float]]]:
+    """Returns each launch's step times with the offset of its line of dots from the middle of the box."""
+    offsets = np.linspace(-0.24, 0.24, len(launches)) if len(launches) > 1 else np.zeros(len(launches))
+    return list(zip(map(float, offsets), launches, strict=True))

@@ -20,13 +20,13 @@ from suite.report.tables import Table
 
 GIB = 2**30
 
-#: Bands behind the lines: where the windows that count of each phase lie.
+#: Look of the bands behind the lines: the measured windows of each phase.
 SHADE: dict[str, dict[str, Any]] = {
     "train": {"facecolor": "#C4C4C4", "hatch": ""},
     "compute": {"facecolor": "#E6E6E6", "hatch": "//////"},
     "input": {"facecolor": "#ECECEC", "hatch": "...."},
 }
-#: More cells than this are not drawn; the table has what was seen of them.
+#: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
 BAND_IN, FULL = 0.52, 0.8  # height of a cell, and the share of it that a line can take
 BETWEEN_IN = 0.35
@@ -34,7 +34,7 @@ BETWEEN_IN = 0.35
 
 @dataclass(frozen=True)
 class Column:
-    """Metrics that share a scale, the first as a full line, the second dashed; ``top`` is fixed where it is known."""
+    """Metrics that share a scale, the first as a full line, the second dashed; ``top`` is the end of a fixed scale."""
 
     title: str
     unit: str
@@ -58,23 +58,23 @@ ON_GPU = (
 
 
 def timeline(table: Table) -> Figure | None:
-    """One launch per cell, the median by throughput; None where no record holds a timeline."""
-    traces = [found for row in table.group.rows if (found := trace(row))]
+    """One launch per cell, the median by throughput; None if no record has a timeline."""
+    traces = [row_trace for row in table.group.rows if (row_trace := trace(row))]
     if not traces:
         return None
     shown = traces[:CELLS]
-    there = {name for each in shown for name in each.lines}
-    on_gpu = not there.isdisjoint(GPU_LINES)
-    columns = [column for column in (WITH_GPU if on_gpu else WITHOUT) if not there.isdisjoint(column.metrics)]
+    recorded = {name for each in shown for name in each.lines}
+    on_gpu = not recorded.isdisjoint(GPU_LINES)
+    columns = [column for column in (WITH_GPU if on_gpu else WITHOUT) if not recorded.isdisjoint(column.metrics)]
     rows = [each.row for each in shown]
     names = labels(table, rows)
     left = 0.5 + wide(names)
     across = max(1.6, (8.7 - left - BETWEEN_IN * (len(columns) - 1)) / len(columns))
     inside = len(columns) * across + (len(columns) - 1) * BETWEEN_IN, len(shown) * BAND_IN + 0.35
-    more = [f"{len(traces) - CELLS} more cells of the table are not drawn."] if len(traces) > CELLS else []
+    omitted = [f"{len(traces) - CELLS} more cells of the table are not drawn."] if len(traces) > CELLS else []
     notes = ["All bands of a column have the scale on top; shaded: the windows that count."]
-    notes += [*([ON_GPU] if on_gpu else []), *more]
-    made = sheet(
+    notes += [*([ON_GPU] if on_gpu else []), *omitted]
+    layout = sheet(
         among(table, rows),
         "Metrics over time",
         "drawn: the launch with the cell's median throughput",
@@ -85,23 +85,25 @@ def timeline(table: Table) -> Figure | None:
     )
     end_s = max(1.0, *(each.end_s for each in shown))
     for place, column in enumerate(columns):
-        axes = made.axes(place * (across + BETWEEN_IN), 0.35, across, inside[1] - 0.35)
+        axes = layout.axes(place * (across + BETWEEN_IN), 0.35, across, inside[1] - 0.35)
         _column(axes, column, shown, end_s)
         axes.set_yticks(range(len(shown)), names if place == 0 else [""] * len(shown))
     handles: list[Any] = [Patch(**SHADE[name], edgecolor=PALE, linewidth=0.4, label=f"{name} phase") for name in PHASES]
     if on_gpu:
         drawn = (("-", "GPU busy"), ("--", "SM active"))
         handles += [Line2D([], [], color=INK, linestyle=each, label=words) for each, words in drawn]
-    head = made.axes(0, 0, inside[0], 0.01)
+    head = layout.axes(0, 0, inside[0], 0.01)
     head.set_axis_off()
     legend(head, handles)
-    return made.figure
+    return layout.figure
 
 
 def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> None:
-    """All bands of one column; the first cell on top."""
-    held = [[each.lines[name] for name in column.metrics if name in each.lines] for each in traces]
-    top = column.top or rounded_up(max((line.highest for lines in held for line in lines), default=0.0) / column.scale)
+    """Draw all bands of one column, the first cell on top."""
+    lines_by_row = [[each.lines[name] for name in column.metrics if name in each.lines] for each in traces]
+    top = column.top or rounded_up(
+        max((line.highest for lines in lines_by_row for line in lines), default=0.0) / column.scale
+    )
     for name in PHASES:
         for y, each in enumerate(traces):
             if name in each.spans:
@@ -124,7 +126,7 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> Non
 
 
 def _parts(line: Line, y: int, top: float) -> list[list[tuple[float, float]]]:
-    """The line as points in its band, broken where nothing was read."""
+    """Returns the line as points in its band, broken where a reading is missing."""
     parts: list[list[tuple[float, float]]] = [[]]
     for at, value in zip(line.at_s, line.values, strict=True):
         if value is None:
@@ -135,7 +137,7 @@ def _parts(line: Line, y: int, top: float) -> list[list[tuple[float, float]]]:
 
 
 def rounded_up(value: float) -> float:
-    """The next of 1, 2, 2.5, 5, 10 and so on, so that a scale reads well; 1 for nothing."""
+    """Returns the next round number (1, 1.5, 2, 2.5, 3 and so on) for a scale; 1 for zero and less."""
     if value <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(value))

@@ -1,7 +1,7 @@
-"""Plots as SVG, for papers: letters stay letters, a hatch is one small tile, and no digit is there that nobody sees.
+"""Writes plots as small SVG files, for papers: text stays text, a hatch is one tile, invisible digits are cut.
 
-matplotlib draws a hatch as hundreds of shapes, so that one dotted bar takes 200 KB. Here each is drawn anew as a tile
-that repeats, with the same lines and dots at the same places.
+matplotlib draws a hatch as hundreds of shapes, so that one dotted bar takes 200 KB. Here each hatch becomes a tile that
+repeats, with the same lines and dots at the same places.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-#: DejaVu Sans is what the room for letters is measured by. The others are as wide or narrower.
+#: Room for text is measured with DejaVu Sans. The others are as wide or narrower.
 FAMILIES = "'DejaVu Sans', 'Bitstream Vera Sans', Verdana, Arial, Helvetica, sans-serif"
 
 #: Points (1/72 inch) across a tile: a multiple of the distance between the lines of every hatch in use.
 TILE = 24
-#: Points across what matplotlib repeats.
+#: Points (1/72 inch) across the pattern that matplotlib repeats.
 _PAGE = 72
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -38,7 +38,7 @@ def save(plot: Figure, path: Path) -> None:
 
 
 def light(text: str) -> str:
-    """The same picture of matplotlib's in fewer bytes."""
+    """Returns the same picture in fewer bytes."""
     root = ElementTree.fromstring(text)  # noqa: S314 - matplotlib has just written it
     root.set("font-family", FAMILIES)
     for pattern in root.iter(f"{_SVG}pattern"):
@@ -46,7 +46,7 @@ def light(text: str) -> str:
     used = {link.removeprefix("#") for each in root.iter() if (link := each.get(_LINK))}
     for element in root.iter():
         if element.tag == f"{_SVG}g" and element.get("id") not in used:
-            element.attrib.pop("id", None)  # a name of matplotlib's, which nothing refers to
+            element.attrib.pop("id", None)  # an id of matplotlib's that nothing refers to
         for name, value in element.items():
             if (shorter := _shorter(name, value)) is None:
                 del element.attrib[name]
@@ -60,7 +60,7 @@ def light(text: str) -> str:
 
 
 def _shorter(name: str, value: str) -> str | None:
-    """The attribute's value without what changes nothing; None if it does not."""
+    """Returns the attribute's value without what has no effect; None if the whole attribute has none."""
     if name == "transform" and value.startswith(("rotate(-0 ", "rotate(0 ")):
         return None
     if name == "style":
@@ -73,7 +73,7 @@ def _shorter(name: str, value: str) -> str | None:
 
 
 def _tile(pattern: ElementTree.Element) -> None:
-    """Replace what is drawn in a hatch's pattern by a tile."""
+    """Replace the shapes of a hatch's pattern by a tile."""
     for name in ("width", "height"):
         pattern.set(name, str(TILE))
     for shape in pattern:
@@ -93,14 +93,14 @@ def _tile(pattern: ElementTree.Element) -> None:
 
 
 def _dots(apart: float) -> Iterator[str]:
-    """Every other row is set off by half; a dot is a line of no length with round ends."""
+    """Yields dots, every other row shifted by half; a dot is a line of no length with round ends."""
     for row in range(round(TILE / apart) + 1):
         for column in range(round(TILE / apart) + 1 - row % 2):
             yield f"M{(column + row % 2 / 2) * apart:g} {row * apart:g}h.01"
 
 
 def _lines(outline: str) -> Iterator[str]:
-    """Lines that rise, fall, or both, so far beyond the tile that their ends are not seen."""
+    """Yields lines that rise, fall, or both, and end so far beyond the tile that their ends are invisible."""
     segments = [tuple(map(float, ends)) for ends in _SEGMENT.findall(outline)]
     for rises in (True, False):
         crossings = sorted({x + y if rises else x - y for x, y, _, end in segments if (end < y) == rises})
