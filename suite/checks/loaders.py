@@ -1,4 +1,4 @@
-"""How many samples a second does each loader deliver? ``python -m suite.worker.loaders``."""
+"""How many samples a second does each loader deliver? ``python -m suite.checks loaders``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ those of the loaders in the same process, so that both saw the same machine.
 def main() -> int:
     """Measure the selected loaders, in one process per framework, and print a line for each loader."""
     parser = argparse.ArgumentParser(
-        prog="python -m suite.worker.loaders", description=__doc__, epilog=EXPLANATION,
+        prog="python -m suite.checks loaders", description=__doc__, epilog=EXPLANATION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--workload", choices=WORKLOADS, default="cifar100_cnn")
@@ -61,7 +61,7 @@ def main() -> int:
         for name in ("batch", "windows", "min_window"):
             arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
         try:
-            lines = ask(framework, "suite.worker.loaders", arguments)
+            lines = ask(framework, "suite.checks.loaders", arguments)
         except LaunchError as error:
             failed, lines = True, []
             print(f"{framework:12}{error}")

@@ -26,30 +26,31 @@ from workloads.spec import specification
 SHARE_LEAST = 0.99
 
 EXPLANATION = """\
-One process trains, and its parent starts and ends the monitor between its windows: on, off, off, on, so that neither
-launches nor drift come in between. The ratio is throughput with the monitor over throughput without, one of each such
-round; 1.000 means that watching costs nothing. With it stand its 95 % interval (Student's t on logarithms), the number
-of rounds, the processor time that the watching process took, as a share of one core, and what follows: `within 1 %`
-where the whole interval says so, `costs more` where it says the contrary, else `undecided`, which more --rounds end.
+One process trains, and its parent starts and ends the monitor between the windows of its training: on, off, off, on, so
+that neither launches nor drift come in between. The ratio is throughput with the monitor over throughput without, one
+of each such round; 1.000 means that watching costs nothing. With it stand its 95 % interval (Student's t on
+logarithms), the number of rounds, the processor time that the watching process took, as a share of one core, and what
+follows: `within 1 %` where the whole interval says so, `costs more` where it says the contrary, else `undecided`, which
+more --rounds end.
 
 exit status: 0, or 1 where a launch failed or watching costs more than one percent
 """
 
 
 class _OverError(Exception):
-    """The training phase is over; the later phases of the worker are not needed."""
+    """Enough windows of training are there; what the worker does after them is not needed."""
 
 
 class Turns:
     """Monitors a worker in two of every four windows. `launch` calls `spawned` and `on_progress`."""
 
     def __init__(self, rounds: int, gpus: Sequence[Gpu] = (), before: Idle | None = None) -> None:
-        # Where the warm-up ends is not known before, so that up to three windows precede the first whole round.
-        self.windows = 4 * rounds + 3
         self.rounds, self.gpus, self.before = rounds, gpus, before
+        self.windows = 4 * rounds
         self.cpu_s = self.watched_s = 0.0
-        self.rates: list[float] = []  # samples/s of each window, the warm-up's first
+        self.rates: list[float] = []  # samples/s of each window that counts
         self._worker = 0, 0.0
+        self._warming_up, self._warm = False, False
         self._monitor: Monitor | None = None
         self._since_s = (0.0, 0.0)
 
@@ -58,12 +59,21 @@ class Turns:
         self._worker = pid, at_s
 
     def on_progress(self, message: dict[str, Any]) -> None:
-        """Switch the monitor on or off after each window. Raises `_OverError` after the last."""
-        if message["progress"] == "train":
+        """Switch the monitor on or off after each window. Raises `_OverError` after the last.
+
+        Training warms up first; what follows that is the warm-up of the next phase.
+        """
+        if message["progress"] != "train":
+            if self._warming_up and not self._warm:
+                self._warm = True
+                self.watch(True)
+        elif not self._warm:
+            self._warming_up = True
+        else:
             self.rates.append(message["samples_per_s"])
+            if len(self.rates) == self.windows:
+                raise _OverError
             self.watch(len(self.rates) % 4 in (0, 3))
-        elif self.rates:
-            raise _OverError
 
     def watch(self, on: bool) -> None:
         """Switch the monitor on or off, and add up the time that this process spent on it."""
@@ -78,10 +88,8 @@ class Turns:
 
     @property
     def ratios(self) -> list[float]:
-        """Throughput with the monitor over that without, for each round after the warm-up (harmonic means)."""
-        warm = len(self.rates) - self.windows
-        rates = self.rates[warm + -warm % 4 :][: 4 * self.rounds]
-        return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(rates)] * 4, strict=True)]
+        """Throughput with the monitor over that without, for each round (harmonic means)."""
+        return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(self.rates)] * 4, strict=True)]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -133,7 +141,7 @@ def compare(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Paire
     with tempfile.TemporaryDirectory(prefix="suite-") as folder:
         try:
             log = Path(folder, "log")
-            job, deadline_s = Job(cell, str(data), device=device, plan=plan), 3600 + 2 * turns.windows * min_window_s
+            job, deadline_s = Job(cell, str(data), device=device, plan=plan), 3600 + 4 * turns.windows * min_window_s
             record = launch(job, log, deadline_s, lambda message: _on_progress(turns, message), turns.spawned)
         except _OverError:
             ratio = paired(turns.ratios)
@@ -147,7 +155,7 @@ def compare(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Paire
 
 def _on_progress(turns: Turns, message: dict[str, Any]) -> None:
     turns.on_progress(message)
-    _say(f"{message['progress']}: window {len(turns.rates)} of about {turns.windows}")
+    _say(f"{message['progress']}: window {len(turns.rates)} of {turns.windows}")
 
 
 def _say(text: str) -> None:

@@ -65,7 +65,7 @@ def line(workload: str, framework: str, options: argparse.Namespace) -> str:
     arguments = ["--workload", workload, "--framework", framework]
     for name in ("size", "batch", "rounds", "min_window"):
         arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
-    answer = ask(framework, "suite.plain", arguments)
+    answer = ask(framework, "suite.checks.plain", arguments)
     low, middle, high = quantiles(answer["ratios"], n=4, method="inclusive")
     return (
         f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(answer['ratios']):>3}"

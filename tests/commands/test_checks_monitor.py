@@ -16,13 +16,17 @@ from tests.conftest import StandIn
 
 ROUNDS = 6
 
-#: A worker that warms up for three windows; those that are watched are slower, and every second round by some more.
+#: A worker that warms up for three windows, then trains and computes in turns; windows of training that are watched are
+#: slower, and every second round by some more.
 TRAINS = f"""
 share, scatter = float(os.environ["SHARE"]), float(os.environ["SCATTER"])
-for window in range(3 + 4 * {ROUNDS} + 3):
+for name in ("train", "compute", "input"):
+    for window in range(3):
+        send(progress=name, samples_per_s=50.0)
+for window in range(4 * {ROUNDS}):
     rate = 100.0 if window % 4 in (1, 2) else 100.0 * share * (1 + scatter * (-1) ** (window // 4))
     send(progress="train", samples_per_s=rate)
-send(progress="compute", samples_per_s=1.0)
+    send(progress="compute", samples_per_s=1.0)
 time.sleep(60)
 """
 
@@ -70,19 +74,22 @@ def test_a_launch_that_fails_is_told_and_does_not_pass(stand_in: StandIn, capsys
     assert "unsupported: no such thing" in capsys.readouterr().out
 
 
-def test_two_windows_of_four_are_watched_and_the_watched_ones_meet(sleeping: subprocess.Popen[bytes]) -> None:
+def test_two_windows_of_four_are_watched_and_the_warm_up_does_not_count(sleeping: subprocess.Popen[bytes]) -> None:
     turns = Turns(rounds=2)
     turns.spawned(sleeping.pid, 0.0)
+    for progress in ("evidence: fingerprint", "train", "train", "train", "compute", "input"):
+        turns.on_progress({"progress": progress, "samples_per_s": 1.0})
     watched = []
-    for _ in range(3 + turns.windows):
+    for _ in range(turns.windows - 1):
         watched.append(any(thread.name == "monitor" for thread in threading.enumerate()))
         turns.on_progress({"progress": "train", "samples_per_s": 90.0 if watched[-1] else 100.0})
-    assert watched[3:11] == [True, True, False, False, True, True, False, False]
+        turns.on_progress({"progress": "compute", "samples_per_s": 1.0})
+    assert watched == [True, False, False, True, True, False, False]
+    with pytest.raises(_OverError):
+        turns.on_progress({"progress": "train", "samples_per_s": 90.0})
     turns.watch(False)
     assert turns.ratios == pytest.approx([0.9, 0.9])
     assert turns.watched_s > 0
-    with pytest.raises(_OverError):
-        turns.on_progress({"progress": "compute"})
 
 
 def test_too_few_rounds_have_no_interval() -> None:

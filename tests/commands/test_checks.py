@@ -1,0 +1,49 @@
+"""`python -m suite.checks`: each check is there, and asks the frameworks' interpreters for what is there."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.checks import loaders, plain
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", ["plain", "loaders", "monitor"])
+def test_help_names_the_command_as_it_is_typed(name: str) -> None:
+    command = [sys.executable, "-m", "suite.checks", name, "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"usage: python -m suite.checks {name} ")
+
+
+@pytest.mark.parametrize("check", [plain, loaders])
+def test_a_framework_is_asked_by_a_module_that_answers(
+    check: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def ask(framework: str, module: str, arguments: list[str]) -> Any:
+        asked.append(module)
+        return {"ratios": [1.0, 1.0], "step_s": 0.1, "harness": 0.0} if check is plain else []
+
+    monkeypatch.setattr(check, "ask", ask)
+    monkeypatch.setattr(sys, "argv", ["checks", "--framework", "jax"])
+    if check is loaders:
+        monkeypatch.setattr(check, "prepare", lambda *_: tmp_path)
+        monkeypatch.setattr(check, "open_cached", lambda _: argparse.Namespace(kind="synthetic"))
+    run: Callable[[], int] = check.main
+    assert run() == 0
+    assert "imdb_lstm" in capsys.readouterr().out or check is loaders
+    for module in asked:
+        spec = find_spec(module)
+        assert spec is not None
+        assert spec.origin is not None
+        assert '__name__ == "__main__"' in Path(spec.origin).read_text()
