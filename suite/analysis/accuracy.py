@@ -35,7 +35,8 @@ MARGIN = 0.01
 class Difference:
     """A difference of mean accuracies over shared seeds, its 95 % interval, and the p-values of two tests.
 
-    ``p_differs`` is that of no difference, ``p_same`` that of a difference beyond the margin."""
+    ``p_differs`` is that of no difference, ``p_same`` that of a difference beyond the margin.
+    """
 
     value: float
     low: float

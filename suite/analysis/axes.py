@@ -62,9 +62,8 @@ def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
         value = next(matching, wanted) if axis.name == "machine" else wanted
         return Base(axis, dict.fromkeys(frameworks, value))
     if axis.name == "compile":
-        return Base(
-            axis, {name: _first(axis, [row for row in rows if row.cell.framework == name]) for name in frameworks}
-        )
+        by_framework = {name: [row for row in rows if row.cell.framework == name] for name in frameworks}
+        return Base(axis, {name: _first(axis, of_framework) for name, of_framework in by_framework.items()})
     return Base(axis, dict.fromkeys(frameworks, _first(axis, rows)))
 
 

@@ -103,11 +103,8 @@ class Row:
     def reasons(self) -> list[str]:
         """Why launches failed, each reason once."""
         failed = [launch.record.outcome for launch in self.launches if not launch.record.outcome.ok]
-        return list(
-            dict.fromkeys(
-                f"{outcome.status}: {clean(outcome.reason) or 'no reason was recorded'}" for outcome in failed
-            )
-        )
+        reasons = (f"{outcome.status}: {clean(outcome.reason) or 'no reason was recorded'}" for outcome in failed)
+        return list(dict.fromkeys(reasons))
 
     @property
     def flags(self) -> list[str]:
@@ -175,7 +172,7 @@ class Group:
         return self._by_key.get((run, cell))
 
     def alike(self, row: Row, *free: str) -> list[Row]:
-        """The rows of all runs whose cells differ from this row's in the settings ``free`` only, itself included."""
+        """The rows of all runs whose cells differ from this row's in nothing but ``free``, itself included."""
         if free not in self._alike:
             by_cell: dict[Cell, list[Row]] = {}
             for each in self.rows:

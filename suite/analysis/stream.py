@@ -90,7 +90,7 @@ class Text:
             raise ValueError(f"more after its end: char {self._offset + self._at}")
 
     def _more(self) -> bool:
-        """Reads the next piece, at least as long as the rest of the last, and drops what was taken; False at the end."""
+        """Reads the next piece, at least as long as the unread rest, and drops what was taken; False at the end."""
         rest = self._text[self._at :]
         piece = self._file.read(max(PIECE, len(rest)))
         self._offset += self._at

@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Trace:
-    """The timeline of one launch: its lines by metric, and when each phase's bursts of measured windows began and ended."""
+    """The timeline of a launch: its lines by metric, and start and end of each burst of a phase's measured windows."""
 
     row: Row
     block: int
@@ -41,7 +41,7 @@ class Trace:
 
 
 def trace(row: Row) -> Trace | None:
-    """The timeline of the launch with the median throughput, the slower of the middle two; None if no launch has one."""
+    """The timeline of the launch with the median throughput (the slower of the middle two); None without timelines."""
     recorded = sorted(filter(has_lines, row.ok), key=lambda record: record.samples_per_s or 0.0)
     if not recorded:
         return None
