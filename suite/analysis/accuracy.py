@@ -27,7 +27,7 @@ from suite.plan.cell import Cell
 from suite.record.history import Course
 from suite.record.record import Record
 
-#: Test accuracies closer than this are the same for every practical purpose: one percentage point.
+#: Test accuracies closer than this count as the same: one percentage point.
 MARGIN = 0.01
 
 

@@ -193,8 +193,8 @@ def _launch_bound(row: Row, group: Group) -> tuple[bool | None, str]:
         {record.block: record.phases["compute"].step_s for record in each.ok if "compute" in record.phases}
         for each in (row, other)
     )
-    shared = steps_s.keys() & other_steps_s.keys()
-    longer = statistics.interval([other_steps_s[block] / steps_s[block] for block in steps_s if block in shared])
+    ratios = [other_steps_s[block] / step_s for block, step_s in steps_s.items() if block in other_steps_s]
+    longer = statistics.interval(ratios)
     if longer is None:
         return False, ""
     times = other.cell.batch / row.cell.batch
