@@ -34,7 +34,7 @@ class Tolerance:
         return replace(self, updates=self.early_updates)
 
     def scaled(self, factor: float) -> Tolerance:
-        """Provisional bounds, scaled by this factor. Those on updates stay below 1, the deviation of an unmoved tensor."""
+        """Provisional bounds, scaled by this factor; those on updates stay below 1, what an unmoved tensor is off by."""
         early, updates = (min(bound * factor, LARGEST_UPDATE) for bound in (self.early_updates, self.updates))
         losses = (self.first_loss * factor, self.early_losses * factor, self.losses * factor)
         return Tolerance(*losses, early, updates, provisional=True)
@@ -73,9 +73,9 @@ LARGEST_UPDATE = 0.9
 # 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was measured: ten times would
 # let anything pass; its early updates have 2.5 times. Its late updates, whose smallest tensors scatter most, have .9:
 # that still shows a tensor that does not move. The first loss has more, for GPUs' kernels, which were not measured; a
-# wrong layout moved it by 1e-5 to 4e-3. The late figures of the CNNs are larger since a max-pool's or a ReLU's choice between
-# two almost equal values turns with the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is
-# what the project promises.
+# wrong layout moved it by 1e-5 to 4e-3. The late figures of the CNNs are larger since a max-pool's or a ReLU's choice
+# between two almost equal values turns with the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12;
+# 1e-9 is what the project promises.
 #
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Tolerance(*5 * (1e-9,))
