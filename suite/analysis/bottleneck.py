@@ -106,13 +106,13 @@ def advice(row: Row, group: Group, limit: Bottleneck, margin: float = MARGIN) ->
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
     for name, cells in _remedies(row.cell, limit.kind):
-        tried = [(cell, ratios) for cell in cells if (ratios := _gains(row, group, cell))]
-        measured = [(cell, gain) for cell, ratios in tried if (gain := statistics.interval(ratios))]
+        tried = [(remedy, ratios) for remedy in cells if (ratios := _gains(row, group, remedy))]
+        measured = [(remedy, gain) for remedy, ratios in tried if (gain := statistics.interval(ratios))]
         best = max(measured, key=lambda each: each[1].value, default=None)
         if best and best[1].value >= GAIN and best[1].low > 1 + margin:
-            cell, gain = best
+            remedy, gain = best
             bounds = f"{gain.low:.2f} to {gain.high:.2f}, n = {gain.blocks}"
-            gains.append((gain.value, f"{_named(row.cell, cell)} gave {gain.value:.2f}x ({bounds})"))
+            gains.append((gain.value, f"{_named(row.cell, remedy)} gave {gain.value:.2f}x ({bounds})"))
         elif not tried and not _failed(row, group, cells):
             untried.append(name + (_room(row) if name == "larger batch" else ""))
     by_gain = [words for _, words in sorted(gains, reverse=True)]
@@ -211,7 +211,7 @@ def _largest_that_fits(row: Row, group: Group) -> str:
     """How the run showed that no larger batch fits, in words; empty if it did not."""
     if row.cell.batch == AUTO:
         searches = [record.settings.get("batch_search") for record in row.ok]
-        tries = [each for tries in searches if isinstance(tries, list) for each in tries if isinstance(each, dict)]
+        tries = [each for search in searches if isinstance(search, list) for each in search if isinstance(each, dict)]
         return "the largest batch that fits" if any(each.get("status") in DID_NOT_FIT for each in tries) else ""
     larger = _larger(row, group)
     if not larger or any(other.outcome != "out-of-memory" for other in larger):

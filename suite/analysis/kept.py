@@ -81,7 +81,7 @@ class RecordPool:
         return self._once("trace", repr(trace), lambda: Trace(trace.losses, _interned_names(trace.updates)))
 
     def _once(self, field: str, key: Hashable, make: Callable[[], T]) -> T:
-        """The field's value of this key, made if no earlier record had it."""
+        """The value of the field under this key, made if no earlier record had one."""
         known: dict[Hashable, T] = self._known.setdefault(field, {})
         if key in known:
             return known[key]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STORAGE = Path("results/runs")
 SUFFIXES = (".json", ".jsonl")
 
-#: The files that a comparison writes: the summary beside a report is no run.
+#: Files that a comparison writes: a summary beside a report is no run.
 SUMMARY, REPORT = "run.json", "report.html"
 
 

@@ -34,7 +34,7 @@ class Tolerance:
         return replace(self, updates=self.early_updates)
 
     def scaled(self, factor: float) -> Tolerance:
-        """Provisional bounds, scaled by this factor; those on updates stay below 1, what an unmoved tensor is off by."""
+        """Provisional bounds, scaled by this factor; updates stay below 1, the deviation of an unmoved tensor."""
         early, updates = (min(bound * factor, LARGEST_UPDATE) for bound in (self.early_updates, self.updates))
         losses = (self.first_loss * factor, self.early_losses * factor, self.losses * factor)
         return Tolerance(*losses, early, updates, provisional=True)
