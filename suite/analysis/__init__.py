@@ -1,1 +1,1 @@
-"""Records in, findings out: knows no page."""
+"""Turns records into findings; knows nothing of tables or pages."""

@@ -1,7 +1,7 @@
-"""Along what ratios are formed: frameworks, or within a framework one of its settings, or machines.
+"""The axes along which ratios are formed: frameworks, one setting within a framework, or machines.
 
-The rows of one ratio differ in nothing but their place on the axis. One value is the base, and its rows are what the
-others are held against.
+The rows of one ratio differ in their place on the axis only. One value is the base, and the others are compared with
+its rows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Axis:
-    """``value`` is a row's place on it and ``rank`` where that stands in the natural order.
+    """``value`` is a row's place on the axis, and ``rank`` sorts these values in their natural order.
 
-    ``free`` names the settings of a cell that may differ within a ratio; what ``fixed`` reads must agree all the same.
-    A value that is ``usual`` is the base before those that come first.
+    ``free`` names the settings of a cell that may differ within a ratio; the value that ``fixed`` returns must be equal
+    all the same. A ``usual`` value is preferred as the base over those that come before it.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Base:
-    """The value of an axis that ratios are to, by framework: only the usual compile mode is not the same for all."""
+    """The value of an axis that ratios refer to, by framework: the usual compile mode is not the same for all."""
 
     axis: Axis
     values: dict[str, str]
 
     def holds(self, row: Row) -> bool:
-        """Whether this row is at it."""
+        """Whether this row is at the base."""
         return self.axis.value(row) == self.values[row.cell.framework]
 
     def __str__(self) -> str:
@@ -51,23 +51,24 @@ class Base:
 
 
 def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
-    """The base among these rows: the value asked for, else the usual one or the first in the natural order.
+    """The base among these rows: the value ``wanted``, else the usual one or the first in the natural order.
 
-    A machine may be asked for by a part of its name.
+    A part of its name is enough for a machine.
     """
-    held = list(rows)
-    frameworks = list(dict.fromkeys(row.cell.framework for row in held))
+    rows = list(rows)
+    frameworks = list(dict.fromkeys(row.cell.framework for row in rows))
     if wanted is not None:
-        named = (axis.value(row) for row in held if wanted.lower() in axis.value(row).lower())
-        value = next(named, wanted) if axis.name == "machine" else wanted
+        matching = (axis.value(row) for row in rows if wanted.lower() in axis.value(row).lower())
+        value = next(matching, wanted) if axis.name == "machine" else wanted
         return Base(axis, dict.fromkeys(frameworks, value))
     if axis.name == "compile":
-        return Base(axis, {name: _first(axis, [r for r in held if r.cell.framework == name]) for name in frameworks})
-    return Base(axis, dict.fromkeys(frameworks, _first(axis, held)))
+        by_framework = {name: [row for row in rows if row.cell.framework == name] for name in frameworks}
+        return Base(axis, {name: _first(axis, of_framework) for name, of_framework in by_framework.items()})
+    return Base(axis, dict.fromkeys(frameworks, _first(axis, rows)))
 
 
 def order(axis: Axis) -> Callable[[Row], tuple[Any, ...]]:
-    """How rows are sorted: those of one ratio next to each other, in the natural order."""
+    """The sort key of rows: those of one ratio next to each other, in the natural order."""
     last = ("framework", "compile") if axis.name == "framework" else (axis.name,)
     first = ("framework",) if axis.name not in ("framework", "machine") else ()
     names = [*first, *(name for name in AXES if name not in {*first, *last}), *last]
@@ -88,7 +89,7 @@ _AXES = (
     Axis("size", lambda row: row.cell.size, lambda row: SIZES.index(row.cell.size), ("size",)),
     Axis("precision", lambda row: row.cell.precision, lambda row: PRECISIONS.index(row.cell.precision), ("precision",)),
     Axis("batch", lambda row: str(row.cell.batch or "auto"), lambda row: row.cell.batch or math.inf, ("batch",)),
-    # What one update sees is cut into more parts, so that fewer samples go through at once.
+    # The samples of one update are split into more parts, so that fewer go through at once.
     Axis(
         "accumulate",
         lambda row: str(row.cell.accumulate),
@@ -104,7 +105,7 @@ _AXES = (
         usual=lambda row: row.cell.loader.id == "tuned",
     ),
     Axis("kernel", lambda row: row.cell.kernel, lambda row: KERNELS.index(row.cell.kernel), ("kernel",)),
-    # Each framework is held against the others in its own compile mode.
+    # Frameworks are compared each in its own compile mode.
     Axis(
         "framework",
         lambda row: row.cell.framework,
@@ -118,7 +119,7 @@ _AXES = (
         ("compile",),
         usual=lambda row: row.cell.compile == USUAL_COMPILE[row.cell.framework],
     ),
-    # Without a natural order: as the files were named.
+    # Machines have no natural order: they stay in the order of the files.
     Axis("machine", lambda row: row.machine, lambda _: 0, ()),
 )
 

@@ -1,7 +1,7 @@
-"""What a table's verdicts stand on: the A/A control, which checks the method, and what the run could have shown.
+"""How far a table's verdicts can be trusted: the A/A control, which checks the method, and the power of the tests.
 
-A control is a second copy of a cell, in the same blocks. Where it comes out faster or slower than the cell itself, so
-may any other row. It widens no margin; its scatter is the noise from which power is found.
+A control is a second copy of a cell in the same blocks. If it comes out faster or slower than the cell itself, so may
+any other row. It does not widen the margin; its scatter is the noise from which power is computed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from suite.analysis.statistics import MARGIN, Paired
 
 @dataclass(frozen=True)
 class Control:
-    """A row's second copy against it, by block; below `statistics.LEAST` blocks without test and verdict."""
+    """The ratios of a row's second copy to the row, by block; with fewer than `statistics.LEAST` there is no test."""
 
     row: Row
     ratios: tuple[float, ...]
@@ -28,7 +28,7 @@ class Control:
 
     @property
     def sound(self) -> bool:
-        """Whether the method passed, as far as it was tested."""
+        """Whether the method passed the check, or was not tested."""
         return self.verdict not in ("faster", "slower")
 
 
@@ -36,8 +36,9 @@ class Control:
 class Power:
     """What a table could have shown with 80 % power.
 
-    ``noise`` is None where the launches are too few to tell. ``smallest`` is the least difference, as .05, that
-    ``blocks`` blocks, the fewest behind a ratio of the table, show; ``launches`` are those that one of 5 % takes.
+    ``noise`` is None if there are too few launches to estimate it. ``blocks`` is the smallest number of blocks behind a
+    ratio of the table, ``smallest`` the least difference that these show (.05 is 5 %), and ``launches`` the number that
+    a difference of 5 % takes.
     """
 
     noise: Noise | None = None
@@ -47,15 +48,18 @@ class Power:
 
 
 def controls(group: Group, margin: float = MARGIN) -> list[Control]:
-    """The A/A control of every row that has one, with Holm over them."""
-    formed = [
+    """The A/A control of every row that has one, with Holm's correction over them."""
+    every = [
         Control(row, tuple(blockwise((launch.record for launch in row.control if launch.record.outcome.ok), row.ok)))
         for row in group.rows
     ]
-    formed = [one for one in formed if one.ratios]
-    tests = {one.row.key: test for one in formed if (test := statistics.paired(one.ratios))}
+    with_ratios = [control for control in every if control.ratios]
+    tests = {control.row.key: test for control in with_ratios if (test := statistics.paired(control.ratios))}
     words = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
-    return [replace(one, test=tests.get(one.row.key), verdict=words.get(one.row.key, "")) for one in formed]
+    return [
+        replace(control, test=tests.get(control.row.key), verdict=words.get(control.row.key, ""))
+        for control in with_ratios
+    ]
 
 
 def power(
@@ -65,20 +69,20 @@ def power(
     aa: Iterable[Control],
     margin: float = MARGIN,
 ) -> Power:
-    """What the ratios ``formed`` of a group could have shown, by the noise of its control, else of their own."""
+    """The power of the ratios ``formed`` of a group, by the noise of its A/A control, else by their own."""
     at = base(AXES[group.by], group.rows, baseline)
     pairs = [(row, counterpart(row, group, at)) for row in group.rows if formed[row.key].blocks]
     compared = [(row, other) for row, other in pairs if other and other is not row and other.run == row.run]
     if not compared:
         return Power()
-    found = noise((one.ratios for one in aa), of_control=True) or noise(by_block(*pair) for pair in compared)
-    if found is None:
+    scatter = noise((control.ratios for control in aa), of_control=True) or noise(by_block(*pair) for pair in compared)
+    if scatter is None:
         return Power()
     blocks, tests = min(formed[row.key].blocks for row, _ in compared), len(compared)
-    smallest = smallest_difference(found.deviation, blocks, tests=tests, margin=margin)
-    return Power(found, blocks, smallest, launches_for(found.deviation, tests=tests, margin=margin))
+    smallest = smallest_difference(scatter.deviation, blocks, tests=tests, margin=margin)
+    return Power(scatter, blocks, smallest, launches_for(scatter.deviation, tests=tests, margin=margin))
 
 
-def doubtful(held: Iterable[Control]) -> list[Control]:
-    """Those that came out as no copy of a cell may."""
-    return [one for one in held if not one.sound]
+def doubtful(controls: Iterable[Control]) -> list[Control]:
+    """The controls that came out faster or slower than their own cell."""
+    return [control for control in controls if not control.sound]

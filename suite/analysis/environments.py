@@ -1,7 +1,7 @@
-"""What launches ran under, besides the machine: versions, environment variables, threads; and where two rows differ.
+"""The conditions that launches ran under besides the machine (versions, variables, threads), and how rows differ.
 
-What the suite itself sets for one framework only (`suite.plan.frameworks.VARIABLES`) is no difference. Records that do
-not say (those of the first schemas) contradict nothing.
+Variables that the suite itself sets for one framework only (`suite.plan.frameworks.VARIABLES`) are no difference, and
+neither is what a record of the first schemas does not contain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from suite.record.text import clean
 
 UNSET = "unset"
 
-#: Variables that change the numbers, not only the speed: between rows in which they differ there is no ratio.
+#: Variables that change the numbers, not only the speed: rows in which they differ get no ratio.
 ARITHMETIC = re.compile(
     r"NVIDIA_TF32_OVERRIDE|JAX_(ENABLE_X64|DEFAULT_MATMUL_PRECISION)|(ONE)?DNN(L)?_DEFAULT_FPMATH_MODE"
     r"|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE|XLA_FLAGS|TF_XLA_FLAGS|CUBLAS_EMULATE.*"
@@ -26,86 +26,92 @@ ARITHMETIC = re.compile(
 
 _OWN = {name for variables in VARIABLES.values() for name in variables}
 
-#: What all frameworks share; other packages are compared within a framework only, as are threads where a GPU trains.
+#: Packages that all frameworks share. Others are compared within a framework only, as are threads on a GPU.
 _SHARED = ("numpy",)
 
-#: Of the settings, those that change the speed, and what they are called.
+#: The settings that change the speed, and what they are called.
 _SETTINGS = {"threads": "threads", "memory_fraction": "share of the GPU's memory"}
 
 Facts = dict[str, str]
 
 
 def facts(record: Record) -> Facts:
-    """What a launch says that it ran under, by name."""
+    """The conditions that a record says its launch ran under, by name."""
     environment = record.environment
-    found = {"Python": environment.get("python"), **_held(environment.get("packages"))}
-    variables = {name: value for name, value in _held(environment.get("variables")).items() if name not in _OWN}
-    found |= {f"${name}": value for name, value in variables.items()}
-    found |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
-    if found["threads"] == 0:  # which is how TensorFlow says that it takes one per core
-        found["threads"] = _held(environment.get("machine")).get("cores")
-    return {clean(name, 60): clean(value, 80) for name, value in found.items() if value is not None}
+    values = {"Python": environment.get("python"), **_mapping(environment.get("packages"))}
+    variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in _OWN}
+    values |= {f"${name}": value for name, value in variables.items()}
+    values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
+    if values["threads"] == 0:  # TensorFlow's way to say one per core
+        values["threads"] = _mapping(environment.get("machine")).get("cores")
+    return {clean(name, 60): clean(value, 80) for name, value in values.items() if value is not None}
 
 
 def mixed(row: Row) -> str:
-    """In what the launches of one row ran under different conditions; empty where they did not."""
-    held = _told(row.ok)
-    return "; ".join(f"{_word(name)} {' and '.join(held.of(name))}" for name in held.values if len(held.of(name)) > 1)
+    """The conditions in which the launches of one row differ, in words; empty if they do not."""
+    conditions = _conditions(row.ok)
+    several = {name: values for name in conditions.values if len(values := conditions.of(name)) > 1}
+    return "; ".join(f"{_word(name)} {' and '.join(values)}" for name, values in several.items())
 
 
 def differences(row: Row, other: Row) -> tuple[str, str]:
-    """In what two rows differ: what changes the numbers, and what only the speed."""
-    alike = row.cell.framework == other.cell.framework
+    """The conditions in which two rows differ, in words: those that change the numbers, then those for speed only."""
+    same_framework = row.cell.framework == other.cell.framework
     shared = ("Python", *_SHARED, *(["threads"] if _on_cpu(row) and _on_cpu(other) else []))
-    here, there = _told(row.ok), _told(other.ok)
+    conditions, other_conditions = _conditions(row.ok), _conditions(other.ok)
     numbers: list[str] = []
     speed: list[str] = []
-    for name in sorted({*here.values, *there.values}):
-        one, two = here.of(name), there.of(name)
-        comparable = alike or name.startswith("$") or name in shared
-        if comparable and one and two and one != two:
-            words = f"{_word(name)} {' and '.join(one)} against {' and '.join(two)}"
+    for name in sorted({*conditions.values, *other_conditions.values}):
+        values, other_values = conditions.of(name), other_conditions.of(name)
+        comparable = same_framework or name.startswith("$") or name in shared
+        if comparable and values and other_values and values != other_values:
+            words = f"{_word(name)} {' and '.join(values)} against {' and '.join(other_values)}"
             (numbers if ARITHMETIC.fullmatch(_word(name)) else speed).append(words)
     return "; ".join(numbers), "; ".join(speed)
 
 
 def changed(stored: Iterable[Record], again: Iterable[Record]) -> list[str]:
-    """In words what launches of then and now ran under differently."""
-    here, there = _told(stored), _told(again)
+    """The conditions that differ between stored launches and those of a second run, in words."""
+    then, now = _conditions(stored), _conditions(again)
+    with_variables = then.variables_recorded and now.variables_recorded
     return [
-        f"{_word(name)}: {' and '.join(here.of(name)) or None}, now {' and '.join(there.of(name)) or None}"
-        for name in sorted({*here.values, *there.values})
-        if here.of(name) != there.of(name) and not (name.startswith("$") and not (here.speak and there.speak))
+        f"{_word(name)}: {' and '.join(then.of(name)) or None}, now {' and '.join(now.of(name)) or None}"
+        for name in sorted({*then.values, *now.values})
+        if then.of(name) != now.of(name) and (with_variables or not name.startswith("$"))
     ]
 
 
 @dataclass(frozen=True)
-class _Told:
-    """Every value of every fact that some launches tell; whether they ``speak`` of their variables at all."""
+class _Conditions:
+    """All values of each fact over some launches, and whether any of these launches recorded its variables."""
 
     values: dict[str, list[str]]
-    speak: bool
+    variables_recorded: bool
 
     def of(self, name: str) -> list[str]:
-        """The values of a fact, in their order; a variable that no launch has is unset in all."""
-        return self.values.get(name) or ([UNSET] if name.startswith("$") and self.speak else [])
+        """The values of a fact in their order; a variable that no launch has is unset in all."""
+        return self.values.get(name) or ([UNSET] if name.startswith("$") and self.variables_recorded else [])
 
 
-def _told(records: Iterable[Record]) -> _Told:
+def _conditions(records: Iterable[Record]) -> _Conditions:
     """A variable that only some launches have is unset in the others."""
-    held = [(facts(r), isinstance(r.environment.get("variables"), Mapping)) for r in records if r.environment]
-    found = {}
-    for name in dict.fromkeys(name for one, _ in held for name in one):
-        there = [(one.get(name, UNSET), says) for one, says in held if name in one or name.startswith("$")]
-        found[name] = sorted({value for value, says in there if says or value != UNSET})
-    return _Told(found, any(says for _, says in held))
+    launches = [(facts(r), isinstance(r.environment.get("variables"), Mapping)) for r in records if r.environment]
+    values = {}
+    for name in dict.fromkeys(name for launch_facts, _ in launches for name in launch_facts):
+        recorded = [
+            (launch_facts.get(name, UNSET), has_variables)
+            for launch_facts, has_variables in launches
+            if name in launch_facts or name.startswith("$")
+        ]
+        values[name] = sorted({value for value, has_variables in recorded if has_variables or value != UNSET})
+    return _Conditions(values, any(has_variables for _, has_variables in launches))
 
 
 def _on_cpu(row: Row) -> bool:
     return all(record.settings.get("device") == "cpu" for record in row.ok)
 
 
-def _held(data: Any) -> dict[str, Any]:
+def _mapping(data: Any) -> dict[str, Any]:
     return {str(name): value for name, value in data.items()} if isinstance(data, Mapping) else {}
 
 

@@ -1,13 +1,13 @@
-"""Which launches make a row, and which rows may stand in one table.
+"""Which launches form a row, and which rows share a table.
 
-Rows that differ in workload, size, or the digest of the data or the spec answer different questions: they get tables of
-their own.
+Rows that differ in workload, size, or the digest of the data or the spec answer different questions, so each gets a
+table of its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,10 +32,10 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "kernel": lambda row: row.cell.kernel,
 }
 
-#: Of these, those in which the rows of one table differ only where it was asked for.
+#: The settings in which the rows of one table differ only if the user asked for it.
 ON_DEMAND = ("machine", "size")
 
-#: How a setting is written where all rows share it; nothing is said of one that is at its default everywhere.
+#: How a setting that all rows share is written; one that is at its default everywhere is left out.
 WORDS = {
     "run": "run {}",
     "machine": "on {}",
@@ -49,7 +49,7 @@ WORDS = {
 }
 DEFAULTS = {"accumulate": "1", "kernel": "auto"}
 
-#: A value of each setting, for cells in which it is left open.
+#: A value of each setting, put in where that setting is to be ignored.
 OPEN: dict[str, Any] = {
     "framework": FRAMEWORKS[0],
     "precision": PRECISIONS[0],
@@ -62,11 +62,13 @@ OPEN: dict[str, Any] = {
 }
 
 RowKey = tuple[str, Cell]
+#: Workload, recipe, size, data kind, data digest and spec digest.
+GroupKey = tuple[str, str, str, str, str, str]
 
 
 @dataclass(frozen=True)
 class Row:
-    """All launches of one cell in one run. Launches of two runs are never pooled: other days, other machines."""
+    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled."""
 
     run: str
     cell: Cell
@@ -79,50 +81,53 @@ class Row:
 
     @cached_property
     def ok(self) -> list[Record]:
-        """The launches that ended well, by block."""
-        return sorted((x.record for x in self.launches if x.record.outcome.ok), key=lambda record: record.launch)
+        """The records of the successful launches, by block."""
+        return sorted(
+            (launch.record for launch in self.launches if launch.record.outcome.ok), key=lambda record: record.launch
+        )
 
     @cached_property
     def batch(self) -> str:
-        """The cell's, or ``auto`` and what was found."""
-        found = sorted({record.effective_batch // record.cell.accumulate for record in self.ok})
-        return str(self.cell.batch or " ".join(["auto", *map(str, found)]))
+        """The cell's batch, or ``auto`` and the sizes that the search chose."""
+        sizes = sorted({record.effective_batch // record.cell.accumulate for record in self.ok})
+        return str(self.cell.batch or " ".join(["auto", *map(str, sizes)]))
 
     @property
     def outcome(self) -> str:
         """``ok``, or for instance ``out-of-memory``, or ``ok 2, timeout 1`` where launches ended differently."""
-        counts = Counter(x.record.outcome.status for x in self.launches)
+        counts = Counter(launch.record.outcome.status for launch in self.launches)
         ordered = sorted(counts, key=STATUSES.index)
         return ordered[0] if len(ordered) == 1 else ", ".join(f"{status} {counts[status]}" for status in ordered)
 
     @property
     def reasons(self) -> list[str]:
-        """Why launches did not end well, each reason once."""
-        failed = [x.record.outcome for x in self.launches if not x.record.outcome.ok]
-        return list(dict.fromkeys(f"{o.status}: {clean(o.reason) or 'no reason was recorded'}" for o in failed))
+        """Why launches failed, each reason once."""
+        failed = [launch.record.outcome for launch in self.launches if not launch.record.outcome.ok]
+        reasons = (f"{outcome.status}: {clean(outcome.reason) or 'no reason was recorded'}" for outcome in failed)
+        return list(dict.fromkeys(reasons))
 
     @property
     def flags(self) -> list[str]:
-        """What the launches are flagged with, each with the number of launches where it is not all of them."""
-        counts = Counter(flag for x in self.launches for flag in dict.fromkeys(_flags(x.record)))
+        """The launches' flags, each with the number of launches that have it unless all do."""
+        counts = Counter(flag for launch in self.launches for flag in dict.fromkeys(_flags(launch.record)))
         n = len(self.launches)
         return [flag if count == n else f"{flag} {count}/{n}" for flag, count in sorted(counts.items())]
 
     @cached_property
     def machine(self) -> str:
-        """Processor, cores and GPUs that the launches ran on, as recorded; empty if they say nothing."""
+        """Processor, cores and GPUs that the launches ran on; empty if no record names them."""
         # A launch that failed early does not know its GPUs.
-        known = self.ok or [x.record for x in self.launches]
-        return "; ".join(each for each in dict.fromkeys(map(machine, known)) if each)
+        records = self.ok or [launch.record for launch in self.launches]
+        return "; ".join(name for name in dict.fromkeys(map(machine, records)) if name)
 
 
 @dataclass(frozen=True)
 class Group:
     """Rows of one workload, size, data and spec. ``data_kind`` is ``real``, ``synthetic`` or ``unknown``.
 
-    ``by`` names the axis that ratios are formed along; along ``size`` the sizes and specs are several. ``across`` says
-    whether rows of different runs and machines may enter one ratio. ``part`` says which rows of a larger group these
-    are, if they are not all.
+    ``by`` names the axis that ratios are formed along; along ``size`` a group has several sizes and specs. ``across``
+    says whether rows of different runs and machines may enter one ratio. ``part`` says which rows of a larger group
+    these are, if they are not all of them.
     """
 
     workload: str
@@ -138,42 +143,42 @@ class Group:
     @cached_property
     def varying(self) -> list[str]:
         """The settings besides the framework in which the rows differ."""
-        there = [name for name in SETTINGS if name not in ON_DEMAND or self._demanded(name)]
-        return [name for name in there if len({SETTINGS[name](row) for row in self.rows}) > 1]
+        settings = [name for name in SETTINGS if name not in ON_DEMAND or self._demanded(name)]
+        return [name for name in settings if len({SETTINGS[name](row) for row in self.rows}) > 1]
 
     @property
     def constant(self) -> str:
         """The settings that all rows share, in words."""
-        there = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
-        one = {name: SETTINGS[name](self.rows[0]) for name in there}
-        shared = [WORDS[name].format(value) for name, value in one.items() if value != DEFAULTS.get(name)]
-        return ", ".join([*([self.part] if self.part else []), *shared])
+        settings = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
+        values = {name: SETTINGS[name](self.rows[0]) for name in settings}
+        words = [WORDS[name].format(value) for name, value in values.items() if value != DEFAULTS.get(name)]
+        return ", ".join([*([self.part] if self.part else []), *words])
 
     @property
     def data_words(self) -> str:
-        """Loud where the data are not the real ones."""
+        """The kind of data, in capitals unless it is the real data."""
         return {"real": "real data", "synthetic": "SYNTHETIC DATA"}.get(self.data_kind, "DATA OF UNKNOWN KIND")
 
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
-        """The framework and the settings in which rows differ, but those ``without``: ``jax · b128 · compile``."""
+        """The framework and the settings in which rows differ, except ``without``: ``jax · b128 · compile``."""
         forms = {"batch": "b{}", "accumulate": "a{}"}
-        shown = [
+        settings = [
             forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in self.varying if name not in without
         ]
-        return mark.join([row.cell.framework, *shown])
+        return mark.join([row.cell.framework, *settings])
 
     def row(self, run: str, cell: Cell) -> Row | None:
         """The row of this cell in this run."""
         return self._by_key.get((run, cell))
 
     def alike(self, row: Row, *free: str) -> list[Row]:
-        """The rows, of all runs, whose cells differ from this one's in no setting but these; itself among them."""
+        """The rows of all runs whose cells differ from this row's in nothing but ``free``, itself included."""
         if free not in self._alike:
-            found: dict[Cell, list[Row]] = {}
+            by_cell: dict[Cell, list[Row]] = {}
             for each in self.rows:
-                found.setdefault(_opened(each.cell, free), []).append(each)
-            self._alike[free] = found
-        return self._alike[free].get(_opened(row.cell, free), [])
+                by_cell.setdefault(_ignoring(each.cell, free), []).append(each)
+            self._alike[free] = by_cell
+        return self._alike[free].get(_ignoring(row.cell, free), [])
 
     @cached_property
     def _by_key(self) -> dict[RowKey, Row]:
@@ -192,25 +197,25 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
 
     Along ``size`` the sizes of a workload share a group. With ``across`` the runs stay in the order of their files.
     """
-    given = list(launches)
-    found: dict[tuple[str, ...], dict[RowKey, list[Launch]]] = {}
-    # Those that know their data go first, so that the others find the table that they belong to.
-    for launch in sorted(given, key=lambda each: not each.record.data.get("digest")):
-        place = _group_key(launch, by) if launch.record.data.get("digest") else _home(launch, found, by)
-        found.setdefault(place, {}).setdefault((launch.run, launch.record.cell), []).append(launch)
-    runs = list(dict.fromkeys(launch.run for launch in given))
+    launches = list(launches)
+    by_group: dict[GroupKey, dict[RowKey, list[Launch]]] = {}
+    # Launches that know their data go first, so that the others can join an existing group.
+    for launch in sorted(launches, key=lambda each: not each.record.data.get("digest")):
+        group_key = _group_key(launch, by) if launch.record.data.get("digest") else _nearest_group(launch, by_group, by)
+        by_group.setdefault(group_key, {}).setdefault((launch.run, launch.record.cell), []).append(launch)
+    runs = list(dict.fromkeys(launch.run for launch in launches))
     ranks = {run: rank for rank, run in enumerate(runs if across else sorted(runs))}
-    ranked = order(AXES[by])
+    axis_order = order(AXES[by])
 
-    def place_of(row: Row) -> tuple[Any, ...]:
-        return (*ranked(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *ranked(row))
+    def sort_key(row: Row) -> tuple[Any, ...]:
+        return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
 
     groups = []
-    for (workload, _, _, kind, data, own), held in found.items():
-        rows = sorted((_row(run, cell, each) for (run, cell), each in held.items()), key=place_of)
+    for (workload, _, _, kind, data, own_spec), by_row in by_group.items():
+        rows = sorted((_row(run, cell, each) for (run, cell), each in by_row.items()), key=sort_key)
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
-        specs = sorted({_spec(launch) for each in held.values() for launch in each} - {""})
-        spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own
+        specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
+        spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own_spec
         groups.append(Group(workload, size, kind, data, spec, tuple(rows), by, across))
     return sorted(
         groups,
@@ -225,22 +230,22 @@ def machine(record: Record) -> str:
 
 def processor(record: Record) -> str:
     """``AMD EPYC 7R13, 2 cores``; empty where the record does not say."""
-    held = record.environment.get("machine")
-    if not isinstance(held, dict):
+    hardware = record.environment.get("machine")
+    if not isinstance(hardware, dict):
         return ""
-    return f"{clean(held.get('cpu', 'unknown processor'), 60)}, {clean(held.get('cores', '?'), 10)} cores"
+    return f"{clean(hardware.get('cpu', 'unknown processor'), 60)}, {clean(hardware.get('cores', '?'), 10)} cores"
 
 
 def gpus(record: Record) -> str:
     """``2 x NVIDIA H100``, or with several models ``NVIDIA H100; NVIDIA A100``; empty without any."""
-    held = record.environment.get("machine")
-    names = held.get("gpus") if isinstance(held, dict) else None
+    hardware = record.environment.get("machine")
+    names = hardware.get("gpus") if isinstance(hardware, dict) else None
     counts = Counter(clean(gpu, 60) for gpu in names) if isinstance(names, list) else Counter[str]()
     return "; ".join(name if n == 1 else f"{n} x {name}" for name, n in counts.items())
 
 
-def _opened(cell: Cell, free: Iterable[str]) -> Cell:
-    """The cell with these settings at one and the same value."""
+def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
+    """The cell with these settings at a fixed value, so that cells that differ in nothing else are equal."""
     return replace(cell, **{name: OPEN[name] for name in free})
 
 
@@ -250,7 +255,7 @@ def _flags(record: Record) -> list[str]:
     return [*(clean(flag, 40) for flag in record.flags), *unsteady]
 
 
-def _group_key(launch: Launch, by: str) -> tuple[str, str, str, str, str, str]:
+def _group_key(launch: Launch, by: str) -> GroupKey:
     record = launch.record
     kind, data = (clean(record.data.get(name, "")) for name in ("kind", "digest"))
     kind = kind if kind in ("real", "synthetic") else "unknown"
@@ -262,22 +267,22 @@ def _spec(launch: Launch) -> str:
     return clean(launch.record.workload.get("digest", ""))
 
 
-def _home(launch: Launch, found: dict[tuple[str, ...], dict[RowKey, list[Launch]]], by: str) -> tuple[str, ...]:
-    """Where a launch belongs that failed before it knew its data: with its cell, else its run, else its workload."""
+def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, list[Launch]]], by: str) -> GroupKey:
+    """The group of a launch that failed before it knew its data: that of its cell, else its run, else its workload."""
     cell = launch.record.cell
-    own = _group_key(launch, by)
-    near = {key: rows for key, rows in found.items() if key[:3] == own[:3]}
-    same_cell = [key for key, rows in near.items() if (launch.run, cell) in rows]
-    same_run = [key for key, rows in near.items() if any(run == launch.run for run, _ in rows)]
-    return next(iter([*same_cell, *same_run, *near]), own)
+    own_key = _group_key(launch, by)
+    candidates = {key: rows for key, rows in by_group.items() if key[:3] == own_key[:3]}
+    same_cell = [key for key, rows in candidates.items() if (launch.run, cell) in rows]
+    same_run = [key for key, rows in candidates.items() if any(run == launch.run for run, _ in rows)]
+    return next(iter([*same_cell, *same_run, *candidates]), own_key)
 
 
-def _row(run: str, cell: Cell, held: Iterable[Launch]) -> Row:
-    ordered = sorted(held, key=_block)
+def _row(run: str, cell: Cell, launches: Iterable[Launch]) -> Row:
+    ordered = sorted(launches, key=_block)
     control = tuple(launch for launch in ordered if launch.record.control)
-    # A control of nothing is launches like any other.
-    launches = tuple(launch for launch in ordered if not launch.record.control) or control
-    return Row(run, cell, launches, control if launches != control else ())
+    # A control without the cell that it controls counts as ordinary launches.
+    ordinary = tuple(launch for launch in ordered if not launch.record.control) or control
+    return Row(run, cell, ordinary, control if ordinary != control else ())
 
 
 def _block(launch: Launch) -> int:

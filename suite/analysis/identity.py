@@ -1,13 +1,13 @@
-"""Did the frameworks compute the same? The evidence of the launches, set side by side.
+"""Did the frameworks compute the same? Compares the evidence of the launches.
 
-Evidence (`suite.record.evidence.Identity`) is compared with that of the same workload, size, precision, data and spec
-only: the digest of the loader's batches, and the first steps of what is timed, with those of the same batch size and
-seed, a fingerprint at the cell's own batch size with those of the same. Digests must be equal; numbers may lie apart by
-the tolerance (`suite.analysis.tolerances`). What a record of an older version lacks is not judged.
+Evidence (`suite.record.evidence.Identity`) is compared only with evidence of the same workload, size, precision, data
+and spec. The digest of the loader's batches and the first steps of the timed object also need the same batch size and
+seed, and a fingerprint at the cell's own batch size needs that size. Digests must be equal; numbers may differ by the
+tolerance (`suite.analysis.tolerances`). Evidence that a record of an older version lacks is not judged.
 
-No framework is the norm. With three or more the reference is the median over frameworks, element by element (each
-framework first being the median of its own launches); with two it is the other one; with one it is its own median, so
-that at least its launches and cells are held against one another. What needs no reference (the optimizer's formula,
+No framework is the norm. With three or more frameworks the reference is the median over them, element by element (of
+the median of each framework's launches). With two it is the other framework. With one it is its own median, so that at
+least its launches and cells are compared with each other. Evidence that needs no reference (the optimizer's formula,
 dropout's spread, the last batch and step) is judged by itself.
 """
 
@@ -33,7 +33,7 @@ from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
 
-#: The evidence that is compared between frameworks, and what a deviation is introduced with; the fingerprint is first.
+#: The evidence that is compared between frameworks, and the words before a deviation; the fingerprint comes first.
 COMPARED = {
     "fingerprint": "",
     "early": "after two steps, ",
@@ -45,9 +45,9 @@ COMPARED = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """``kind`` is `same`, `differs`, `no evidence` or `alone`; the deviations are the fingerprints' largest, relative.
+    """``kind`` is `same`, `differs`, `no evidence` or `alone`; deviations are the fingerprints' largest relative ones.
 
-    ``provisional`` says that the bounds were derived, and not yet measured.
+    ``provisional`` says that the bounds are derived, not yet measured.
     """
 
     kind: str
@@ -65,15 +65,15 @@ class Verdict:
 
 
 def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
-    """A verdict per row. ``rows`` hold the successful launches of one cell each; a row without any has no evidence."""
+    """A verdict per row. Each row is the successful launches of one cell; without any there is no evidence."""
     judged: dict[Key, Verdict] = {}
     groups: dict[tuple[str, ...], dict[Key, Sequence[Record]]] = {}
     for key, records in rows.items():
-        proved = [record for record in records if record.identity and record.identity.losses]
-        if proved and len(proved) == len(records):
-            groups.setdefault(_comparable(proved[0]), {})[key] = proved
+        with_evidence = [record for record in records if record.identity and record.identity.losses]
+        if with_evidence and len(with_evidence) == len(records):
+            groups.setdefault(_comparable(with_evidence[0]), {})[key] = with_evidence
         else:
-            detail = f"{len(records) - len(proved)} of {len(records)} launches without" if proved else ""
+            detail = f"{len(records) - len(with_evidence)} of {len(records)} launches without" if with_evidence else ""
             judged[key] = Verdict("no evidence", detail)
     for group in groups.values():
         judged |= _group(group)
@@ -81,12 +81,12 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
 
 
 def _comparable(record: Record) -> tuple[str, ...]:
-    cell = record.cell
-    return cell.workload, cell.size, cell.precision, *(str(x.get("digest")) for x in (record.data, record.workload))
+    cell, digests = record.cell, (str(source.get("digest")) for source in (record.data, record.workload))
+    return cell.workload, cell.size, cell.precision, *digests
 
 
-def _loaded(record: Record) -> tuple[int, str]:
-    """What the batches of a loader depend on, besides the data."""
+def _batch_kind(record: Record) -> tuple[int, str]:
+    """What a loader's batches depend on besides the data: batch size and seed."""
     return record.effective_batch, str(record.run.get("seed"))
 
 
@@ -99,32 +99,35 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     if tolerance is None:
         detail = f"no tolerance is set for {workload} in {precision}"
         return dict.fromkeys(rows, Verdict("no evidence", detail))
-    weights = _majority((r.cell.framework, _identity(r).weights) for r in records)
-    loaded: dict[tuple[int, str], list[Record]] = {}
+    weights = _majority((record.cell.framework, _identity(record).weights) for record in records)
+    by_kind: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for record in records:
-        loaded.setdefault(_loaded(record), []).append(record)
-    batches = {kind: _majority((r.cell.framework, _identity(r).batches) for r in held) for kind, held in loaded.items()}
+        by_kind.setdefault(_batch_kind(record), []).append((record.cell.framework, _identity(record).batches))
+    batches = {kind: _majority(digests) for kind, digests in by_kind.items()}
     references = _references(records)
     judged = {}
     for key, launches in rows.items():
         evidence = [_identity(record) for record in launches]
-        # Launches that train to the end are seeds, each with an order of its own.
-        kinds = [_loaded(record) for record in launches]
-        words = [_between(evidence, kinds, tolerance), _digests(evidence, weights, [batches[kind] for kind in kinds])]
+        # Each launch that trains to the end has a seed and so an order of its own.
+        kinds = [_batch_kind(record) for record in launches]
+        problems = [
+            _between(evidence, kinds, tolerance),
+            _digests(evidence, weights, [batches[kind] for kind in kinds]),
+        ]
         losses, updates = 0.0, 0.0
         for record in launches:
             for name, introduction in COMPARED.items():
                 if (trace := _trace(record, name)) is None:
                     continue
                 reference = references[name, _kind(record, name), record.cell.framework]
-                off, moved, problem = _deviation(trace, reference, _bounds(record, name, tolerance))
-                words.append(introduction + problem if problem else "")
+                loss, update, problem = _deviation(trace, reference, _bounds(record, name, tolerance))
+                problems.append(introduction + problem if problem else "")
                 if name == "fingerprint":
-                    losses, updates = max(losses, off), max(updates, moved)
-        words.append(_by_itself(launches))
-        worst = next((each for each in words if each), "")
-        kind = "differs" if worst else "alone" if len(frameworks) == 1 else "same"
-        judged[key] = Verdict(kind, worst, losses, updates, tolerance.provisional)
+                    losses, updates = max(losses, loss), max(updates, update)
+        problems.append(_by_itself(launches))
+        first_problem = next((problem for problem in problems if problem), "")
+        kind = "differs" if first_problem else "alone" if len(frameworks) == 1 else "same"
+        judged[key] = Verdict(kind, first_problem, losses, updates, tolerance.provisional)
     return judged
 
 
@@ -134,7 +137,7 @@ def _identity(record: Record) -> Identity:
 
 
 def _trace(record: Record, name: str) -> Trace | None:
-    """The record's evidence of a name in `COMPARED`, where it has any."""
+    """The record's evidence of a name in `COMPARED`; None if it has none."""
     identity = _identity(record)
     if name == "fingerprint":
         return Trace(identity.losses, identity.updates)
@@ -144,10 +147,10 @@ def _trace(record: Record, name: str) -> Trace | None:
 
 
 def _kind(record: Record, name: str) -> Hashable:
-    """What evidence of a name depends on, besides what all records of a group share."""
+    """What evidence of this name depends on besides what all records of a group share."""
     if name == "own":
         return record.effective_batch, record.cell.accumulate
-    return (_loaded(record), record.cell.accumulate) if name == "timed" else ()
+    return (_batch_kind(record), record.cell.accumulate) if name == "timed" else ()
 
 
 def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
@@ -159,7 +162,7 @@ def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
 
 
 def _references(records: Iterable[Record]) -> dict[tuple[str, Hashable, str], Trace]:
-    """What each framework's evidence is held against, by the evidence' name and kind."""
+    """The reference for each framework's evidence, by the name and kind of the evidence."""
     comparable: dict[tuple[str, Hashable], dict[str, list[Trace]]] = {}
     for record in records:
         for name in COMPARED:
@@ -189,35 +192,39 @@ def _median(traces: Sequence[Trace]) -> Trace:
     )
 
 
-def _majority(held: Iterable[tuple[str, str]]) -> str | None:
-    """The digest that more than half of the frameworks hold, or None: with one against one, neither is right."""
+def _majority(digests: Iterable[tuple[str, str]]) -> str | None:
+    """The digest of more than half of the frameworks, from pairs of framework and digest.
+
+    None without a majority: with one against one, neither is right.
+    """
     by_framework: dict[str, Counter[str]] = {}
-    for framework, digest in held:
+    for framework, digest in digests:
         by_framework.setdefault(framework, Counter())[digest] += 1
-    votes = Counter(digests.most_common(1)[0][0] for digests in by_framework.values())
+    votes = Counter(counts.most_common(1)[0][0] for counts in by_framework.values())
     digest, count = votes.most_common(1)[0]
     return digest if 2 * count > len(by_framework) else None
 
 
 def _digests(evidence: Sequence[Identity], weights: str | None, batches: Sequence[str | None]) -> str:
-    for what, right in (("weights", [weights] * len(evidence)), ("batches", batches)):
-        if any(getattr(each, what) != own for each, own in zip(evidence, right, strict=True)):
-            return f"{what} are not the others'"
+    """Whether weights or batches are not those of the majority, in words; empty if they are."""
+    for field, expected in (("weights", [weights] * len(evidence)), ("batches", batches)):
+        if any(getattr(identity, field) != digest for identity, digest in zip(evidence, expected, strict=True)):
+            return f"{field} are not the others'"
     return ""
 
 
 def _between(evidence: Sequence[Identity], kinds: Sequence[Hashable], tolerance: Tolerance) -> str:
-    """In what the launches of one cell do not agree even with one another: it says more than any comparison."""
+    """What the launches of one cell disagree on among themselves: it says more than a comparison with others."""
     first = evidence[0]
-    loaded = {kind: each.batches for kind, each in zip(reversed(kinds), reversed(evidence), strict=True)}
-    for kind, each in zip(kinds, evidence, strict=True):
-        if each.weights != first.weights:
+    first_batches = {kind: identity.batches for kind, identity in zip(reversed(kinds), reversed(evidence), strict=True)}
+    reference = Trace(first.losses, first.updates)
+    for kind, identity in zip(kinds, evidence, strict=True):
+        if identity.weights != first.weights:
             return "weights change between launches"
-        if each.batches != loaded[kind]:
+        if identity.batches != first_batches[kind]:
             return "batches change between launches"
-        one, other = (Trace(identity.losses, identity.updates) for identity in (each, first))
-        if words := _deviation(one, other, tolerance)[2]:
-            return f"{words} between launches"
+        if problem := _deviation(Trace(identity.losses, identity.updates), reference, tolerance)[2]:
+            return f"{problem} between launches"
     return ""
 
 
@@ -228,34 +235,34 @@ def _by_itself(launches: Sequence[Record]) -> str:
             return f"the optimizer is off its formula by {identity.optimizer:.0e}"
         if identity.last and not identity.last.equal:
             return f"batch {identity.last.batch}, after the last window, is not the reference's"
-        if still := [name for name, moved in (identity.last.updates if identity.last else {}).items() if not moved]:
-            return f"{still[0]} does not move after the last window"
-    drawn = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
-    if any(len(set(draws.losses)) < len(draws.losses) for draws in drawn):
+        if unmoved := [name for name, norm in (identity.last.updates if identity.last else {}).items() if not norm]:
+            return f"{unmoved[0]} does not move after the last window"
+    dropouts = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
+    if any(len(set(dropout.losses)) < len(dropout.losses) for dropout in dropouts):
         return "dropout draws the same masks in every step"
     expected = DROPOUT_SPREAD.get(launches[0].cell.workload)
-    if drawn and expected:
-        spread = fmean(draws.spread for draws in drawn)
+    if dropouts and expected:
+        spread = fmean(dropout.spread for dropout in dropouts)
         if _relative(spread, expected) > DROPOUT:
             return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
     return ""
 
 
-def _deviation(one: Trace, reference: Trace, tolerance: Tolerance) -> tuple[float, float, str]:
+def _deviation(trace: Trace, reference: Trace, tolerance: Tolerance) -> tuple[float, float, str]:
     """The largest relative deviations of losses and updates, and in words the first that is beyond the tolerance."""
     losses, updates = reference.losses, reference.updates
-    if len(one.losses) != len(losses):
-        return 0.0, 0.0, f"{len(one.losses)} losses against {len(losses)}"
-    if missing := sorted(updates.keys() ^ one.updates.keys()):
+    if len(trace.losses) != len(losses):
+        return 0.0, 0.0, f"{len(trace.losses)} losses against {len(losses)}"
+    if missing := sorted(updates.keys() ^ trace.updates.keys()):
         return 0.0, 0.0, f"tensor {missing[0]} is not in all of them"
-    steps = [_relative(a, b) for a, b in zip(one.losses, losses, strict=True)]
-    tensors = {name: _relative(one.updates[name], updates[name]) for name in updates}
-    beyond = (i for i, d in enumerate(steps, 1) if d > tolerance.loss(i))
-    words = next((f"losses at step {i} by {steps[i - 1]:.0e}" for i in beyond), "")
-    if not words and tensors:
-        name = max(tensors, key=lambda each: tensors[each])
-        words = f"update of {name} by {tensors[name]:.0e}" if tensors[name] > tolerance.updates else ""
-    return max(steps, default=0.0), max(tensors.values(), default=0.0), words
+    by_step = [_relative(loss, expected) for loss, expected in zip(trace.losses, losses, strict=True)]
+    by_tensor = {name: _relative(trace.updates[name], updates[name]) for name in updates}
+    beyond = (step for step, deviation in enumerate(by_step, 1) if deviation > tolerance.loss(step))
+    problem = next((f"losses at step {step} by {by_step[step - 1]:.0e}" for step in beyond), "")
+    if not problem and by_tensor:
+        name = max(by_tensor, key=lambda each: by_tensor[each])
+        problem = f"update of {name} by {by_tensor[name]:.0e}" if by_tensor[name] > tolerance.updates else ""
+    return max(by_step, default=0.0), max(by_tensor.values(), default=0.0), problem
 
 
 def _relative(value: float, reference: float) -> float:

@@ -1,7 +1,7 @@
-"""What a comparison keeps of a record, so that tens of thousands of launches fit into memory.
+"""Makes records small, so that tens of thousands of launches fit into memory.
 
-The launches of a run have most of their texts and settings in common: what is equal is kept once. Of what the monitor
-saw, only what a table or a plot shows is kept. A record is checked whole before anything of it goes.
+The launches of a run have most of their texts and settings in common, and equal values are kept once. Of the monitor's
+readings only those that a table or a plot shows are kept. A record is validated before anything of it is dropped.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from suite.analysis.readings import GPU_FIGURES, GPU_LINES, HOST_FIGURES, HOST_L
 from suite.record.evidence import Identity, Trace
 from suite.record.record import Record
 
-#: Different values of a field that are remembered. A field that has more is not the same in many launches.
+#: How many values of a field are remembered. A field with more values is rarely equal in two launches.
 MOST = 4096
 
-Kind = TypeVar("Kind")
+T = TypeVar("T")
 
 
-class Kept:
-    """Takes records one after another and knows what the earlier ones had."""
+class RecordPool:
+    """Lets records share the values that they have in common."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Hashable, Any]] = {}
 
-    def of(self, record: Record) -> Record:
-        """The record as it is kept; tables, plots and the report are the same as of the whole one."""
+    def intern(self, record: Record) -> Record:
+        """The record with shared values and fewer readings; tables, plots and pages of it are the same."""
         return replace(
             record,
             cell=self._once("cell", record.cell, lambda: record.cell),
             outcome=self._once("outcome", record.outcome, lambda: record.outcome),
             **{name: self._shared(name, getattr(record, name)) for name in ALIKE},
             identity=self._identity(record.identity) if record.identity else None,
-            startup=_named(record.startup),
+            startup=_interned_names(record.startup),
             phases={intern(name): packed(phase) for name, phase in record.phases.items()},
-            memory=_named(record.memory),
-            metrics=seen(record.metrics),
+            memory=_interned_names(record.memory),
+            metrics=shown_metrics(record.metrics),
         )
 
     def _shared(self, field: str, value: Any) -> Any:
-        """The value, or an equal one of an earlier record. Values are told apart by their text: 1 is not 1.0 or true.
+        """The value, or an equal one of an earlier record. Values are compared by their text: 1 is not 1.0 or true.
 
-        `Record.from_json` has seen to it that nothing is nested deeply.
+        `Record.from_json` refuses deep nesting, so the recursion ends.
         """
         if isinstance(value, str):
             return intern(value)
@@ -58,11 +58,11 @@ class Kept:
         return value
 
     def _identity(self, identity: Identity) -> Identity:
-        """The evidence without the seconds that it took; equal steps of training are kept once."""
+        """The evidence without the seconds that it took; equal traces are kept once."""
         identity = replace(identity, seconds={})
-        return self._once("identity", repr(identity), lambda: self._taken_apart(identity))
+        return self._once("identity", repr(identity), lambda: self._shared_traces(identity))
 
-    def _taken_apart(self, identity: Identity) -> Identity:
+    def _shared_traces(self, identity: Identity) -> Identity:
         fingerprint = self._trace(Trace(identity.losses, identity.updates))
         return replace(
             identity,
@@ -74,62 +74,62 @@ class Kept:
             own=identity.own and self._trace(identity.own),
             float64=identity.float64 and self._trace(identity.float64),
             timed=identity.timed and self._trace(identity.timed),
-            last=identity.last and replace(identity.last, updates=_named(identity.last.updates)),
+            last=identity.last and replace(identity.last, updates=_interned_names(identity.last.updates)),
         )
 
     def _trace(self, trace: Trace) -> Trace:
-        return self._once("trace", repr(trace), lambda: Trace(trace.losses, _named(trace.updates)))
+        return self._once("trace", repr(trace), lambda: Trace(trace.losses, _interned_names(trace.updates)))
 
-    def _once(self, field: str, key: Hashable, make: Callable[[], Kind]) -> Kind:
-        known = self._known.setdefault(field, {})
+    def _once(self, field: str, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of the field under this key, made if no earlier record had one."""
+        known: dict[Hashable, T] = self._known.setdefault(field, {})
         if key in known:
-            found: Kind = known[key]
-            return found
-        made = make()
+            return known[key]
+        value = make()
         if len(known) < MOST:
-            known[key] = made
-        return made
+            known[key] = value
+        return value
 
 
-#: Fields of a record that many launches have in common, whole or in part.
+#: Fields of a record that are equal in many launches, as a whole or in part.
 ALIKE = ("run", "data", "workload", "settings", "environment", "flags", "log")
 
 
-def seen(held: dict[str, Any]) -> dict[str, Any]:
-    """Of ``record.metrics`` what is shown: of the host and of the first GPU the lines and medians, of all the facts."""
-    found: dict[str, Any] = {}
-    if "host" in held:
-        found["host"] = _source(held["host"], HOST_FIGURES.values(), HOST_LINES)
-    if isinstance(devices := held.get("gpus"), list):
-        first = [_source(each, GPU_FIGURES.values(), GPU_LINES) for each in devices[:1]]
-        found["gpus"] = [*first, *(_source(each, (), ()) for each in devices[1:])]
-    return found
+def shown_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The part of ``record.metrics`` that is shown: facts, and the host's and first GPU's lines and medians."""
+    shown: dict[str, Any] = {}
+    if "host" in metrics:
+        shown["host"] = _source(metrics["host"], HOST_FIGURES.values(), HOST_LINES)
+    if isinstance(gpus := metrics.get("gpus"), list):
+        first = [_source(gpu, GPU_FIGURES.values(), GPU_LINES) for gpu in gpus[:1]]
+        shown["gpus"] = [*first, *(_source(gpu, (), ()) for gpu in gpus[1:])]
+    return shown
 
 
 def _source(source: Any, figures: Collection[str], lines: Collection[str]) -> Any:
-    """What was seen of the host or of a device: all its plain facts, these figures' medians and these lines."""
+    """The readings of the host or of a device: all its plain facts, these figures' medians and these lines."""
     if not isinstance(source, dict):
         return source
-    found = {
+    kept = {
         intern(name): intern(fact) if isinstance(fact, str) else fact
         for name, fact in source.items()
         if not isinstance(fact, (dict, list))
     }
     if medians := {name: {"median": median} for name in figures if (median := _median(source, name)) is not None}:
-        found["phases"] = {"train": medians}
+        kept["phases"] = {"train": medians}
     timeline = source.get("timeline") or {"at_s": [], "values": {}}
-    if shown := {name: points(timeline["values"][name]) for name in lines if name in timeline["values"]}:
-        found["timeline"] = {"at_s": points(timeline["at_s"]), "values": shown}
-    return found
+    if line_points := {name: points(timeline["values"][name]) for name in lines if name in timeline["values"]}:
+        kept["timeline"] = {"at_s": points(timeline["at_s"]), "values": line_points}
+    return kept
 
 
 def _median(source: dict[str, Any], name: str) -> Any:
-    found: Any = source
-    for step in ("phases", "train", name, "median"):
-        found = found.get(step) if isinstance(found, dict) else None
-    return found
+    value: Any = source
+    for key in ("phases", "train", name, "median"):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def _named(held: dict[str, Kind]) -> dict[str, Kind]:
-    """The same with names that all launches share."""
-    return {intern(name): each for name, each in held.items()}
+def _interned_names(values: dict[str, T]) -> dict[str, T]:
+    """The same values under names that all launches share."""
+    return {intern(name): value for name, value in values.items()}

@@ -1,8 +1,8 @@
-"""Which rows a mark may call best: those that are significantly ahead of others that they may be compared with.
+"""Which rows are marked as best: those that are significantly ahead of rows that they may be compared with.
 
-Only rows of one run and machine, one precision and one batch are held against each other. The one with the best median
-is tested against each of the others by block, with Holm over them; those that do not fall behind it significantly and
-beyond the margin tie with it, and all of them are marked. Where nobody falls behind there is no best.
+Only rows of the same run, machine, precision and batch are compared. The row with the best median is tested against
+each of the others by block, with Holm's correction. The rows that do not fall behind it significantly and beyond the
+margin tie with it, and all of them are marked. If no row falls behind, none is best.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ Value = Callable[[Record], float | None]
 def leaders(
     group: Group, verdicts: Mapping[RowKey, Verdict], value: Value, *, more: bool, margin: float = MARGIN
 ) -> set[RowKey]:
-    """The rows that are best by ``value``, which is better the more it is or the less, within their likes."""
-    alike: dict[tuple[str, ...], list[Row]] = {}
+    """The rows that are best by ``value`` among comparable ones: the highest with ``more``, else the lowest."""
+    comparable: dict[tuple[str, ...], list[Row]] = {}
     for row in group.rows:
         if sum(bool(value(record)) for record in row.ok) >= LEAST:
             key = (row.run, row.machine, row.cell.size, row.cell.precision, row.batch, str(row.cell.accumulate))
-            alike.setdefault(key, []).append(row)
-    marked: set[RowKey] = set()
-    for rows in alike.values():
-        sound = [row for row in rows if not obstacle(row, row, verdicts)]
-        ordered = sorted(sound, key=lambda row: median(_by_block(row.ok, value).values()), reverse=more)
+            comparable.setdefault(key, []).append(row)
+    best: set[RowKey] = set()
+    for rows in comparable.values():
+        rankable = [row for row in rows if not obstacle(row, row, verdicts)]
+        ordered = sorted(rankable, key=lambda row: median(_by_block(row.ok, value).values()), reverse=more)
         if ordered:
             top = ordered[0]
             rivals = [row for row in ordered[1:] if not obstacle(row, top, verdicts)]
-            marked |= _ahead(top, rivals, value, "slower" if more else "faster", margin)
-    return marked
+            best |= _tied_with(top, rivals, value, "slower" if more else "faster", margin)
+    return best
 
 
-def _ahead(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin: float) -> set[RowKey]:
-    """The top row and those that tie with it, where any falls behind: where its ratio to the top is ``worse``."""
-    best, tests = _by_block(top.ok, value), {}
+def _tied_with(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin: float) -> set[RowKey]:
+    """The top row and those that tie with it; empty if no rival's verdict against the top is ``worse``."""
+    top_values, tests = _by_block(top.ok, value), {}
     for row in rivals:
-        here = _by_block(row.ok, value)
-        if test := statistics.paired([here[block] / best[block] for block in here if block in best]):
+        values = _by_block(row.ok, value)
+        if test := statistics.paired([values[block] / top_values[block] for block in values if block in top_values]):
             tests[row.key] = test
-    words = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
-    tied = {key for key, word in words.items() if word != worse}
-    return {top.key} | tied if len(tied) < len(words) else set()
+    row_verdicts = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
+    tied = {key for key, verdict in row_verdicts.items() if verdict != worse}
+    return {top.key} | tied if len(tied) < len(row_verdicts) else set()
 
 
 def _by_block(records: Iterable[Record], value: Value) -> dict[int, float]:
-    return {record.block: found for record in records if (found := value(record))}
+    return {record.block: figure for record in records if (figure := value(record))}

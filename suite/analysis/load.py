@@ -1,9 +1,9 @@
-"""From files to records: pytest-benchmark's JSON as the suite saves it, and the suite's journal.
+"""Loads records from files: the pytest-benchmark JSON that the suite saves, and the suite's journal.
 
 Nothing is repaired: a file that cannot be trusted is refused with one line that names it and the way out. The one
-exception is the last line of a journal, which a killed run leaves half written; it is ignored, and a note says so.
+exception is the last line of a journal, which a killed run may leave half written: it is ignored, and a note says so.
 
-Files are taken in launch by launch, and of each launch only what a comparison needs is kept (`suite.analysis.kept`), so
+Files are read launch by launch, and only what a comparison needs of each launch is kept (`suite.analysis.kept`), so
 that many large files can be compared at once.
 """
 
@@ -25,12 +25,12 @@ from suite.record.saved import SCHEMA, whole
 from suite.record.text import clean
 
 if TYPE_CHECKING:
-    from suite.analysis.kept import Kept
+    from suite.analysis.kept import RecordPool
 
 STORAGE = Path("results/runs")
 SUFFIXES = (".json", ".jsonl")
 
-#: What a comparison writes beside its report: a summary, no run.
+#: Files that a comparison writes: a summary beside a report is no run.
 SUMMARY, REPORT = "run.json", "report.html"
 
 
@@ -40,7 +40,7 @@ class LoadError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A record and where it came from: the id of its run, and the name (never the folder) of the file."""
+    """A record, the id of its run, and the name of its file (without the folder)."""
 
     record: Record
     run: str
@@ -53,7 +53,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Loaded:
-    """All launches of some files, each once, and what the reader of the comparison must know about the files."""
+    """All launches of some files, each once, and notes on the files for the reader of the comparison."""
 
     launches: tuple[Launch, ...]
     notes: tuple[str, ...] = ()
@@ -62,15 +62,16 @@ class Loaded:
 def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list[str]]:
     """The files that ``runs`` name, each a path, a folder, or a run's number or name in ``storage``; and notes.
 
-    Without names it is the run saved last. A name that several runs bear means the one saved last, and a note says so.
-    Raises `LoadError` where there is none.
+    Without names it is the run saved last. If several runs have a name, it is the one saved last, and a note says so.
+    Raises `LoadError` if there is none.
     """
     saved = _by_age(storage.rglob("*.json"))
-    journals = _by_age(p for place in (storage, storage.parent / "journals") for p in place.rglob("*.jsonl"))
+    folders = (storage, storage.parent / "journals")
+    journals = _by_age(path for folder in folders for path in folder.rglob("*.jsonl"))
     if not runs:
         if not saved:
             raise LoadError(f"no saved run in {storage}: make one with `pytest suite --benchmark-save`, or name a file")
-        newer = [j for j in journals if j.stat().st_mtime > saved[-1].stat().st_mtime]
+        newer = [journal for journal in journals if journal.stat().st_mtime > saved[-1].stat().st_mtime]
         hint = f"the journal {newer[-1].name} is newer than the run compared here: name it to see it" if newer else ""
         return saved[-1:], [hint] if hint else []
     paths: list[Path] = []
@@ -85,10 +86,11 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
         elif path.exists():
             paths.append(path)
         else:
-            named = [p for p in saved if _bears(p, run)] or [p for p in journals if _bears(p, run)]
+            named = [each for each in saved if _has_name(each, run)]
+            named = named or [each for each in journals if _has_name(each, run)]
             if not named:
-                there = ", ".join(p.stem for p in saved[-5:]) or "none"
-                raise LoadError(f"{run}: no such file, and no run of that name in {storage} (last saved: {there})")
+                last_saved = ", ".join(each.stem for each in saved[-5:]) or "none"
+                raise LoadError(f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved})")
             if len(named) > 1:
                 notes.append(f"{run} names {len(named)} runs; this is the one saved last, {named[-1].name}")
             paths.append(named[-1])
@@ -97,50 +99,50 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
 
 def load(paths: Iterable[Path]) -> Loaded:
     """The launches of all files, each launch of a run once. Raises `LoadError`."""
-    from suite.analysis.kept import Kept  # which needs what imports this module
+    from suite.analysis.kept import RecordPool  # here, since its imports import this module
 
     launches: dict[tuple[str, str], Launch] = {}
     notes: list[str] = []
-    kept = Kept()
+    pool = RecordPool()
     for path in paths:
-        twice: list[str] = []
-        with _all_kept():
-            found = _journal(path, notes, kept) if path.suffix == ".jsonl" else _saved(path, notes, kept)
-            for launch in found:
+        conflicts: list[str] = []
+        with _collector_off():
+            of_file = _journal(path, notes, pool) if path.suffix == ".jsonl" else _saved(path, notes, pool)
+            for launch in of_file:
                 before = launches.setdefault(key := launch.key, launch)
                 if tried_again := before.source == launch.source and may_pass(before.record.outcome):
                     launches[key] = launch
                 if tried_again or before is launch or before.record == launch.record:
                     continue
                 last = launches[key] = max(before, launch, key=lambda each: str(each.record.started))
-                twice.append(
+                conflicts.append(
                     f"{launch.record.key} is held twice and differently ({before.source}, {launch.source}); the one "
                     f"that started last counts (from {last.source}, {last.record.outcome.status})"
                 )
-        notes += twice
+        notes += conflicts
     return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes))
 
 
-def _saved(path: Path, notes: list[str], kept: Kept) -> list[Launch]:
+def _saved(path: Path, notes: list[str], pool: RecordPool) -> list[Launch]:
     records: list[Record] = []
     foreign = 0
-    rest: dict[str, Any] = {}
+    parts: dict[str, Any] = {}  # what the file has besides its benchmarks
     try:
         for name, value in _parts(path):
-            held = value.get("extra_info") if name == "benchmarks" and isinstance(value, dict) else None
-            if isinstance(held, dict) and "record" in held:
-                records.append(_record(_whole(held["record"], rest, path), str(path), kept))
+            extra_info = value.get("extra_info") if name == "benchmarks" and isinstance(value, dict) else None
+            if isinstance(extra_info, dict) and "record" in extra_info:
+                records.append(_record(_whole(extra_info["record"], parts, path), str(path), pool))
             elif name == "benchmarks":
                 foreign += 1
             else:
-                rest[name] = value
+                parts[name] = value
     except LoadError:
         raise
     except ValueError as error:
         raise LoadError(f"{path}: cut off or no JSON ({error}); run the suite again, or compare its journal") from None
-    suite = rest.get("suite")
+    suite = parts.get("suite")
     if not isinstance(suite, dict):
-        version = clean(rest.get("version", "unknown version"), limit=20)
+        version = clean(parts.get("version", "unknown version"), limit=20)
         raise LoadError(
             f"{path}: holds no records of this suite; it was made by pytest-benchmark {version} from other tests. "
             f"Make one with {_MAKE}"
@@ -155,24 +157,24 @@ def _saved(path: Path, notes: list[str], kept: Kept) -> list[Launch]:
     failed = suite.get("failed", [])
     if not isinstance(failed, list):
         raise LoadError(f"{path}: its failed launches are not a list")
-    records += [_record(_whole(data, rest, path), str(path), kept) for data in failed]
+    records += [_record(_whole(data, parts, path), str(path), pool) for data in failed]
     if not records:
         raise LoadError(f"{path}: holds no launch; make a run with {_MAKE}")
-    described = suite.get("run")
-    run = described.get("id") if isinstance(described, dict) else None
+    description = suite.get("run")
+    run = description.get("id") if isinstance(description, dict) else None
     return [_launch(record, path, run) for record in records]
 
 
-def _whole(data: Any, rest: dict[str, Any], path: Path) -> Any:
+def _whole(data: Any, parts: dict[str, Any], path: Path) -> Any:
     try:
-        return whole(data, rest.get("shared"))
+        return whole(data, parts.get("shared"))
     except ValueError as error:
         raise LoadError(clean(f"{path}: {error}")) from None
 
 
 def _parts(path: Path) -> Iterator[tuple[str, Any]]:
-    """What a saved file holds, by name; its benchmarks one by one. Raises `LoadError`, and `ValueError` for no JSON."""
-    listed = False
+    """The parts of a saved file by name, its benchmarks one by one. Raises `LoadError`; `ValueError` for bad JSON."""
+    has_benchmarks = False
     with _reading(path) as file:
         text = Text(file)
         if not text.next():
@@ -180,7 +182,7 @@ def _parts(path: Path) -> Iterator[tuple[str, Any]]:
         if text.next() == "{":
             for name in text.names():
                 if name == "benchmarks" and text.next() == "[":
-                    listed = True
+                    has_benchmarks = True
                     for entry in text.items():
                         yield name, entry
                 else:
@@ -190,13 +192,13 @@ def _parts(path: Path) -> Iterator[tuple[str, Any]]:
         else:
             text.value()
         text.end()
-    if not listed:
+    if not has_benchmarks:
         raise LoadError(f"{path}: no run of this suite and no pytest-benchmark file; make one with {_MAKE}")
 
 
-def _journal(path: Path, notes: list[str], kept: Kept) -> Iterator[Launch]:
+def _journal(path: Path, notes: list[str], pool: RecordPool) -> Iterator[Launch]:
     run: Any = None
-    empty = bare = True
+    empty = no_launch = True
     with _reading(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -212,22 +214,22 @@ def _journal(path: Path, notes: list[str], kept: Kept) -> Iterator[Launch]:
             if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
                 run = data["run"].get("id") if isinstance(data["run"], dict) else None
                 continue
-            bare = False
-            yield _launch(_record(data, f"{path}: line {number}", kept), path, run)
+            no_launch = False
+            yield _launch(_record(data, f"{path}: line {number}", pool), path, run)
     if empty:
         raise LoadError(_EMPTY.format(path))
-    if bare:
+    if no_launch:
         raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
 
 
-def _record(data: Any, where: str, kept: Kept) -> Record:
+def _record(data: Any, where: str, pool: RecordPool) -> Record:
     try:
         if isinstance(data, dict):
             thin(data.get("metrics"))
         record = Record.from_json(data)
     except RecordError as error:
         raise LoadError(clean(f"{where}: {error}")) from None
-    return kept.of(record)
+    return pool.intern(record)
 
 
 def _launch(record: Record, path: Path, run: Any) -> Launch:
@@ -237,7 +239,7 @@ def _launch(record: Record, path: Path, run: Any) -> Launch:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[TextIO]:
-    """The file, open; what keeps it from being read as text is a `LoadError`."""
+    """The open file. Raises `LoadError` if it cannot be read as text."""
     try:
         with path.open(encoding="utf-8") as file:
             yield file
@@ -248,25 +250,26 @@ def _reading(path: Path) -> Iterator[TextIO]:
 
 
 @contextlib.contextmanager
-def _all_kept() -> Iterator[None]:
-    """Without the collector, which would look again and again through what stays, for a quarter of the time."""
-    was = gc.isenabled()
+def _collector_off() -> Iterator[None]:
+    """Without the garbage collector: it takes a quarter of the time, and finds nothing, since all records stay."""
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_on:
             gc.enable()
 
 
 def _by_age(paths: Iterable[Path]) -> list[Path]:
-    """The oldest first; where the clock does not tell, as in a fresh checkout, by the number in the name."""
-    return sorted((p for p in paths if p.is_file()), key=lambda p: (p.stat().st_mtime, p.name))
+    """The files, oldest first; if their times are equal, as in a fresh checkout, by the number in the name."""
+    return sorted((path for path in paths if path.is_file()), key=lambda path: (path.stat().st_mtime, path.name))
 
 
-def _bears(path: Path, name: str) -> bool:
-    number, _, rest = path.stem.partition("_")
-    return name in {path.stem, path.name, number, number.lstrip("0"), rest} - {""}
+def _has_name(path: Path, name: str) -> bool:
+    """Whether this is the file's name, with or without its suffix, or one of its parts: the number or the title."""
+    number, _, title = path.stem.partition("_")
+    return name in {path.stem, path.name, number, number.lstrip("0"), title} - {""}
 
 
 def _is_run(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What the monitor saw of a row while it trained: medians over launches, for the second table."""
+"""The monitor's readings of a row while it trained, as medians over launches, for the second table."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ JOULES_PER_KWH = 3.6e6
 
 @dataclass(frozen=True)
 class Prices:
-    """What an hour of the machine and a kWh cost, in any currency; None where nobody said."""
+    """The price of an hour of the machine and of a kWh, in any currency; None if not given."""
 
     hour: float | None = None
     kwh: float | None = None
 
     def of_a_million(self, samples_per_s: float | None, joules_per_sample: float | None) -> float | None:
-        """The price of training on a million samples; None where a figure that it takes is not known."""
-        parts = []
+        """The price of training on a million samples; None if a figure that it needs is unknown."""
+        costs = []
         if self.hour is not None:
-            parts.append(None if samples_per_s is None else self.hour * 1e6 / samples_per_s / 3600)
+            costs.append(None if samples_per_s is None else self.hour * 1e6 / samples_per_s / 3600)
         if self.kwh is not None:
-            parts.append(None if joules_per_sample is None else self.kwh * 1e6 * joules_per_sample / JOULES_PER_KWH)
-        known = [part for part in parts if part is not None]
-        return sum(known) if known and len(known) == len(parts) else None
+            costs.append(None if joules_per_sample is None else self.kwh * 1e6 * joules_per_sample / JOULES_PER_KWH)
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known and len(known) == len(costs) else None
 
 
 def metrics(row: Row) -> dict[str, float | None]:
-    """Every column, None where no launch has it: what was not read is not zero."""
-    found: dict[str, float | None] = {}
+    """The value of every column, None if no launch has it: a missing reading is not zero."""
+    medians: dict[str, float | None] = {}
     for name in COLUMNS:
         values = [value for record in row.ok if (value := _value(record, name)) is not None]
-        found[name] = median(values) if values else None
-    return found
+        medians[name] = median(values) if values else None
+    return medians
 
 
 def peaks(group: Group) -> dict[tuple[str, str], float]:
     """The highest rate of a large matrix product that any launch measured, by machine and precision, in FLOP/s.
 
-    One for all frameworks: the device can do what any of them gets out of it.
+    It is one for all frameworks: whatever one of them achieves, the device can do.
     """
-    found: dict[tuple[str, str], float] = {}
+    highest: dict[tuple[str, str], float] = {}
     for row in group.rows:
         key = row.machine, row.cell.precision
         measured = [peak for record in row.ok if (peak := number(record.settings.get("peak_flops_per_s")))]
-        found[key] = max([found.get(key, 0.0), *measured])
-    return found
+        highest[key] = max([highest.get(key, 0.0), *measured])
+    return highest
 
 
-def utilisation(row: Row, top: Mapping[tuple[str, str], float]) -> float | None:
-    """Model FLOPs utilisation: what the spec says that training costs, over the best of `peaks`."""
-    peak = top.get((row.machine, row.cell.precision))
+def utilisation(row: Row, highest: Mapping[tuple[str, str], float]) -> float | None:
+    """Model FLOPs utilisation: the spec's training FLOPs per second over the highest rate, as `peaks` returns it."""
+    peak = highest.get((row.machine, row.cell.precision))
     rates = [
         flops * rate
         for record in row.ok
@@ -78,7 +78,7 @@ def _value(record: Record, name: str) -> float | None:
 
 
 def first_gpu(record: Record) -> Mapping[str, Any]:
-    """What was seen of the first device; empty where none was watched."""
+    """The readings of the first GPU; empty if none was watched."""
     gpus = record.metrics.get("gpus")
     gpu = gpus[0] if isinstance(gpus, list) and gpus else {}
     return gpu if isinstance(gpu, Mapping) else {}
@@ -96,7 +96,7 @@ def _within(data: Any, *path: str) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """A float of what a record holds there, or None of anything that is no number."""
+    """The value as a float; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

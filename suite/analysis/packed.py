@@ -1,4 +1,4 @@
-"""Parts of a record at eight bytes a number: as objects of their own they take four to six times as much."""
+"""Parts of a record stored at eight bytes a number: Python objects take four to six times as much."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, overload
 
 from suite.record.record import Phase, Window
 
-_OF_A_LINE = {int, float, type(None)}
+_POINT_TYPES = {int, float, type(None)}
 
 
 class Points(Sequence[float | None]):
-    """Numbers, and None where nothing was read. Equal to every list and tuple of the same values."""
+    """Numbers, with None for missing readings. Equal to every list and tuple of the same values."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_values",)
 
     def __init__(self, values: Sequence[float | None]) -> None:
         """Raises OverflowError for an integer beyond all floats."""
-        self._held = array("d", [math.nan if value is None else value for value in values])
+        self._values = array("d", [math.nan if value is None else value for value in values])
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._values)
 
     def __iter__(self) -> Iterator[float | None]:
-        return iter([None if math.isnan(value) else value for value in self._held])
+        return iter([None if math.isnan(value) else value for value in self._values])
 
     @overload
     def __getitem__(self, at: int) -> float | None: ...
@@ -46,8 +46,8 @@ class Points(Sequence[float | None]):
 
 
 def points(values: list[Any]) -> Sequence[Any]:
-    """`Points` of a list of numbers as JSON has them; a list of anything else as it is."""
-    if not set(map(type, values)) <= _OF_A_LINE:
+    """`Points` of a list of JSON numbers; a list of anything else is returned unchanged."""
+    if not set(map(type, values)) <= _POINT_TYPES:
         return values
     try:
         return Points(values)
@@ -56,10 +56,10 @@ def points(values: list[Any]) -> Sequence[Any]:
 
 
 class Packed(Phase):
-    """The same phase, whose windows are numbers side by side until somebody asks for them."""
+    """A `Phase` that stores its windows as arrays and builds `Window` objects only when asked for them."""
 
-    __slots__ = ("_counted", "_seconds", "_step_s", "_steps")
-    _counted: int
+    __slots__ = ("_measured", "_seconds", "_step_s", "_steps")
+    _measured: int
     _seconds: array[float]
     _steps: array[float]
     _step_s: float
@@ -71,8 +71,8 @@ class Packed(Phase):
         steady: bool = True,
         spans: tuple[tuple[float, float], ...] = (),
     ) -> None:
-        put = object.__setattr__  # past what keeps a phase from being changed
-        put(self, "_counted", len(windows))
+        put = object.__setattr__  # since a phase is frozen
+        put(self, "_measured", len(windows))
         put(self, "_seconds", array("d", [window.seconds for window in (*windows, *warmup)]))
         put(self, "_steps", array("d", [window.steps for window in (*windows, *warmup)]))
         put(self, "_step_s", Phase(windows).step_s)
@@ -81,11 +81,11 @@ class Packed(Phase):
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        return self._part(slice(self._counted))
+        return self._part(slice(self._measured))
 
     @property
     def warmup(self) -> tuple[Window, ...]:
-        return self._part(slice(self._counted, None))
+        return self._part(slice(self._measured, None))
 
     @property
     def step_s(self) -> float:
@@ -93,13 +93,13 @@ class Packed(Phase):
 
     @property
     def step_times_s(self) -> list[float]:
-        return list(map(truediv, self._seconds[: self._counted], self._steps))
+        return list(map(truediv, self._seconds[: self._measured], self._steps))
 
-    def _part(self, of: slice) -> tuple[Window, ...]:
-        return tuple(map(Window, map(int, self._steps[of]), self._seconds[of]))
+    def _part(self, span: slice) -> tuple[Window, ...]:
+        return tuple(map(Window, map(int, self._steps[span]), self._seconds[span]))
 
     def __eq__(self, other: object) -> bool:
-        """As `Phase` has it, which compares its own kind only."""
+        """Equal to any `Phase` of the same values; `Phase` itself compares its own class only."""
         if not isinstance(other, Phase):
             return NotImplemented
         return _plain(self) == _plain(other)
@@ -108,7 +108,7 @@ class Packed(Phase):
 
 
 def packed(phase: Phase) -> Phase:
-    """The phase, as `Packed` holds it."""
+    """The same phase as `Packed`."""
     return Packed(phase.windows, phase.warmup, phase.steady, phase.spans)
 
 

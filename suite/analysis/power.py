@@ -1,7 +1,7 @@
-"""What a run could have shown: the power of a table's verdicts at the noise that the run itself shows.
+"""The power of a table's verdicts: which differences a run could have shown at its own noise.
 
-The noise is the standard deviation of the logarithms of the blocks' ratios, pooled within rows: of the A/A control
-where there is one, since there is nothing but noise in it, else of the rows that are tested.
+The noise is the standard deviation of the logarithms of the blocks' ratios, pooled within rows: those of the A/A
+control if there is one, since it has nothing but noise, else those of the rows that are tested.
 
 A row comes out `faster` where the mean of its n logarithms exceeds both ``log(1 + margin) + t(.975) s / √n`` (the
 interval is beyond the margin) and ``t(1 - .025 / k) s / √n`` (it is significant after Holm, whose first step is
@@ -25,18 +25,18 @@ from suite.analysis.statistics import LEAST, LEVEL, MARGIN
 POWER = 0.8
 #: The difference that a run is planned for.
 DIFFERENCE = 0.05
-#: Beyond so many launches nobody goes, and no difference is looked for beyond such a ratio.
+#: The most launches that are proposed, and the largest ratio that is considered.
 LAUNCHES_MOST, RATIO_MOST = 1000, 100.0
 
-#: The scatter of so few ratios says nothing about the noise.
+#: With fewer degrees of freedom the scatter says too little about the noise.
 FREEDOM_LEAST = 3
 
-_SHARES = (np.arange(400) + 0.5) / 400  # of the chi distribution, by which its sum goes
+_SHARES = (np.arange(400) + 0.5) / 400  # the quantiles of the chi distribution that are summed
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of the logarithm of one block's ratio, its degrees of freedom, and what it is from."""
+    """The standard deviation of the logarithm of one block's ratio, its degrees of freedom, and its source."""
 
     deviation: float
     freedom: int
@@ -44,7 +44,7 @@ class Noise:
 
 
 def noise(rows: Iterable[Sequence[float]], of_control: bool = False) -> Noise | None:
-    """Pooled within ``rows`` of ratios by block; None where they are too few to say."""
+    """The noise pooled within ``rows`` of ratios by block; None if they are too few."""
     logs = [np.log(ratios) for ratios in rows if len(ratios) > 1]
     freedom = sum(len(each) - 1 for each in logs)
     if freedom < FREEDOM_LEAST:
@@ -54,7 +54,7 @@ def noise(rows: Iterable[Sequence[float]], of_control: bool = False) -> Noise | 
 
 
 def power(ratio: float, deviation: float, launches: int, *, tests: int = 1, margin: float = MARGIN) -> float:
-    """The chance that a row of this true ratio, above 1, is called faster, as the only one of so many that differs."""
+    """The chance that a row of this true ratio, above 1, is called faster if no other of the ``tests`` rows differs."""
     if launches < LEAST:
         return 0.0
     freedom, error = launches - 1, max(deviation, 1e-12) / math.sqrt(launches)
@@ -65,7 +65,7 @@ def power(ratio: float, deviation: float, launches: int, *, tests: int = 1, marg
 
 
 def smallest_difference(deviation: float, launches: int, *, tests: int = 1, margin: float = MARGIN) -> float | None:
-    """The least difference, as .05, that so many launches show with 80 % power; None where they show none at all."""
+    """The least difference (.05 is 5 %) that so many launches show with 80 % power; None if they show none at all."""
     low, high = 1 + margin, RATIO_MOST
     if power(high, deviation, launches, tests=tests, margin=margin) < POWER:
         return None
@@ -79,7 +79,7 @@ def smallest_difference(deviation: float, launches: int, *, tests: int = 1, marg
 def launches_for(
     deviation: float, difference: float = DIFFERENCE, *, tests: int = 1, margin: float = MARGIN
 ) -> int | None:
-    """The fewest launches that show this difference with 80 % power; None where it takes too many, or any number."""
+    """The fewest launches that show this difference with 80 % power; None if it takes too many, or no number does."""
 
     def enough(launches: int) -> bool:
         return power(1 + difference, deviation, launches, tests=tests, margin=margin) >= POWER

@@ -1,4 +1,4 @@
-"""The throughput of a cell over that of the corresponding cell at the base of an axis, formed within blocks."""
+"""Ratios of a cell's throughput to that of the corresponding cell at the base of an axis, formed within blocks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from suite.record.record import Record
 
 @dataclass(frozen=True)
 class Ratio:
-    """``value`` and its bounds over ``blocks`` blocks; where it is None, ``reason`` says why none was formed.
+    """``value`` and its bounds over ``blocks`` blocks; if ``value`` is None, ``reason`` says why there is no ratio.
 
-    ``caveat`` says in what the two rows ran under different conditions that change the speed, not the numbers.
+    ``caveat`` names the conditions in which the two rows differ and that change the speed, not the numbers.
 
-    From `statistics.LEAST` blocks on they are the geometric mean and its 95 % interval, with ``p`` after Holm over the
-    group's tests and a ``verdict``; with fewer the median, the lowest and the highest.
+    With at least `statistics.LEAST` blocks these are the geometric mean and its 95 % interval, ``p`` after Holm's
+    correction over the group's tests, and a ``verdict``; with fewer they are the median, the lowest and the highest.
     """
 
     value: float | None = None
@@ -42,9 +42,9 @@ class Ratio:
 def ratios(
     group: Group, baseline: str | None, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN
 ) -> dict[RowKey, Ratio]:
-    """A ratio per row, or the reason why there is none: a ratio of runs that are not alike is worse than none.
+    """A ratio per row, or the reason why there is none: a ratio of runs that are not comparable is worse than none.
 
-    They are formed along the group's axis, to its value ``baseline``; None stands for the natural one.
+    Ratios are formed along the group's axis, to its value ``baseline``; None means the natural one.
     """
     at = base(AXES[group.by], group.rows, baseline)
     formed: dict[RowKey, Ratio] = {}
@@ -55,20 +55,20 @@ def ratios(
             tested[row.key] = test
     corrected = statistics.holm([test.p for test in tested.values()])
     for (key, test), p in zip(tested.items(), corrected, strict=True):
-        word = statistics.verdict(test, p, margin)
-        needed = statistics.blocks_to_decide(test, margin) if word == "inconclusive" else None
-        shown = replace(formed[key], value=test.value, low=test.low, high=test.high)
-        formed[key] = replace(shown, p=p, verdict=word, blocks_to_decide=needed)
+        verdict = statistics.verdict(test, p, margin)
+        needed = statistics.blocks_to_decide(test, margin) if verdict == "inconclusive" else None
+        ratio = replace(formed[key], value=test.value, low=test.low, high=test.high)
+        formed[key] = replace(ratio, p=p, verdict=verdict, blocks_to_decide=needed)
     return formed
 
 
 def counterpart(row: Row, group: Group, at: Base) -> Row | None:
-    """The row at the base that this one is held against.
+    """The row at the base that this one is compared with.
 
-    Of several compile modes the usual one goes first, and rows of the same run and machine before all others.
+    Rows of the same run and machine come first, and among several compile modes the usual one.
     """
     axis = at.axis
-    there = [
+    candidates = [
         other
         for other in group.alike(row, *axis.free)
         if at.holds(other) and (group.across or other.run == row.run) and axis.fixed(other.cell) == axis.fixed(row.cell)
@@ -78,11 +78,11 @@ def counterpart(row: Row, group: Group, at: Base) -> Row | None:
         usual = [USUAL_COMPILE[other.cell.framework], *COMPILES]
         return other.run != row.run, other.machine != row.machine, usual.index(other.cell.compile)
 
-    return min(there, key=distance, default=None)
+    return min(candidates, key=distance, default=None)
 
 
 def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict]) -> tuple[Ratio, Paired | None]:
-    """The ratio as it stands untested, and its test where there are launches for one."""
+    """The ratio before its test, and the test if there are enough launches."""
     if not row.ok:
         return Ratio(), None  # its outcome says why
     other = counterpart(row, group, at)
@@ -100,46 +100,48 @@ def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict])
 
 
 def _missing(row: Row, group: Group, at: Base) -> str:
-    where = "settings" if group.across else "settings and run"
+    """Which cell at the base would be needed, in words."""
+    shared = "settings" if group.across else "settings and run"
     if at.axis.name == "framework":
-        return f"no cell of {at} with the same data, spec, precision, {where}"
+        return f"no cell of {at} with the same data, spec, precision, {shared}"
     value = at.values[row.cell.framework]
-    return f"no cell of {row.cell.framework} with {at.axis.name} {value} and otherwise the same {where}"
+    return f"no cell of {row.cell.framework} with {at.axis.name} {value} and otherwise the same {shared}"
 
 
 def by_block(row: Row, other: Row) -> list[float]:
-    """The ratio of throughputs in each block where both ended well: what slows the machine for both cancels out."""
+    """The ratio of throughputs in each block where both succeeded: whatever slows the machine for both cancels out."""
     return blockwise(row.ok, other.ok)
 
 
 def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[float]:
-    """The same of any launches."""
+    """The same ratios for any launches."""
     rates, bases = ({record.block: record.samples_per_s for record in each} for each in (launches, others))
     return [rate / base for block, rate in rates.items() if rate and (base := bases.get(block))]
 
 
 def _within_run(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
-    values = by_block(row, other)
-    if not values:
+    block_ratios = by_block(row, other)
+    if not block_ratios:
         return None, None
-    return Ratio(median(values), min(values), max(values), len(values)), statistics.paired(values)
+    formed = Ratio(median(block_ratios), min(block_ratios), max(block_ratios), len(block_ratios))
+    return formed, statistics.paired(block_ratios)
 
 
 def _between_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
-    """The ratio of two runs, which share no blocks: of medians, its bounds those of any launch over any other."""
-    rates, others = ([rate for record in each.ok if (rate := record.samples_per_s)] for each in (row, other))
-    n = min(len(rates), len(others))
+    """The ratio of medians of two runs, which share no blocks; its bounds are those of any launch over any other."""
+    rates, other_rates = ([rate for record in each.ok if (rate := record.samples_per_s)] for each in (row, other))
+    n = min(len(rates), len(other_rates))
     if not n:
         return None, None
-    formed = Ratio(median(rates) / median(others), min(rates) / max(others), max(rates) / min(others), n)
-    return formed, statistics.welch(rates, others) if n >= LEAST else None
+    formed = Ratio(median(rates) / median(other_rates), min(rates) / max(other_rates), max(rates) / min(other_rates), n)
+    return formed, statistics.welch(rates, other_rates) if n >= LEAST else None
 
 
 def break_even_steps(row: Row, group: Group) -> float | None:
-    """Steps after which compiling has paid for itself, against the same framework's usual mode with the same settings.
+    """The steps after which compiling has paid off, against the same framework's usual mode with the same settings.
 
-    The extra time to the first step over what each later step saves, medians over launches; None where the row is the
-    usual mode itself or is not faster, or where either did not end well.
+    That is the extra time to the first step over the time that each later step saves, medians over launches. None if
+    the row is the usual mode itself, is not faster, or if either has no successful launch.
     """
     cell = row.cell
     usual = replace(cell, compile=USUAL_COMPILE[cell.framework])
@@ -152,5 +154,6 @@ def break_even_steps(row: Row, group: Group) -> float | None:
 
 
 def first_and_step_s(row: Row) -> tuple[float, float]:
-    firsts = median(record.first_step_s or 0.0 for record in row.ok)
-    return firsts, median(record.phases["train"].step_s for record in row.ok)
+    """The time to the first step and the time of a training step, in seconds, medians over launches."""
+    first = median(record.first_step_s or 0.0 for record in row.ok)
+    return first, median(record.phases["train"].step_s for record in row.ok)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Column of `cells.csv`: where it stands in ``record.metrics``. GPU figures are those of the first device.
+#: Columns of `cells.csv`, and their names in ``record.metrics``. GPU figures are those of the first device.
 HOST_FIGURES = {"cpu_cores": "cpu_cores", "other_cpu_cores": "other_cpu_cores"}
 GPU_FIGURES = {
     "gpu_utilisation_percent": "gpu_utilisation_percent",
@@ -16,6 +16,6 @@ GPU_FIGURES = {
     "temperature_c": "temperature_c",
 }
 
-#: What is shown, by its name in a timeline.
+#: The lines that are shown, by their names in a timeline.
 HOST_LINES = ("cpu_cores", "rss_bytes")
 GPU_LINES = ("gpu_utilisation_percent", "gpm_sm_utilisation_percent", "power_w", "memory_used_bytes")

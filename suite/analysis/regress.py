@@ -12,13 +12,13 @@ from suite.analysis.statistics import LEVEL, Paired, holm, welch
 from suite.plan.cell import Cell
 from suite.record.record import Record
 
-#: With fewer launches on either side a difference has no scatter to be held against.
+#: With fewer launches on either side there is too little scatter to test a difference against.
 LEAST_LAUNCHES = 3
 
 
 @dataclass(frozen=True)
 class Change:
-    """New throughput over the base's, its 95 % interval, and the p-value after Holm over all cells of both runs."""
+    """New throughput over the base's, its 95 % interval, and the p-value after Holm's correction over all cells."""
 
     cell: Cell
     ratio: float
@@ -26,9 +26,9 @@ class Change:
     high: float
     p: float
 
-    def slower(self, apart: float) -> bool:
-        """Whether it is slower by more than that share, significantly: noise never fails a build."""
-        return self.p < LEVEL and self.high < 1 - apart
+    def slower(self, threshold: float) -> bool:
+        """Whether it is significantly slower by more than this share: noise never fails a build."""
+        return self.p < LEVEL and self.high < 1 - threshold
 
     def __str__(self) -> str:
         interval = f"{self.low:.3f} to {self.high:.3f}, p {self.p:.2g}"
@@ -37,14 +37,14 @@ class Change:
 
 def threshold(text: str) -> float:
     """``slower=5%`` as 0.05. Raises `ValueError`."""
-    found = re.fullmatch(r"slower=(\d+(?:\.\d+)?)%", text)
-    if not found or float(found[1]) >= 100:
+    match = re.fullmatch(r"slower=(\d+(?:\.\d+)?)%", text)
+    if not match or float(match[1]) >= 100:
         raise ValueError(text)
-    return float(found[1]) / 100
+    return float(match[1]) / 100
 
 
 def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
-    """The change of every cell from the first run to the second, and why others have none.
+    """The change of every cell from the first run to the second, and why some cells have none.
 
     Raises `LoadError` unless the launches are of two runs on one machine.
     """
@@ -55,7 +55,8 @@ def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
     if len(runs) != 2:
         raise LoadError(f"--fail-if compares two runs, BASE and NEW; {len(runs)} were given")
     base, new = runs.values()
-    machines = {machine(r) for held in (base, new) for records in held.values() for r in records if r.outcome.ok}
+    of_both = [record for run in (base, new) for records in run.values() for record in records]
+    machines = {machine(record) for record in of_both if record.outcome.ok}
     if len(machines) > 1:
         raise LoadError("--fail-if needs both runs from one machine: a slower machine is no regression")
     tested: list[tuple[Cell, Paired]] = []
@@ -65,19 +66,18 @@ def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
             notes.append(f"{cell.id}: {reason}")
         else:
             tested.append((cell, welch(_rates(new[cell]), _rates(base[cell]))))
-    corrected = holm([found.p for _, found in tested])
-    changed = [
-        Change(cell, found.value, found.low, found.high, p) for (cell, found), p in zip(tested, corrected, strict=True)
-    ]
-    return changed, notes
+    corrected = holm([test.p for _, test in tested])
+    cells = zip(tested, corrected, strict=True)
+    return [Change(cell, test.value, test.low, test.high, p) for (cell, test), p in cells], notes
 
 
 def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
+    """Why these launches of one cell cannot be compared, in words; empty if they can."""
     ok = [[record for record in records if record.outcome.ok] for records in (base, new)]
     if min(map(len, ok)) < LEAST_LAUNCHES:
         return f"{len(ok[0])} and {len(ok[1])} launches ended well; a test takes {LEAST_LAUNCHES} of each"
-    for what, name in (("data", "data"), ("workload", "spec")):
-        if len({getattr(record, what).get("digest") for records in ok for record in records}) > 1:
+    for field, name in (("data", "data"), ("workload", "spec")):
+        if len({getattr(record, field).get("digest") for records in ok for record in records}) > 1:
             return f"the {name} changed: another question"
     return ""
 

@@ -1,9 +1,10 @@
 """Is a ratio more than noise? A paired test on the ratios of blocks, its interval, and a verdict with a margin.
 
-A block holds one launch of each cell, so that what slows the machine for all cancels out in its ratio. The logarithms
-of these ratios are tested by Student's one-sample t-test against 0. The margin is fixed before the run: *equal* has the
-whole 95 % interval within it, *faster* and *slower* are significant after Holm and have it beyond, all else is
-*inconclusive*. So noise buys nothing: it leaves a row undecided, and more launches decide it.
+A block holds one launch of each cell, so whatever slows the machine for all cancels out in a block's ratio. The
+logarithms of these ratios are tested by Student's one-sample t-test against 0. The margin is fixed before the run. A
+row is *equal* if its whole 95 % interval is within the margin, *faster* or *slower* if it is significant after Holm's
+correction and its interval is beyond the margin, and *inconclusive* otherwise. So noise alone decides nothing: it
+leaves a row undecided, and more launches decide it.
 
 Shown by simulation with the noise of this project's own launches (``python -m tests.studies.significance``, 1,000
 tables of six rows for each figure):
@@ -29,16 +30,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-#: Fewer blocks are shown and not tested.
+#: With fewer blocks a ratio is shown but not tested.
 LEAST = 6
 LEVEL = 0.05
-#: Ratios closer to 1 than this are equal for every practical purpose.
+#: Ratios closer to 1 than this count as equal.
 MARGIN = 0.02
 
 
 @dataclass(frozen=True)
 class Paired:
-    """The geometric mean of the ratios with its 95 % interval, and the p-value before any correction."""
+    """The geometric mean of ratios, its 95 % interval, and the p-value before any correction."""
 
     value: float
     low: float
@@ -48,14 +49,14 @@ class Paired:
 
 
 def paired(ratios: Sequence[float]) -> Paired | None:
-    """The test of a row of a table; None with fewer than `LEAST` blocks."""
+    """The test of a table's row, from its ratios by block; None with fewer than `LEAST` blocks."""
     return interval(ratios) if len(ratios) >= LEAST else None
 
 
 def interval(ratios: Sequence[float]) -> Paired | None:
-    """The same from two blocks on, where the interval is all that decides; with few blocks it is as wide as is honest.
+    """The same for two blocks or more, where only the interval decides; with few blocks it is honestly wide.
 
-    The range of few launches is no interval: of two it misses their mean in every second case, of five in 6 %.
+    The range of few launches is no substitute: that of two misses the true mean in every second case, of five in 6 %.
     """
     if len(ratios) < 2:
         return None
@@ -68,27 +69,29 @@ def interval(ratios: Sequence[float]) -> Paired | None:
 
 
 def welch(new: Sequence[float], base: Sequence[float]) -> Paired:
-    """The same of values that share no blocks, as of two runs: Welch's t-test on their logarithms, at least two each.
+    """The same for values that share no blocks, as of two runs: Welch's t-test on logarithms, at least two each.
 
     ``blocks`` is the smaller number of values.
     """
-    logs, others = np.log(new), np.log(base)
-    value, blocks = math.exp(float(logs.mean() - others.mean())), min(len(new), len(base))
-    if max(float(np.ptp(logs)), float(np.ptp(others))) < 1e-12:
+    new_logs, base_logs = np.log(new), np.log(base)
+    value, blocks = math.exp(float(new_logs.mean() - base_logs.mean())), min(len(new), len(base))
+    if max(float(np.ptp(new_logs)), float(np.ptp(base_logs))) < 1e-12:
         return Paired(value, value, value, 1.0 if abs(math.log(value)) < 1e-12 else 0.0, blocks)
-    one, other = (float(np.var(each, ddof=1)) / len(each) for each in (logs, others))
-    freedom = (one + other) ** 2 / (one**2 / (len(logs) - 1) + other**2 / (len(others) - 1))  # Welch and Satterthwaite
-    return _student(math.log(value), math.sqrt(one + other), freedom, blocks)
+    # The squared standard errors of both means, and the degrees of freedom by Welch and Satterthwaite.
+    new_square, base_square = (float(np.var(logs, ddof=1)) / len(logs) for logs in (new_logs, base_logs))
+    square = new_square + base_square
+    freedom = square**2 / (new_square**2 / (len(new_logs) - 1) + base_square**2 / (len(base_logs) - 1))
+    return _student(math.log(value), math.sqrt(square), freedom, blocks)
 
 
 def _student(mean: float, error: float, freedom: float, blocks: int) -> Paired:
-    """Of the mean of logarithms and its standard error: value, interval and p-value by Student's t, two-sided.
+    """Value, interval and two-sided p-value by Student's t, from the mean of logarithms and its standard error.
 
-    By the distribution's own functions: `scipy.stats` takes longer to import than most comparisons take.
+    It uses `scipy.special`, since importing `scipy.stats` takes longer than most comparisons.
     """
     p = 2 * float(special.stdtr(freedom, -abs(mean) / error))
-    half = _quantile(freedom) * error
-    return Paired(math.exp(mean), math.exp(mean - half), math.exp(mean + half), p, blocks)
+    half_width = _quantile(freedom) * error
+    return Paired(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width), p, blocks)
 
 
 def _quantile(freedom: float) -> float:
@@ -96,7 +99,7 @@ def _quantile(freedom: float) -> float:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction of p-values, in their order (Holm, Scandinavian Journal of Statistics 6, 1979)."""
+    """p-values after Holm's step-down correction, in their order (Holm, Scandinavian Journal of Statistics 6, 1979)."""
     adjusted, running = [0.0] * len(values), 0.0
     for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
         running = max(running, min(1.0, (len(values) - rank) * values[index]))
@@ -107,7 +110,7 @@ def holm(values: Sequence[float]) -> list[float]:
 def verdict(paired: Paired, p: float, margin: float = MARGIN) -> str:
     """`faster` or `slower` where significant and wholly beyond the margin, `equal` wholly within, else `inconclusive`.
 
-    ``p`` is the p-value after Holm. The margin is a choice made before the run, and no noise widens it.
+    ``p`` is the p-value after Holm's correction. The margin is chosen before the run, and no noise widens it.
     """
     if p < LEVEL and paired.low > 1 + margin:
         return "faster"
@@ -122,15 +125,15 @@ def verdicts(tests: Sequence[Paired], margin: float = MARGIN) -> list[str]:
 
 
 def blocks_to_decide(paired: Paired, margin: float = MARGIN, most: int = 100) -> int | None:
-    """How many blocks would take the interval out of the margin if the scatter stays as it is; None if none would.
+    """How many blocks would move the interval out of the margin if the scatter stays the same; None if none would.
 
-    For a table that cannot decide: the way out is more launches, and this is how many.
+    A table that is inconclusive needs more launches, and this is how many.
     """
     mean = abs(math.log(paired.value))
     if mean <= math.log1p(margin):
         return None
-    half = (math.log(paired.high) - math.log(paired.low)) / 2
-    deviation = half / _quantile(paired.blocks - 1) * math.sqrt(paired.blocks)
+    half_width = (math.log(paired.high) - math.log(paired.low)) / 2
+    deviation = half_width / _quantile(paired.blocks - 1) * math.sqrt(paired.blocks)
     for blocks in range(paired.blocks + 1, most + 1):
         if mean - _quantile(blocks - 1) * deviation / math.sqrt(blocks) > math.log1p(margin):
             return blocks
@@ -138,7 +141,7 @@ def blocks_to_decide(paired: Paired, margin: float = MARGIN, most: int = 100) ->
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """The 25th, 50th and 75th percentile, linear between neighbours. NumPy takes ten times as long for a few values."""
+    """The 25th, 50th and 75th percentile, linear between neighbours; for a few values ten times as fast as NumPy."""
     ordered = sorted(values)
     last = len(ordered) - 1
 

@@ -1,4 +1,4 @@
-"""JSON text taken in value by value: a file costs the memory of its largest value, not of the whole."""
+"""Reads JSON value by value: a file takes the memory of its largest value, not of the whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-#: Characters taken in at once. A value that the end of a piece cuts is read again, so that large pieces cost less.
+#: Characters read at once. A value that is cut by the end of a piece is parsed again, so large pieces cost less.
 PIECE = 1 << 22
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -16,17 +16,17 @@ _AFTER = tuple(" \t\n\r,:]}")
 
 
 class Text:
-    """What is left of a file of JSON. All methods raise `ValueError` for what is none, or holds impossible numbers."""
+    """The rest of a JSON file. All methods raise `ValueError` for invalid JSON and for numbers that are not finite."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self._text, self._at, self._gone = "", 0, 0
+        self._text, self._at, self._offset = "", 0, 0
 
     def next(self) -> str:
-        """The next character that is no white space, which stays; empty at the end."""
+        """The next character that is not white space, without taking it; empty at the end."""
         while True:
-            found = _SPACE.match(self._text, self._at)
-            self._at = found.end() if found else self._at
+            space = _SPACE.match(self._text, self._at)
+            self._at = space.end() if space else self._at
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._more():
@@ -34,12 +34,12 @@ class Text:
 
     def take(self, *characters: str) -> str:
         """The next character, which must be one of these."""
-        found = self.next()
-        if found not in characters:
+        character = self.next()
+        if character not in characters:
             words = " or ".join(map(repr, characters))
-            raise ValueError(f"expected {words}: char {self._gone + self._at}")
+            raise ValueError(f"expected {words}: char {self._offset + self._at}")
         self._at += 1
-        return found
+        return character
 
     def value(self) -> Any:
         """The next value, whole."""
@@ -48,18 +48,18 @@ class Text:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                if self._more():  # it may only be cut
+                if self._more():  # the value may only be cut off here
                     continue
-                raise ValueError(f"{error.msg}: char {self._gone + error.pos}") from None
+                raise ValueError(f"{error.msg}: char {self._offset + error.pos}") from None
             except RecursionError:
                 raise ValueError("nested too deeply") from None
-            if self._text[end : end + 1] not in _AFTER and self._more():  # so may be a number
+            if self._text[end : end + 1] not in _AFTER and self._more():  # so may a number
                 continue
             self._at = end
             return value
 
     def items(self) -> Iterator[Any]:
-        """The values of the array that comes next, one after another."""
+        """The values of the next array, one after another."""
         self.take("[")
         if self.next() == "]":
             self.take("]")
@@ -70,7 +70,7 @@ class Text:
                 return
 
     def names(self) -> Iterator[str]:
-        """The names in the object that comes next; after each, its value must be taken."""
+        """The names in the next object; the caller must take each one's value before going on."""
         self.take("{")
         if self.next() == "}":
             self.take("}")
@@ -85,21 +85,21 @@ class Text:
                 return
 
     def end(self) -> None:
-        """Nothing may come any more."""
+        """Raises `ValueError` if anything is left."""
         if self.next():
-            raise ValueError(f"more after its end: char {self._gone + self._at}")
+            raise ValueError(f"more after its end: char {self._offset + self._at}")
 
     def _more(self) -> bool:
-        """Take in the next piece, at least as long as what is left of the last; what was taken goes."""
+        """Reads the next piece, at least as long as the unread rest, and drops what was taken; False at the end."""
         rest = self._text[self._at :]
         piece = self._file.read(max(PIECE, len(rest)))
-        self._gone += self._at
+        self._offset += self._at
         self._text, self._at = rest + piece, 0
         return bool(piece)
 
 
 def parse(text: str) -> Any:
-    """One value. Raises `ValueError`, for numbers too that no measurement gives."""
+    """The one value of a text. Raises `ValueError`, also for numbers that no measurement gives."""
     try:
         return _DECODER.decode(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Metrics over time, of one launch per cell: what the monitor kept for plots, as plain numbers."""
+"""Metrics over time of one launch per cell, from what the monitor recorded for plots, as plain numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suite.record.record import Record
 
 @dataclass(frozen=True)
 class Line:
-    """Seconds since the worker was spawned, and a value at each, None where there was none."""
+    """Times in seconds since the worker was spawned, and the value at each, None if it is missing."""
 
     at_s: tuple[float, ...]
     values: tuple[float | None, ...]
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Trace:
-    """Of one launch: its lines by metric, and when each burst of the windows that count of a phase began and ended."""
+    """The timeline of a launch: its lines by metric, and start and end of each burst of a phase's measured windows."""
 
     row: Row
     block: int
@@ -41,22 +41,22 @@ class Trace:
 
 
 def trace(row: Row) -> Trace | None:
-    """The launch with the median throughput (of an even number the slower) among those with a timeline, if any."""
-    told = sorted(filter(has_lines, row.ok), key=lambda record: record.samples_per_s or 0.0)
-    if not told:
+    """The timeline of the launch with the median throughput (the slower of the middle two); None without timelines."""
+    recorded = sorted(filter(has_lines, row.ok), key=lambda record: record.samples_per_s or 0.0)
+    if not recorded:
         return None
-    record = told[(len(told) - 1) // 2]
+    record = recorded[(len(recorded) - 1) // 2]
     spans = {name: phase.spans for name, phase in record.phases.items() if phase.spans}
     return Trace(row, record.block, lines_of(record), spans)
 
 
 def lines_of(record: Record) -> dict[str, Line]:
-    """What the record kept of one launch, by metric."""
+    """The lines of one launch by metric."""
     return dict(_lines(record))
 
 
 def has_lines(record: Record) -> bool:
-    """Whether it kept any. The lines of all launches at once would not fit into memory."""
+    """Whether the record has any lines, without holding those of all launches in memory."""
     return next(_lines(record), None) is not None
 
 
@@ -70,16 +70,16 @@ def _lines(record: Record) -> Iterator[tuple[str, Line]]:
 
 
 def _line(timeline: Mapping[str, Any], name: str) -> Line | None:
-    """One line of a timeline; None where it is not there, or was not read twice, or is none."""
-    values, at = timeline.get("values"), timeline.get("at_s")
-    held = values.get(name) if isinstance(values, Mapping) else None
-    if not isinstance(held, (list, Points)) or not isinstance(at, (list, Points)) or len(at) != len(held):
+    """One line of a timeline; None if it is missing or malformed or has fewer than two readings."""
+    lines, at_s = timeline.get("values"), timeline.get("at_s")
+    line = lines.get(name) if isinstance(lines, Mapping) else None
+    if not isinstance(line, (list, Points)) or not isinstance(at_s, (list, Points)) or len(at_s) != len(line):
         return None
-    times, read = _numbers(at), _numbers(held)
+    times, values = _numbers(at_s), _numbers(line)
     known = [moment for moment in times if moment is not None]
     if len(known) < len(times) or known != sorted(known):
         return None
-    return Line(tuple(known), read) if len(read) - read.count(None) > 1 else None
+    return Line(tuple(known), values) if len(values) - values.count(None) > 1 else None
 
 
 def _numbers(values: list[Any] | Points) -> tuple[float | None, ...]:

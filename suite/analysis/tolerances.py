@@ -1,4 +1,4 @@
-"""How far apart frameworks may lie that compute the same, and the measurements that this comes from."""
+"""How far results of frameworks that compute the same may differ, and the measurements that these bounds are from."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ class Tolerance:
 
     @property
     def early(self) -> Tolerance:
-        """The same for a trace that ends after two steps."""
+        """The bounds on a trace that ends after two steps."""
         return replace(self, updates=self.early_updates)
 
     def scaled(self, factor: float) -> Tolerance:
-        """Provisional bounds, all this much as wide; updates stay below 1, which a tensor at rest is off by."""
+        """Provisional bounds, scaled by this factor; updates stay below 1, the deviation of an unmoved tensor."""
         early, updates = (min(bound * factor, LARGEST_UPDATE) for bound in (self.early_updates, self.updates))
         losses = (self.first_loss * factor, self.early_losses * factor, self.losses * factor)
         return Tolerance(*losses, early, updates, provisional=True)
 
     @property
     def on_gpu(self) -> Tolerance:
-        """The bounds where a GPU computed: its kernels' choice is not measured yet, so early steps get slack."""
+        """The bounds on a GPU, where the choice of kernels is not measured yet, so early steps get slack."""
         early = min(GPU_SLACK * self.early_updates, LARGEST_UPDATE)
         return replace(self, early_losses=GPU_SLACK * self.early_losses, early_updates=early, provisional=True)
 
 
-#: Up to this step losses are early ones.
+#: Up to this step losses count as early.
 EARLY_LOSSES = 4
 
 #: A tensor that does not move is off by 1.
 LARGEST_UPDATE = 0.9
 
 # Ten times the largest deviation between any two of the frameworks, rounded up, as `python -m tests.studies.tolerances`
-# found it on a CPU (x86-64 with AVX-512; torch 2.13.0, TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2) with real data and
+# found on a CPU (x86-64 with AVX-512; torch 2.13.0, TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2) with real data and
 # batch 8, the fingerprint's own seed among the seeds. In float32, two threads (early figures: one):
 #                              seeds  first loss  to step 4  to step 10  updates early    late
 #   cifar100_cnn       full      10      1.0e-7     3.1e-7     9.5e-5      6.5e-5 (n = 3)  2.2e-2
@@ -70,12 +70,12 @@ LARGEST_UPDATE = 0.9
 #   imdb_lstm          full       4      2.9e-5        -       3.0e-4         -            1.1e-2
 #                      small      4      3.9e-5     4.5e-5     3.5e-4      7.3e-3 (n = 2)  5.3e-3
 # At a batch of its own (32, n = 1 each) the full CNN was off by 1.6e-4 in early updates, and the full LSTM (64) by
-# 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was found: ten times would let
-# anything pass; its early updates have 2.5 times. Its late updates, whose smallest tensors scatter most, have .9: that
-# still shows a tensor that does not move. The first loss has more, for GPUs' kernels, which were not measured; a wrong
-# layout moved it by 1e-5 to 4e-3. The late figures of the CNNs are larger since a max-pool's or a ReLU's choice between
-# two almost equal values turns with the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12; 1e-9 is
-# what the project promises.
+# 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was measured: ten times would
+# let anything pass; its early updates have 2.5 times. Its late updates, whose smallest tensors scatter most, have .9:
+# that still shows a tensor that does not move. The first loss has more, for GPUs' kernels, which were not measured; a
+# wrong layout moved it by 1e-5 to 4e-3. The late figures of the CNNs are larger since a max-pool's or a ReLU's choice
+# between two almost equal values turns with the last bit and moves a gradient by 1e-3. In float64 all are below 1e-12;
+# 1e-9 is what the project promises.
 #
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Tolerance(*5 * (1e-9,))
@@ -123,6 +123,6 @@ DROPOUT = 0.03
 
 
 def tolerance_of(workload: str, precision: str, cuda: bool) -> Tolerance | None:
-    """The bounds on a fingerprint, or None where nobody has measured or derived any."""
+    """The bounds on a fingerprint; None if none were measured or derived."""
     bounds = TOLERANCE.get((workload, precision))
     return bounds.on_gpu if bounds and cuda and precision != "fp64" else bounds

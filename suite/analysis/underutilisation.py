@@ -1,4 +1,4 @@
-"""The classic symptoms of a GPU that is not used, in words, from what the monitor saw of a row."""
+"""The classic symptoms of an underused GPU, in words, from the monitor's readings of a row."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from statistics import median
 from suite.analysis.groups import Row
 from suite.analysis.metrics import first_gpu, number
 
-#: Shares below which something is wrong: of time with any kernel running, and of the device's memory.
+#: Below these shares, of time with any kernel running and of the device's memory, a GPU counts as underused.
 BUSY_LEAST_PERCENT = 70.0
 MEMORY_LEAST = 0.25
-#: The CPU counts as full from this share of its cores on, and as idle below the other.
+#: Above the first share of its cores the CPU counts as full, below the second as idle.
 CPU_FULL, CPU_IDLE = 0.8, 0.3
 
 
-def symptoms(row: Row, seen: Mapping[str, float | None]) -> list[str]:
-    """What is striking about a row; nothing where no GPU was watched."""
-    busy, used = seen["gpu_utilisation_percent"], allocated(row)
-    told = []
+def symptoms(row: Row, metrics: Mapping[str, float | None]) -> list[str]:
+    """The symptoms of a row, from its ``metrics``; none if no GPU was watched."""
+    busy, used = metrics["gpu_utilisation_percent"], allocated(row)
+    words = []
     if busy is not None and busy < BUSY_LEAST_PERCENT:
-        told.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, seen['cpu_cores'])}")
+        words.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, metrics['cpu_cores'])}")
     if used is not None and used < MEMORY_LEAST:
-        told.append(f"the allocator's peak is {used:.0%} of the device's memory: there is room for a larger batch")
-    return told
+        words.append(f"the allocator's peak is {used:.0%} of the device's memory: there is room for a larger batch")
+    return words
 
 
 def _cpu(row: Row, cores: float | None) -> str:
-    there = [record.environment.get("machine", {}).get("cores") for record in row.ok]
-    available = number(there[0]) if there else None
-    if cores is None or not available:
+    """What the CPU did meanwhile, in words; empty if its load is unknown or neither full nor idle."""
+    recorded = [record.environment.get("machine", {}).get("cores") for record in row.ok]
+    all_cores = number(recorded[0]) if recorded else None
+    if cores is None or not all_cores:
         return ""
-    share = cores / available
+    share = cores / all_cores
     if share > CPU_FULL:
         return f", while the CPU is full ({share:.0%} of its cores): preparing the data holds it back"
     if share < CPU_IDLE:

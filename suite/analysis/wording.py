@@ -1,16 +1,16 @@
-"""Numbers and names in words, for findings that are sentences and for tables alike."""
+"""Numbers and names as text, for sentences and tables."""
 
 from __future__ import annotations
 
 import math
 
-#: An en dash: between the ends of a range, and where there is no figure.
+#: An en dash: between the ends of a range, and in place of a missing figure.
 DASH = "\u2013"
 NONE = DASH
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """A number with at least ``digits`` significant ones, thousands parted: 1,234 and 26.3 and 0.0263; None is a dash.
+    """A number with at least ``digits`` significant digits and a comma between thousands; None is a dash.
 
     >>> figure(1234.4), figure(26.31), figure(0.02631)
     ('1,234', '26.3', '0.0263')
@@ -24,7 +24,7 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def middle(text: str, limit: int = 24) -> str:
-    """A long name with its middle left out, since the ends tell names apart."""
+    """A long name without its middle, since names differ at their ends."""
     return text if len(text) <= limit else f"{text[: limit // 2 - 1]}…{text[-(limit // 2) :]}"
 
 
@@ -34,7 +34,7 @@ def listing(words: list[str]) -> str:
 
 
 def percent(text: str) -> float:
-    """``3%`` and ``3`` as 0.03. Raises `ValueError` for what is no share between 0 and 100 %.
+    """``3%`` and ``3`` as 0.03. Raises `ValueError` unless it is between 0 and 100 %.
 
     >>> percent("2.5%")
     0.025

@@ -12,7 +12,7 @@ import pytest
 
 from suite.analysis import kept, metrics
 from suite.analysis.groups import Row
-from suite.analysis.kept import Kept
+from suite.analysis.kept import RecordPool
 from suite.analysis.load import Launch, load
 from suite.analysis.metrics import clock_mhz, first_gpu
 from suite.analysis.timelines import has_lines, lines_of
@@ -70,7 +70,7 @@ def watched() -> Record:
 def test_all_that_is_shown_of_what_the_monitor_saw_is_kept() -> None:
     every = [*records.everything(), watched()]
     for record in every:
-        one = Kept().of(record)
+        one = RecordPool().intern(record)
         assert has_lines(one) == has_lines(record) == bool(lines_of(record))
         assert lines_of(one) == lines_of(record)
         assert clock_mhz(one) == clock_mhz(record)
@@ -114,7 +114,7 @@ def test_tables_and_page_are_the_same_bytes_as_of_whole_records(
     for name in ("kept", "whole"):
         assert main([*map(str, (*made, *recorded)), "--output", str(tmp_path / name)]) == 0
         told.append(capsys.readouterr().out)
-        monkeypatch.setattr(Kept, "of", lambda _, record: record)
+        monkeypatch.setattr(RecordPool, "intern", lambda _, record: record)
     assert told[0] == told[1]
     one, other = files(tmp_path / "kept"), files(tmp_path / "whole")
     assert one.keys() == other.keys() >= {"cells.csv", "epochs.csv", "launches.csv", "table.md", "report.html"}
