@@ -183,7 +183,7 @@ def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Group
     groups = yield
     if any(config.getoption(f"benchmark_{name}") for name in ("compare", "histogram")):
         return groups
-    others = [(name, [each for each in group if f"::{TEST}[" not in each["fullname"]]) for name, group in groups]
+    others = [(name, [row for row in group if f"::{TEST}[" not in row["fullname"]]) for name, group in groups]
     return [(name, group) for name, group in others if group]
 
 

@@ -134,8 +134,9 @@ class Monitor:
         used_gpus = [] if record.settings.get("device") == "cpu" else self.gpus
         foreign_s = self.foreign_s if used_gpus else []
         extents = _extents(spans)
-        others = max((_others(self.host, extent) for extent in extents), default=0.0) / cores
-        if others > OTHERS_MOST or any(extent.begin_s <= at <= extent.end_s for at in foreign_s for extent in extents):
+        foreign_share = max((_others(self.host, extent) for extent in extents), default=0.0) / cores
+        foreign = any(extent.begin_s <= at <= extent.end_s for at in foreign_s for extent in extents)
+        if foreign or foreign_share > OTHERS_MOST:
             flags.append("contaminated")
         for number, gpu in enumerate(used_gpus):
             samples = self.samples[gpu.uuid]

@@ -132,9 +132,9 @@ def _fields(kind: Any) -> tuple[frozenset[str], list[tuple[str, Any, Any]]]:
     """The fields of a dataclass; and for each that holds dataclasses, its name, its container and their type."""
     hints = {name: _bare(hint) for name, hint in get_type_hints(kind).items()}
     nested = [
-        (name, get_origin(hint), each)
+        (name, get_origin(hint), inner_kind)
         for name, hint in hints.items()
-        for each in (hint, *get_args(hint))
-        if is_dataclass(each)
+        for inner_kind in (hint, *get_args(hint))
+        if is_dataclass(inner_kind)
     ]
     return frozenset(hints), nested

@@ -26,7 +26,7 @@ def packed(content: Mapping[str, Any]) -> dict[str, Any]:
         return {**record, **{name: values[name].setdefault(text, len(values[name])) for name, text in texts.items()}}
 
     benchmarks = [_with_record(entry, short) for entry in content["benchmarks"]]
-    suite = {**content["suite"], "schema": SCHEMA, "failed": [short(each) for each in content["suite"]["failed"]]}
+    suite = {**content["suite"], "schema": SCHEMA, "failed": [short(record) for record in content["suite"]["failed"]]}
     shared = {name: [json.loads(text) for text in texts] for name, texts in values.items()}
     return {"shared": shared, **content, "benchmarks": benchmarks, "suite": suite}
 
@@ -49,7 +49,7 @@ def unpacked(content: Mapping[str, Any]) -> dict[str, Any]:
     """The run with whole records. Raises `ValueError`."""
     shared = content.get("shared")
     benchmarks = [_with_record(entry, lambda record: whole(record, shared)) for entry in content["benchmarks"]]
-    suite = {**content["suite"], "failed": [whole(each, shared) for each in content["suite"]["failed"]]}
+    suite = {**content["suite"], "failed": [whole(record, shared) for record in content["suite"]["failed"]]}
     rest = {name: value for name, value in content.items() if name != "shared"}
     return {**rest, "benchmarks": benchmarks, "suite": suite}
 

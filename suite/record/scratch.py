@@ -25,9 +25,9 @@ def scratch(
 
     Scratch folders of dead processes are removed first, each after a call of ``before_removal``.
     """
-    place = parent or Path(tempfile.gettempdir())
-    sweep(place, prefix, before_removal)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    parent = parent or Path(tempfile.gettempdir())
+    sweep(parent, prefix, before_removal)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
         with (folder / OWNED).open("xb", buffering=0) as owned:
             with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps there either
@@ -38,10 +38,10 @@ def scratch(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep(place: Path, prefix: str, before_removal: Callable[[Path], None] = lambda _: None) -> None:
-    """Remove the scratch folders of this user in ``place`` whose owner is dead."""
+def sweep(parent: Path, prefix: str, before_removal: Callable[[Path], None] = lambda _: None) -> None:
+    """Remove the scratch folders of this user in ``parent`` whose owner is dead."""
     with contextlib.suppress(OSError):
-        for entry in list(os.scandir(place)):
+        for entry in list(os.scandir(parent)):
             if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False) and _abandoned(Path(entry.path)):
                 before_removal(Path(entry.path))
                 shutil.rmtree(entry.path, ignore_errors=True)

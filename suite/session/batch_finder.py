@@ -1,4 +1,4 @@
-"""The largest batch that fits, found by measurement: doubling, then bisection, every try in a fresh process.
+"""The largest batch that fits, by measurement: doubling, then bisection, every try in a fresh process.
 
 A formula for memory leaves out what the allocator, the compiler and cuDNN's workspaces take. So each try is a complete
 launch with the cell's own loader, only with shorter windows. Every try is kept, with its outcome and its peak memory.
@@ -51,12 +51,12 @@ class Fit:
     def less(self, record: Record) -> Fit:
         """The fit to go on with after a launch with its batch did not fit after all."""
         tries = (*self.tries, _tried(record))
-        fitting = [each.batch for each in tries if each.status == "ok" and each.batch < record.cell.batch]
-        return Fit(max(fitting, default=None), tries)
+        batches = [attempt.batch for attempt in tries if attempt.status == "ok" and attempt.batch < record.cell.batch]
+        return Fit(max(batches, default=None), tries)
 
     def annotated(self, record: Record, cell: Cell) -> Record:
         """The record of a launch with this fit's batch, as a record of the cell with batch `AUTO`."""
-        tries = [vars(each) for each in self.tries]
+        tries = [vars(attempt) for attempt in self.tries]
         effective = (self.batch or 0) * cell.accumulate
         settings = record.settings | {"effective_batch": effective, "batch_search": tries}
         return replace(record, cell=cell, settings=settings)
@@ -110,7 +110,7 @@ def fits_by_cell(records: Iterable[Record]) -> dict[Cell, Fit]:
         tries = record.settings.get("batch_search")
         if record.cell.batch == AUTO and isinstance(tries, list):
             batch = record.effective_batch // record.cell.accumulate
-            fits[record.cell] = Fit(batch or None, tuple(_try(each) for each in tries))
+            fits[record.cell] = Fit(batch or None, tuple(_try(attempt) for attempt in tries))
     return fits
 
 

@@ -21,8 +21,8 @@ def interruptible() -> Callable[[], None]:
     unhandled = [number for number in REQUESTS if signal.getsignal(number) == signal.SIG_DFL]
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        for other in unhandled:
-            signal.signal(other, signal.SIG_IGN)
+        for request in unhandled:
+            signal.signal(request, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     def restore() -> None:

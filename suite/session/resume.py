@@ -32,7 +32,7 @@ def journal_of(settings: Settings, cells: str) -> Path:
     name = Path(settings.resume or "").name.removesuffix(".jsonl")
     path = settings.journals / f"{name}.jsonl"
     if not path.is_file():
-        newest = [each.stem for each in _newest_first(settings.journals)[:NAMED_MOST]]
+        newest = [journal.stem for journal in _newest_first(settings.journals)[:NAMED_MOST]]
         raise JournalError(f"no run {name} in {settings.journals} (the newest: {', '.join(newest) or 'none'})")
     run, _, _ = read(path)
     if differences := _differences(run, settings):
@@ -56,7 +56,7 @@ def _best(settings: Settings, cells: str) -> Path:
     It may have been started with fewer launches: blocks are appended, so that more of them may be asked for later.
     Journals that cannot be read are passed over, as are those without a launch where another one has some.
     """
-    fitting: list[tuple[bool, bool, Path]] = []
+    candidates: list[tuple[bool, bool, Path]] = []
     newest = ""
     for path in _newest_first(settings.journals):
         try:
@@ -66,9 +66,10 @@ def _best(settings: Settings, cells: str) -> Path:
         if differences := _differences(run, settings):
             newest = newest or f" (the newest, {path.name}, has {'; '.join(differences)})"
         else:
-            fitting.append((run.get("cells") != cells, run.get("launches") != settings.launches, path))
+            candidates.append((run.get("cells") != cells, run.get("launches") != settings.launches, path))
     empty: list[Path] = []
-    for *_, path in sorted(fitting, key=lambda each: each[:2]):  # stable: the newest of each kind comes first
+    candidates.sort(key=lambda candidate: candidate[:2])  # stable: the newest of each kind comes first
+    for *_, path in candidates:
         try:
             _, records, _ = read(path)
         except JournalError:

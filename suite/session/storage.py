@@ -99,8 +99,8 @@ def save(folder: Path, name: str, content: bytes) -> Path:
 @contextlib.contextmanager
 def _written(folder: Path, content: bytes) -> Iterator[Path]:
     """A temporary file with the content."""
-    with scratch(folder, ".partial-") as place:
-        path = place / "run.json"
+    with scratch(folder, ".partial-") as temporary:
+        path = temporary / "run.json"
         with path.open("wb") as file:
             file.write(content)
             file.flush()

@@ -82,26 +82,26 @@ def prepare(
         raise DataError(f"unknown data set {name!r}; there are: {', '.join(NAMES)}")
     if source not in ("auto", "real", "synthetic"):
         raise DataError(f"unknown source {source!r}; there are: auto, real, synthetic")
-    place = cache_directory(cache)
+    cache_folder = cache_directory(cache)
     if source != "synthetic":
         try:
-            return _real(official or SOURCES[name], data_directory(directory), place, fetch, say)
+            return _real(official or SOURCES[name], data_directory(directory), cache_folder, fetch, say)
         except UnavailableError as error:
             if source == "real":
                 raise
             say(_notice(name, str(error)))
-    return _synthetic(name, place, say)
+    return _synthetic(name, cache_folder, say)
 
 
-def _real(source: Source, directory: Path | None, place: Path, fetch: bool, say: Callable[[str], None]) -> Path:
-    folder = caches.folder_of(place, source.name, "real")
+def _real(source: Source, directory: Path | None, cache: Path, fetch: bool, say: Callable[[str], None]) -> Path:
+    folder = caches.folder_of(cache, source.name, "real")
     if _valid(folder, "real", source, None):
         return folder
     local = source.find(directory) if directory else None
-    with _writing(place, folder, say):
+    with _writing(cache, folder, say):
         if _valid(folder, "real", source, say):  # another process may have built it while this one waited
             return folder
-        path = local or _downloaded(source, directory, place / "downloads", fetch, say)
+        path = local or _downloaded(source, directory, cache / "downloads", fetch, say)
         say(f"{source.name}: reading {path}")
         data = source.read(path)
         if data.voucher:
@@ -110,7 +110,7 @@ def _real(source: Source, directory: Path | None, place: Path, fetch: bool, say:
                 f"has the digest {data.digest[:16]}..., where this program expects {data.voucher.expected[:16]}...; "
                 "results with it are kept apart from others: please report this"
             )
-        return _stored(data, place)
+        return _stored(data, cache)
 
 
 def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: bool, say: Callable[[str], None]) -> Path:
@@ -128,19 +128,19 @@ def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: boo
         raise UnavailableError(f"{problem}, and {error}; {ways_out}") from error
 
 
-def _synthetic(name: str, place: Path, say: Callable[[str], None]) -> Path:
-    folder = caches.folder_of(place, name, "synthetic")
+def _synthetic(name: str, cache: Path, say: Callable[[str], None]) -> Path:
+    folder = caches.folder_of(cache, name, "synthetic")
     if _valid(folder, "synthetic", SOURCES[name], None):
         return folder
-    with _writing(place, folder, say):
+    with _writing(cache, folder, say):
         if _valid(folder, "synthetic", SOURCES[name], say):
             return folder
         say(f"{name}: generating the synthetic twin")
-        return _stored(synthetic.generate(name), place)
+        return _stored(synthetic.generate(name), cache)
 
 
-def _stored(data: DataSet, place: Path) -> Path:
-    folder = caches.write(data, place)
+def _stored(data: DataSet, cache: Path) -> Path:
+    folder = caches.write(data, cache)
     caches.verify(folder)
     return folder
 
@@ -167,18 +167,18 @@ def _valid(folder: Path, kind: str, source: Source, say: Callable[[str], None] |
 
 
 @contextmanager
-def _writing(place: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+def _writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Write access to the cache: one process at a time for each folder; leftovers of killed ones are removed."""
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with open(str(place / f"{folder.name}.lock"), "a", opener=regular) as lock:
+        cache.mkdir(parents=True, exist_ok=True)
+        with open(str(cache / f"{folder.name}.lock"), "a", opener=regular) as lock:
             if _locked(lock, folder, say):
                 caches.clear_leftovers(folder)
             yield
     except OSError as error:
         raise DataError(
-            f"cache directory {place} cannot be written: {error.strerror or error}; "
-            f"mend that at {error.filename or place}, or name another one in SUITE_CACHE_DIR"
+            f"cache directory {cache} cannot be written: {error.strerror or error}; "
+            f"mend that at {error.filename or cache}, or name another one in SUITE_CACHE_DIR"
         ) from error
 
 
