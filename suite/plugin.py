@@ -1,7 +1,7 @@
 """The pytest side: one test item per launch, and storage through pytest-benchmark.
 
-Loaded early (``-p suite.plugin``), so that a bare ``--benchmark-save`` can be allowed before pytest-benchmark defines
-that option. Does nothing to tests other than `suite/test_training.py`.
+Loaded early (``-p suite.plugin``), to allow ``--benchmark-save`` without a name before pytest-benchmark defines that
+option. Does not affect tests other than `suite/test_training.py`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _numbered(launch: int) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
-    """Put the launches back into their blocks, whatever plugins made of their order."""
+    """Put the launches back into their blocks if other plugins changed their order."""
     result = yield
     if launches := config.stash.get(_LAUNCHES, None):
         order.restore(items, TEST, list(launches))
@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """The run of this session; its data is there before the first launch."""
+    """The run of this session; its data is ready before the first launch."""
     config = request.config
     launches = config.stash[_LAUNCHES]
     chosen = options.chosen_matrix(config)
@@ -135,13 +135,12 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
 @pytest.fixture
 def launch(launch_id: str, request: pytest.FixtureRequest) -> tuple[Cell, int]:
     """The cell and the number of a launch."""
-    found: tuple[Cell, int] = request.config.stash[_LAUNCHES][launch_id]
-    return found
+    return request.config.stash[_LAUNCHES][launch_id]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """End a session that cannot go on, as with a full disk, in one line; what was measured is saved as always."""
+    """End a session that cannot go on, for example with a full disk, in one line; its measurements are saved."""
     try:
         return (yield)
     except EXPECTED as error:
@@ -158,7 +157,7 @@ def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -
 
 
 def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
-    """Leave out the host's name: what is saved can be published as it is."""
+    """Leave out the host's name, so that a saved run can be published as it is."""
     machine_info.pop("node", None)
 
 
@@ -168,7 +167,7 @@ def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
 
 
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
-    """Add what pytest-benchmark does not know: the run, and the launches that failed, with their reasons."""
+    """Add the run, and the launches that failed with their reasons, which pytest-benchmark does not know."""
     run = config.stash.get(_RUN, None)
     if run:
         failed = [record.to_json() for record in run.failed]
@@ -177,14 +176,14 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 
 @pytest.hookimpl(wrapper=True)
 def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Groups, Groups]:
-    """Take the launches out of pytest-benchmark's table, which ranks single launches, unless they are asked for.
+    """Take the launches out of pytest-benchmark's table, which ranks single launches.
 
-    They are asked for by a comparison with a saved run, each launch with itself, or by a histogram.
+    They stay for a comparison with a saved run, each launch with itself, and for a histogram.
     """
     groups = yield
     if any(config.getoption(f"benchmark_{name}") for name in ("compare", "histogram")):
         return groups
-    others = [(name, [each for each in group if f"::{TEST}[" not in each["fullname"]]) for name, group in groups]
+    others = [(name, [row for row in group if f"::{TEST}[" not in row["fullname"]]) for name, group in groups]
     return [(name, group) for name, group in others if group]
 
 
@@ -214,15 +213,15 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take signals again as before the run."""
+    """Restore the signal handlers from before the run."""
     config.stash.get(_RESTORE, lambda: None)()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The comparison in short, and what to do next."""
     write = terminalreporter.write_line
-    if (words := _unmeasured(config)) and not config.option.collectonly:
-        write(f"nothing was measured: {words}")
+    if (reason := _unmeasured(config)) and not config.option.collectonly:
+        write(f"nothing was measured: {reason}")
     run = config.stash.get(_RUN, None)
     if not run or not run.done:
         return
@@ -231,12 +230,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
         terminalreporter.section("comparison")
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
-    again = command(config.invocation_params.args, run.info["id"])
+    resume_command = command(config.invocation_params.args, run.info["id"])
     if run.done < run.total:
-        left = _launches(run.total - run.done)
-        write(f"{left} did not run; the others are in {run.journal.path}: go on with {again}")
+        missing = _launches(run.total - run.done)
+        write(f"{missing} did not run; the others are in {run.journal.path}: go on with {resume_command}")
     elif failed := sum(may_pass(record.outcome) for record in run.failed):
-        write(f"{_launches(failed)} failed for reasons that may pass: try again with {again}")
+        write(f"{_launches(failed)} failed for reasons that may pass: try again with {resume_command}")
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
     write(f"compare with: python -m suite.compare{hint}")
 

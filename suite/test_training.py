@@ -1,4 +1,4 @@
-"""The one benchmark: a cell is launched, and its step times go to pytest-benchmark as they were measured."""
+"""The one benchmark: launches a cell and passes its measured step times to pytest-benchmark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from suite.session.run import Run
 
 
 class Clock:
-    """A clock that a benchmark's rounds advance by what was measured elsewhere; in seconds."""
+    """A clock in seconds that each round of a benchmark advances by a step time measured elsewhere."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -34,7 +34,7 @@ def test_training(launch: tuple[Cell, int], suite_run: Run, request: pytest.Fixt
         pytest.skip(reason)
     if not record.outcome.ok:
         pytest.fail("\n".join([reason, *map(printable, record.log)]), pytrace=False)
-    # Asked for only now: a benchmark that fails inside its fixture would take the whole file with it.
+    # Requested only now: a benchmark that fails inside its fixture would take the whole file with it.
     benchmark = request.getfixturevalue("benchmark")
     benchmark.group = record.cell.workload
     benchmark.extra_info["record"] = record.to_json()

@@ -4,7 +4,7 @@
 warms up and decays, and was chosen to learn fast. ``no-dropout`` is the study's without what the frameworks draw for
 themselves, so that their loss curves can be laid over each other.
 
-The rate of every step is one number out of one table, made here in NumPy; the frameworks look it up. In fp16, where a
+The learning rates of all steps are one table, computed here in NumPy; the frameworks look them up. In fp16, where a
 step may overflow and change nothing, PyTorch takes the next rate after it, TensorFlow and JAX the same one again.
 
 The runs that chose ``modern``, all on a CPU, in PyTorch, with real data, seed 0, warm-up and decay: the full LSTM ended
@@ -44,7 +44,7 @@ class Recipe:
     dropout: bool = True
 
     def rates(self, steps: int) -> Array:
-        """The learning rate of each of so many steps, float32 ``(steps,)``."""
+        """The learning rate of each step, float32 ``(steps,)``."""
         rate = self.optimizer.learning_rate
         rising = round(self.warmup * steps)
         step = np.arange(steps)
@@ -57,15 +57,15 @@ class Recipe:
         return replace(spec, optimizer=self.optimizer)
 
     def digest(self, spec: WorkloadSpec) -> str:
-        """Changes when anything that is trained changes: the spec, the schedule, the number of epochs."""
+        """Changes with anything that affects training: the spec, the schedule, the number of epochs."""
         text = json.dumps([self.applied(spec).digest, asdict(replace(self, target=0.0))], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def recipe(name: str, spec: WorkloadSpec, epochs: int | None = None, target: float | None = None) -> Recipe:
-    """The recipe of this name for a workload, with other epochs and another target where they are given."""
-    found = _MADE[name](spec)
-    return replace(found, epochs=epochs or found.epochs, target=found.target if target is None else target)
+    """The recipe of this name for a workload; ``epochs`` and ``target`` replace its own."""
+    usual = _FACTORIES[name](spec)
+    return replace(usual, epochs=epochs or usual.epochs, target=usual.target if target is None else target)
 
 
 def _study(spec: WorkloadSpec) -> Recipe:
@@ -85,4 +85,4 @@ def _no_dropout(spec: WorkloadSpec) -> Recipe:
     return replace(_study(spec), epochs=1, dropout=False)
 
 
-_MADE = {"study": _study, "modern": _modern, "no-dropout": _no_dropout}
+_FACTORIES = {"study": _study, "modern": _modern, "no-dropout": _no_dropout}

@@ -65,7 +65,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Floating-point types by NumPy's names: those that layers compute in, and those that weights are kept in."""
+    """Floating-point types by NumPy's names: those that layers compute in, and those of the weights."""
 
     compute: str = "float32"
     weights: str = "float32"
@@ -97,7 +97,7 @@ class WorkloadSpec:
 
     @property
     def proof_learning_rate(self) -> float:
-        """The rate at which a fingerprint trains: the workload's own, where that does not make training chaotic."""
+        """The learning rate of fingerprints: the workload's own, unless that makes training chaotic."""
         return self.optimizer.learning_rate
 
     @property
@@ -106,12 +106,12 @@ class WorkloadSpec:
 
     @property
     def digest(self) -> str:
-        """Changes when anything that is computed changes: sizes, hyperparameters, tensors."""
+        """Changes with anything that affects the computation: sizes, hyperparameters, tensors."""
         text = json.dumps([asdict(self), [asdict(tensor) for tensor in self.tensors]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def reference_weights(self, seed: int) -> dict[str, Array]:
-        """The initial weights, float32, by canonical name; each tensor has a stream of its own."""
+        """The initial weights, float32, by canonical name; each tensor has its own random stream."""
         return {tensor.name: _initial(tensor, seed) for tensor in self.tensors}
 
 

@@ -1,1 +1,1 @@
-"""What held a run back, seen from outside: GPU and host are sampled by the parent, never in the measured process."""
+"""Watches a worker from outside: the parent samples GPU and host, never the measured process itself."""

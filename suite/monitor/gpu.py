@@ -1,7 +1,7 @@
 """The only file that talks to NVML: devices, their readings, and on Hopper and later GPM's.
 
-Thin on purpose, so that all above it can be tested without a GPU. A reading that a device, a driver, a container or MIG
-does not give is absent with its reason; it is never zero. Names end in their unit.
+Thin on purpose, so that everything above it can be tested without a GPU. A reading that a device, a driver, a container
+or MIG does not provide is absent with its reason, never zero. Names end in their unit.
 
 Source: NVML API reference, https://docs.nvidia.com/deploy/nvml-api/ (structures and field numbers).
 """
@@ -22,7 +22,7 @@ from typing import Any
 POWER_AVERAGE, POWER_INSTANT, MEMORY_TEMPERATURE = 185, 186, 82
 MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
-#: Calls that older drivers do not have, and what they have in their place.
+#: Calls that older drivers do not have, and what they have instead.
 OLDER = {
     "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
     "nvmlDeviceGetCurrentClocksEventReasons": "nvmlDeviceGetCurrentClocksThrottleReasons",
@@ -46,12 +46,12 @@ GPM = {
     21: "gpm_pcie_rx_mib_per_s",
 }
 
-#: Readings for which NVML counts over 20 ms in each call, and GPM's that take their place where it gives them.
+#: Readings for which each call of NVML counts over 20 ms, and GPM's readings that replace them where available.
 SLOW = {"pcie_tx_bytes_per_s": "gpm_pcie_tx_mib_per_s", "pcie_rx_bytes_per_s": "gpm_pcie_rx_mib_per_s"}
 
 #: Between two of GPM's samples, at least: its counters are refreshed every 100 ms.
 GPM_APART_S = 0.1
-#: So often on end a reading may fail before it is given up: a driver that is busy once is no driver that cannot.
+#: A reading may fail this often in a row before it is given up, since a driver may just be busy.
 TIMES = 3
 
 #: Readings that only ever grow, and what their growth per second is called.
@@ -60,7 +60,7 @@ COUNTERS = {"energy_j": "power_from_energy_w"}
 
 @dataclass
 class Gpu:
-    """One visible device. ``absent`` names the readings that it does not give, with the reason."""
+    """One visible device. ``absent`` names the readings that it does not provide, with the reason."""
 
     nvml: Any
     handle: Any
@@ -82,22 +82,22 @@ class Gpu:
                 self._gpm_s = time.monotonic()
                 self.nvml.nvmlGpmSampleGet(self.handle, self._gpm[0])
                 time.sleep(GPM_APART_S)
-                self._read_gpm()  # what the device claims to have is believed when it has given it
-        except Exception as error:  # whatever binding and driver say to each other, GPM is then absent
-            self.absent["gpm"] = _words(error)
+                self._read_gpm()  # the device may claim GPM and not provide it
+        except Exception as error:  # whatever fails between binding and driver, GPM is then absent
+            self.absent["gpm"] = _message(error)
             self.close()
-        except BaseException:  # nobody else knows of the samples yet
+        except BaseException:  # nobody else can free the samples yet
             self.close()
             raise
 
     def close(self) -> None:
-        """Free GPM's samples, which ends GPM and no other reading."""
+        """Free GPM's samples; all other readings go on."""
         while self._gpm:
             with contextlib.suppress(Exception):
                 self.nvml.nvmlGpmSampleFree(self._gpm.pop())
 
     def ask(self, call: str, *arguments: Any) -> Any:
-        """What NVML answers of this device. That a driver needs a call of `OLDER` is found out once."""
+        """NVML's answer for this device. Whether the driver needs a call of `OLDER` is determined once."""
         try:
             return getattr(self.nvml, self._calls.get(call, call))(self.handle, *arguments)
         except (self.nvml.NVMLError_FunctionNotFound, self.nvml.NVMLLibraryMismatchError):
@@ -107,29 +107,29 @@ class Gpu:
         return self.ask(call, *arguments)
 
     def read(self) -> dict[str, float]:
-        """All readings that the device gives now; one that it refuses `TIMES` on end is not asked for again."""
-        found = self._read_gpm()
+        """All current readings of the device; one that fails `TIMES` in a row is not requested again."""
+        values = self._read_gpm()
         for name, reading in READINGS.items():
             if self._gpm and name in SLOW and SLOW[name] not in self.absent:
                 self.absent[name] = f"{SLOW[name]} is read in its place, which takes less time"
             elif self._refused[name] < TIMES:
                 try:
-                    found[name] = _finite(reading(self))
+                    values[name] = _finite(reading(self))
                     self._refused[name] = 0
                     self.absent.pop(name, None)
                 except Exception as error:
-                    self.absent[name] = _words(error)
+                    self.absent[name] = _message(error)
                     self._refused[name] += 1
-        return found
+        return values
 
     def processes(self) -> list[tuple[int, int | None]]:
-        """Processes that compute here: id, as the device's own host counts it, and bytes where they are told."""
-        held = self.ask("nvmlDeviceGetComputeRunningProcesses")
-        return [(process.pid, process.usedGpuMemory) for process in held]
+        """Processes that compute here: id in the host's namespace, and memory in bytes where the driver reports it."""
+        processes = self.ask("nvmlDeviceGetComputeRunningProcesses")
+        return [(process.pid, process.usedGpuMemory) for process in processes]
 
     def describe(self) -> dict[str, Any]:
-        """What does not change during a run; None where the device does not say."""
-        asked: dict[str, Callable[[], Any]] = {
+        """Properties that do not change during a run; None where the device does not report one."""
+        queries: dict[str, Callable[[], Any]] = {
             "memory_bytes": lambda: int(self.ask("nvmlDeviceGetMemoryInfo").total),
             "compute_capability": lambda: ".".join(map(str, self.ask("nvmlDeviceGetCudaComputeCapability"))),
             "power_limit_w": lambda: self.ask("nvmlDeviceGetEnforcedPowerLimit") / 1e3,
@@ -137,15 +137,15 @@ class Gpu:
             "mig": self._mig,
             "max_sm_clock_mhz": lambda: self.ask("nvmlDeviceGetMaxClockInfo", self.nvml.NVML_CLOCK_SM),
         }
-        found: dict[str, Any] = {"name": self.name, "uuid": self.uuid, "gpm": "gpm" not in self.absent}
-        for name, ask in asked.items():
-            found[name] = None
+        description: dict[str, Any] = {"name": self.name, "uuid": self.uuid, "gpm": "gpm" not in self.absent}
+        for name, query in queries.items():
+            description[name] = None
             with contextlib.suppress(Exception):
-                found[name] = ask()
-        return found
+                description[name] = query()
+        return description
 
     def _mig(self) -> bool:
-        """Whether it is cut into slices, which a device that does not support it is not."""
+        """Whether the device is cut into MIG slices; False if it does not support that."""
         try:
             return bool(self.ask("nvmlDeviceGetMigMode")[0])
         except self.nvml.NVMLError_NotSupported:
@@ -158,28 +158,28 @@ class Gpu:
         before, now = self._gpm
         try:
             self.nvml.nvmlGpmSampleGet(self.handle, now)
-            asked = self.nvml.c_nvmlGpmMetricsGet_t()
-            asked.version, asked.numMetrics = self.nvml.NVML_GPM_METRICS_GET_VERSION, len(GPM)
-            asked.sample1, asked.sample2 = before, now
-            for metric, number in zip(asked.metrics, GPM, strict=False):
+            request = self.nvml.c_nvmlGpmMetricsGet_t()
+            request.version, request.numMetrics = self.nvml.NVML_GPM_METRICS_GET_VERSION, len(GPM)
+            request.sample1, request.sample2 = before, now
+            for metric, number in zip(request.metrics, GPM, strict=False):
                 metric.metricId = number
-            self.nvml.nvmlGpmMetricsGet(asked)
+            self.nvml.nvmlGpmMetricsGet(request)
         except Exception as error:
-            self.absent["gpm"] = _words(error)
+            self.absent["gpm"] = _message(error)
             self._refused["gpm"] += 1
             if self._refused["gpm"] == TIMES:
                 self.close()
             return {}
         self._gpm, self._gpm_s, self._refused["gpm"] = [now, before], now_s, 0
         self.absent.pop("gpm", None)
-        given: dict[str, float] = {}
-        for metric, name in zip(asked.metrics, GPM.values(), strict=False):
+        readings: dict[str, float] = {}
+        for metric, name in zip(request.metrics, GPM.values(), strict=False):
             if metric.nvmlReturn == 0 and math.isfinite(metric.value):
-                given[name] = float(metric.value)
+                readings[name] = float(metric.value)
                 self.absent.pop(name, None)
             else:
                 self.absent[name] = f"GPM answered {metric.nvmlReturn}"
-        return given
+        return readings
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Driver:
 
 
 class NvmlError(RuntimeError):
-    """There is nothing to ask; the message says why."""
+    """NVML is not available; the message says why."""
 
 
 @contextlib.contextmanager
@@ -205,7 +205,7 @@ def opened(nvml: Any = None) -> Iterator[tuple[Driver, list[Gpu]]]:
     try:
         nvml.nvmlInit()
     except Exception as error:
-        raise NvmlError(f"no NVIDIA driver answers ({_words(error)})") from None
+        raise NvmlError(f"no NVIDIA driver answers ({_message(error)})") from None
     try:
         cuda = nvml.nvmlSystemGetCudaDriverVersion()
         driver = Driver(_text(nvml.nvmlSystemGetDriverVersion()), f"{cuda // 1000}.{cuda % 1000 // 10}")
@@ -213,47 +213,47 @@ def opened(nvml: Any = None) -> Iterator[tuple[Driver, list[Gpu]]]:
         shown = visible(list(handles), os.environ.get("CUDA_VISIBLE_DEVICES"))
         names = {uuid: _text(nvml.nvmlDeviceGetName(handles[uuid])) for uuid in shown}
         with contextlib.ExitStack() as stack:
-            found = (contextlib.closing(Gpu(nvml, handles[uuid], uuid, name)) for uuid, name in names.items())
-            yield driver, [stack.enter_context(gpu) for gpu in found]
+            gpus = (contextlib.closing(Gpu(nvml, handles[uuid], uuid, name)) for uuid, name in names.items())
+            yield driver, [stack.enter_context(gpu) for gpu in gpus]
     except nvml.NVMLError as error:
-        raise NvmlError(f"NVML failed ({_words(error)})") from None
+        raise NvmlError(f"NVML failed ({_message(error)})") from None
     finally:
         with contextlib.suppress(Exception):
             nvml.nvmlShutdown()
 
 
 def _handles(nvml: Any) -> dict[str, Any]:
-    """By UUID the devices that this process may use. NVML counts the others as well, CUDA does not."""
-    found: dict[str, Any] = {}
+    """The devices that this process may use, by UUID. NVML also counts the others, CUDA does not."""
+    handles: dict[str, Any] = {}
     count = nvml.nvmlDeviceGetCount()
     for index in range(count):
         with contextlib.suppress(nvml.NVMLError_NoPermission):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            found[_text(nvml.nvmlDeviceGetUUID(handle))] = handle
-    if not found:
-        none = f"this process may use none of the driver's {count} GPU(s)" if count else "the driver shows no GPU"
-        raise NvmlError(none)
-    return found
+            handles[_text(nvml.nvmlDeviceGetUUID(handle))] = handle
+    if not handles:
+        problem = f"this process may use none of the driver's {count} GPU(s)" if count else "the driver shows no GPU"
+        raise NvmlError(problem)
+    return handles
 
 
 def visible(uuids: list[str], chosen: str | None) -> list[str]:
-    """Which of NVML's devices CUDA shows, in CUDA's order, by ``CUDA_VISIBLE_DEVICES``.
+    """The UUIDs of the devices that CUDA shows, in CUDA's order, given ``CUDA_VISIBLE_DEVICES``.
 
-    It holds numbers or (beginnings of) UUIDs and ends at the first that is none. NVML counts in the order of the bus,
+    It holds numbers or (prefixes of) UUIDs and ends at the first that is neither. NVML counts in the order of the bus,
     which is CUDA's with ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` only; with several models, choose by UUID.
     """
     if chosen is None:
         return uuids
-    found: list[str] = []
+    shown: list[str] = []
     for word in filter(None, map(str.strip, chosen.split(","))):
         if word.isdecimal() and int(word) < len(uuids):
             matching = [uuids[int(word)]]
         else:
             matching = [uuid for uuid in uuids if word.startswith(("GPU-", "MIG-")) and uuid.startswith(word)]
-        if len(matching) != 1 or matching[0] in found:
+        if len(matching) != 1 or matching[0] in shown:
             break
-        found += matching
-    return found
+        shown += matching
+    return shown
 
 
 def _field(number: int, unit: float) -> Callable[[Gpu], float]:
@@ -295,5 +295,5 @@ def _text(value: str | bytes) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return str(error).strip() or type(error).__name__

@@ -1,4 +1,4 @@
-"""The host's side: what the worker's process tree takes of the machine, and what everything else does."""
+"""Host metrics: what the worker's process tree uses of the machine, and what everything else uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTERS = {
 }
 
 
-#: Memory that only the worker holds is counted page by page (5 to 12 ms of 0.9 GB on busy cores): the dearest reading.
+#: Memory that only the worker uses is counted page by page (5 to 12 ms for 0.9 GB on busy cores): the slowest reading.
 USS_EVERY_S = 10.0
 
 
@@ -33,8 +33,8 @@ def own_cores() -> list[int]:
 class Host:
     """A process and all its descendants. CPU time is in seconds over all cores, memory in bytes.
 
-    ``absent`` names what the machine does not give, with the reason. Everything else is looked for on the cores that
-    the worker may use: what happens on others does not take its time.
+    ``absent`` names what the machine does not provide, with the reason. The CPU time of other processes counts on the
+    cores that the worker may use: what runs on the others takes no time from it.
     """
 
     def __init__(self, pid: int) -> None:
@@ -43,7 +43,7 @@ class Host:
         self._uss_s = -USS_EVERY_S
         self._tree: list[psutil.Process] = []
         self._newest = 0
-        self._ended: dict[int, tuple[float, int]] = {}  # the last that was seen of each process
+        self._last_seen: dict[int, tuple[float, int]] = {}  # CPU seconds and context switches by process id
 
     def read(self) -> dict[str, float]:
         """All readings now. Raises `psutil.NoSuchProcess` when the process is gone."""
@@ -51,17 +51,17 @@ class Host:
         for process in self.tree():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
                 times, switches = process.cpu_times(), process.num_ctx_switches()
-                self._ended[process.pid] = times.user + times.system, switches.voluntary + switches.involuntary
+                self._last_seen[process.pid] = times.user + times.system, switches.voluntary + switches.involuntary
                 rss += process.memory_info().rss
-        tree = sum(seconds for seconds, _ in self._ended.values())
-        each = psutil.cpu_times(percpu=True)
+        tree = sum(seconds for seconds, _ in self._last_seen.values())
+        per_core = psutil.cpu_times(percpu=True)
         # A container may show its own cores alone, counted from zero.
-        shown = [each[core] for core in self._cores] if self._cores[-1] < len(each) else each
-        busy = sum(map(_busy, shown))
-        found = {
+        usable = [per_core[core] for core in self._cores] if self._cores[-1] < len(per_core) else per_core
+        busy = sum(map(_busy, usable))
+        readings = {
             "cpu_s": tree,
             "other_cpu_s": busy - tree,
-            "context_switches": float(sum(count for _, count in self._ended.values())),
+            "context_switches": float(sum(count for _, count in self._last_seen.values())),
             "rss_bytes": float(rss),
         }
         due = time.monotonic() - self._uss_s >= USS_EVERY_S
@@ -69,16 +69,16 @@ class Host:
         for name, read in (("disk", _disk), ("network", _network), *([("uss", self._uss)] if due else [])):
             if name not in self.absent:
                 try:
-                    found |= read()
+                    readings |= read()
                 except Exception as error:  # a container may hide them, each system in its own way
                     self.absent[name] = str(error) or type(error).__name__
-        return found
+        return readings
 
     def tree(self) -> list[psutil.Process]:
         """The process and its descendants, some of which may have ended. Raises `psutil.NoSuchProcess`.
 
-        To look for them takes longer than all the rest, as it reads every process of the machine. So it is done only
-        when there are new ones.
+        The search takes longer than all other readings, as it looks at every process of the machine. So it runs only
+        when there are new processes.
         """
         newest = _newest()
         if not newest or newest != self._newest:
@@ -97,7 +97,7 @@ class Host:
 
 
 def _newest() -> int:
-    """The number of the process or thread that was made last (Linux: proc_loadavg(5)); 0 where it is not told."""
+    """The id of the newest process or thread (Linux: proc_loadavg(5)); 0 where the system does not report it."""
     try:
         return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[4])
     except (OSError, ValueError, IndexError):

@@ -1,6 +1,6 @@
-"""Watches a worker from its parent: a thread that waits, reads, and writes down; the measured process knows nothing.
+"""Watches a worker from its parent, in a thread that samples; the measured process does not take part.
 
-What it costs is measured, not assumed: ``python -m suite.checks monitor`` runs the same cell with and without it.
+The overhead is measured, not assumed: ``python -m suite.checks monitor`` runs the same cell with and without it.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ DRIFT_MOST = 0.05
 
 @dataclass(frozen=True)
 class Idle:
-    """What the GPUs took before anything ran: power in W by UUID, and the processes that were there already."""
+    """The GPUs before anything ran: power in W and the ids of the processes that were there already, by UUID."""
 
     power_w: dict[str, float]
     processes: dict[str, frozenset[int]]
 
 
 def idle(gpus: Sequence[Gpu], readings: int = 10, sleep: Callable[[float], None] = time.sleep) -> Idle:
-    """Measure it, over about a second."""
+    """Measure the idle state, for about a second."""
     power: dict[str, list[float]] = {}
     for _ in range(readings if gpus else 0):
         for gpu in gpus:
             if (value := gpu.read().get("power_w")) is not None:
                 power.setdefault(gpu.uuid, []).append(value)
         sleep(GPU_EVERY_S)
-    present = {gpu.uuid: frozenset(pid for pid, _ in _processes(gpu)) for gpu in gpus}
-    return Idle({uuid: sum(values) / len(values) for uuid, values in power.items()}, present)
+    processes = {gpu.uuid: frozenset(pid for pid, _ in _processes(gpu)) for gpu in gpus}
+    return Idle({uuid: sum(values) / len(values) for uuid, values in power.items()}, processes)
 
 
 class Monitor:
-    """A context in which a worker and the GPUs are sampled; `noted` puts what was seen into its record."""
+    """A context in which a worker and the GPUs are sampled; `annotated` adds the metrics to its record."""
 
     def __init__(
         self, pid: int, spawned_s: float, gpus: Sequence[Gpu] = (), before: Idle | None = None, no_gpu: str = ""
@@ -71,7 +71,7 @@ class Monitor:
         self.pid, self.spawned_s, self.gpus, self.before = pid, spawned_s, gpus, before or Idle({}, {})
         self.host: list[Sample] = []
         self.samples: dict[str, list[Sample]] = {gpu.uuid: [] for gpu in gpus}
-        self.foreign_s: list[float] = []  # when a process that is not ours was seen on the first GPU
+        self.foreign_s: list[float] = []  # when another's process was seen on the first GPU
         self.absent: dict[str, str] = {"gpus": no_gpu} if no_gpu else {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
@@ -91,14 +91,14 @@ class Monitor:
             self._sample()
         except psutil.NoSuchProcess:
             pass  # it ended
-        except Exception as error:  # what was seen until then is kept, and that no more was
+        except Exception as error:  # the samples until then are kept, with the reason why there are no more
             self.absent["later samples"] = str(error) or type(error).__name__
 
     def _sample(self) -> None:
         watched = host.Host(self.pid)
         self.absent = self.absent | watched.absent
         due_s = host_due_s = 0.0
-        # Each round is due a fixed time after the last began, so that a slow one makes the next late, not more.
+        # Each round is due a fixed time after the last one began, so that a slow round delays only the next one.
         while not self._stop.wait(max(0.0, due_s - time.perf_counter())):
             now_s = time.perf_counter()
             due_s = now_s + (GPU_EVERY_S if self.gpus else HOST_EVERY_S)
@@ -114,41 +114,43 @@ class Monitor:
                 self.absent |= watched.absent
 
     def _memory_and_others(self, gpu: Gpu, tree: set[int], first: bool) -> dict[str, float]:
-        """What our processes hold on a GPU; and whether others are there, whose ids may be of another namespace."""
-        held = dict(_processes(gpu))
-        there = self.before.processes.get(gpu.uuid, frozenset())
-        # Without an id of ours among them, all that can be told is which were there before.
-        if first and (held.keys() & there or (held.keys() & tree and held.keys() - tree)):
+        """Memory of our processes on a GPU. Also notes when others are there, whose ids may be of another namespace."""
+        memory = dict(_processes(gpu))
+        before = self.before.processes.get(gpu.uuid, frozenset())
+        # Without an id of ours among them, only those that were there before are known to be foreign.
+        if first and (memory.keys() & before or (memory.keys() & tree and memory.keys() - tree)):
             self.foreign_s.append(time.perf_counter())
-        ours = [held[pid] for pid in held.keys() & tree]
-        told = [size for size in ours if size is not None]
-        return {"memory_of_ours_bytes": float(sum(told))} if told and len(told) == len(ours) else {}
+        ours = [memory[pid] for pid in memory.keys() & tree]
+        sizes = [size for size in ours if size is not None]
+        return {"memory_of_ours_bytes": float(sum(sizes))} if sizes and len(sizes) == len(ours) else {}
 
-    def noted(self, record: Record) -> Record:
-        """The record with metrics per phase, energy, timelines, the flags that they earn, and its GPU's name."""
+    def annotated(self, record: Record) -> Record:
+        """The record with metrics per phase, energy, timelines, the flags that follow from them, and its GPU's name."""
         spans = {name: self._spans(phase) for name, phase in record.phases.items() if phase.spans}
         cores = len(host.own_cores())
-        metrics: dict[str, Any] = {"host": _told(self.host, host.COUNTERS, spans, self.spawned_s), "gpus": []}
+        metrics: dict[str, Any] = {"host": _statistics(self.host, host.COUNTERS, spans, self.spawned_s), "gpus": []}
         metrics["host"]["cores"] = cores
         flags = list(record.flags)
         used_gpus = [] if record.settings.get("device") == "cpu" else self.gpus
-        seen_s = self.foreign_s if used_gpus else []
-        measured = _stretches(spans)
-        others = max((_others(self.host, each) for each in measured), default=0.0) / cores
-        if others > OTHERS_MOST or any(each.begin_s <= at <= each.end_s for at in seen_s for each in measured):
+        foreign_s = self.foreign_s if used_gpus else []
+        extents = _extents(spans)
+        foreign_share = max((_others(self.host, extent) for extent in extents), default=0.0) / cores
+        foreign = any(extent.begin_s <= at <= extent.end_s for at in foreign_s for extent in extents)
+        if foreign or foreign_share > OTHERS_MOST:
             flags.append("contaminated")
         for number, gpu in enumerate(used_gpus):
             samples = self.samples[gpu.uuid]
-            told = gpu.describe() | _told(samples, COUNTERS, spans, self.spawned_s) | {"absent": dict(gpu.absent)}
-            told["idle_power_w"] = self.before.power_w.get(gpu.uuid)
+            gpu_metrics = gpu.describe() | _statistics(samples, COUNTERS, spans, self.spawned_s)
+            gpu_metrics["absent"] = dict(gpu.absent)
+            gpu_metrics["idle_power_w"] = self.before.power_w.get(gpu.uuid)
             if not any("memory_of_ours_bytes" in sample.values for sample in samples):
-                told["absent"]["memory_of_ours_bytes"] = "the driver lists no process of ours with its memory"
+                gpu_metrics["absent"]["memory_of_ours_bytes"] = "the driver lists no process of ours with its memory"
             if "train" in spans:
-                told |= _energy(record, samples, spans["train"])
-                if "energy_source" not in told:
-                    told["absent"]["energy"] = _why_no_energy(record, samples)
+                gpu_metrics |= _energy(record, samples, spans["train"])
+                if "energy_source" not in gpu_metrics:
+                    gpu_metrics["absent"]["energy"] = _why_no_energy(record, samples)
                 flags += _clock_flags(record, samples, spans["train"]) if number == 0 else []
-            metrics["gpus"].append(told)
+            metrics["gpus"].append(gpu_metrics)
         unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
         if self.absent or unused:
             metrics["absent"] = self.absent | unused
@@ -175,7 +177,7 @@ def _named(record: Record, gpus: Sequence[Gpu]) -> Record:
     return replace(record, environment=environment, settings=record.settings | spelled)
 
 
-def _told(
+def _statistics(
     samples: Sequence[Sample], counters: Mapping[str, str], spans: Mapping[str, Spans], begin_s: float
 ) -> dict[str, Any]:
     phases = {name: summary(rates(samples, counters, bursts)) for name, bursts in spans.items()}
@@ -184,18 +186,18 @@ def _told(
 
 
 def _total(samples: Sequence[Sample], counter: str, spans: Spans) -> float | None:
-    """By how much a counter grew over all of a phase, scaled from what was seen of it."""
+    """The growth of a counter over a whole phase, scaled from the samples that cover it."""
     counted = grown(samples, counter, spans)
     return short(counted[0] * seconds(spans) / counted[1]) if counted else None
 
 
-def _stretches(spans: Mapping[str, Spans]) -> list[Span]:
-    """From the first to the last moment of each phase: who disturbs one burst disturbs the phases that take turns."""
+def _extents(spans: Mapping[str, Spans]) -> list[Span]:
+    """From the first to the last moment of each phase: phases alternate, so a disturbed burst concerns them all."""
     return [Span(bursts[0].begin_s, bursts[-1].end_s) for bursts in spans.values()]
 
 
 def _others(samples: Sequence[Sample], span: Span) -> float:
-    """Cores that the rest of the machine kept busy, on average over the span."""
+    """Cores that other processes kept busy, on average over the span."""
     within = [sample for sample in cut(samples, [span]) if "other_cpu_s" in sample.values]
     if len(within) < 2:
         return 0.0
@@ -204,16 +206,16 @@ def _others(samples: Sequence[Sample], span: Span) -> float:
 
 
 def _energy(record: Record, samples: Sequence[Sample], train: Spans) -> dict[str, Any]:
-    """Joules per sample, or to the target of one that trains to its end, which has evaluations in its span."""
-    found: dict[str, Any] = {}
+    """Joules per sample; for a training to the end, joules to the target, evaluations included."""
+    energy: dict[str, Any] = {}
     if record.course:
         until_s, begin_s = _seconds_until_target(record, seconds(train)), train[0].begin_s
-        if until_s and (used := energy_j(samples, [Span(begin_s, begin_s + until_s)])):
-            found["energy_j_to_target"], found["energy_source"] = used
-    elif used := energy_j(samples, train):
-        joules, found["energy_source"] = used
-        found["energy_j_per_sample"] = joules / (_steps(record) * record.effective_batch)
-    return found
+        if until_s and (measured := energy_j(samples, [Span(begin_s, begin_s + until_s)])):
+            energy["energy_j_to_target"], energy["energy_source"] = measured
+    elif measured := energy_j(samples, train):
+        joules, energy["energy_source"] = measured
+        energy["energy_j_per_sample"] = joules / (_steps(record) * record.effective_batch)
+    return energy
 
 
 def _why_no_energy(record: Record, samples: Sequence[Sample]) -> str:
@@ -237,7 +239,7 @@ def _clock_flags(record: Record, samples: Sequence[Sample], train: Spans) -> lis
 
 
 def _clocks(samples: Sequence[Sample], spans: Spans, windows: int) -> list[float]:
-    """The median SM clock of each window, as parts of the spans that are as long as each other."""
+    """The median SM clock of each window, taken as equal parts of the spans."""
     each_s = seconds(spans) / windows
     parts: dict[tuple[int, int], list[float]] = {}
     for number, span in enumerate(spans):
@@ -250,15 +252,15 @@ def _clocks(samples: Sequence[Sample], spans: Spans, windows: int) -> list[float
 def _seconds_until_target(record: Record, whole_s: float) -> float | None:
     """From the first epoch's begin to the end of the one that reached the target, its evaluations included.
 
-    What is left of the ``whole_s`` of all epochs went into checkpoints, one after each.
+    The rest of ``whole_s``, the time of all epochs, went into checkpoints, one after each epoch.
     """
     course = record.course
     if not course or course.resumed_at or not (reached := course.epochs_to_target):
-        return None  # what another process did was not seen here
-    taken = [epoch.train_s + epoch.evaluation_s for epoch in course.epochs]
-    taken[0] -= record.compile_s or 0.0  # which came before the span
-    saving_s = max(0.0, whole_s - sum(taken)) / len(taken)
-    return sum(taken[:reached]) + (reached - 1) * saving_s
+        return None  # an earlier process trained the first epochs
+    epochs_s = [epoch.train_s + epoch.evaluation_s for epoch in course.epochs]
+    epochs_s[0] -= record.compile_s or 0.0  # which came before the span
+    saving_s = max(0.0, whole_s - sum(epochs_s)) / len(epochs_s)
+    return sum(epochs_s[:reached]) + (reached - 1) * saving_s
 
 
 def _steps(record: Record) -> int:
@@ -267,9 +269,9 @@ def _steps(record: Record) -> int:
 
 def _processes(gpu: Gpu) -> list[tuple[int, int | None]]:
     try:
-        held = gpu.processes()
+        processes = gpu.processes()
     except Exception as error:  # as with a reading: absent, with its reason
         gpu.absent["processes"] = str(error)
         return []
     gpu.absent.pop("processes", None)
-    return held
+    return processes

@@ -1,7 +1,7 @@
-"""Samples cut to the measured windows: what each metric was while a phase was timed, and a thinned line for plots.
+"""Samples within the measured windows: the metrics while a phase was timed, and a thinned line for plots.
 
-Parent and worker read one monotonic clock, so that no sample needs to be guessed into a window. Pure functions; knows
-neither NVML nor psutil.
+Parent and worker read one monotonic clock, so every sample has its exact place. Pure functions, without NVML or
+psutil.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from suite.record.line import POINTS, stored
 ENERGY_LEAST_S = 5.0
 #: Between two points of a line, at least: a little less than the host is sampled at, of which every sample is kept.
 LINE_EVERY_S = 0.4
-#: The share of a phase that samples must cover, so that the rest may be taken to be like it.
+#: The share of a phase that samples must cover before the rest is extrapolated.
 COVERED_LEAST = 0.8
-#: Of the time between two readings of a counter, the share that must lie within a span that its rate is to describe.
+#: The share of the time between two readings of a counter that must lie within a span, for the rate to belong to it.
 INSIDE_LEAST = 0.8
 
 
@@ -49,7 +49,7 @@ class Span:
         return self.begin_s <= sample.at_s <= self.end_s
 
     def share(self, begin_s: float, end_s: float) -> float:
-        """How much of this time lies within the span."""
+        """The share of this time that lies within the span."""
         inside = min(end_s, self.end_s) - max(begin_s, self.begin_s)
         return max(0.0, inside) / (end_s - begin_s) if end_s > begin_s else 0.0
 
@@ -74,14 +74,14 @@ def rates(samples: Sequence[Sample], counters: Mapping[str, str], spans: Spans |
     only what was read within them is left: a rate belongs to a span that holds `INSIDE_LEAST` of the time between its
     two samples, since phases take turns and what lies before a sample may be another's.
     """
-    found = [_gauges(sample, counters) for sample in samples[:1] if _within(sample, spans)]
+    converted = [_gauges(sample, counters) for sample in samples[:1] if _within(sample, spans)]
     for before, now in pairwise(samples):
         values = _gauges(now, counters).values if _within(now, spans) else {}
         if spans is None or any(span.share(before.at_s, now.at_s) >= INSIDE_LEAST for span in spans):
             values = {**values, **_rates(before, now, counters)}
         if values or spans is None:
-            found.append(Sample(now.at_s, values))
-    return found
+            converted.append(Sample(now.at_s, values))
+    return converted
 
 
 def _within(sample: Sample, spans: Spans | None) -> bool:
@@ -101,23 +101,23 @@ def _rates(before: Sample, now: Sample, counters: Mapping[str, str]) -> dict[str
 
 
 def grown(samples: Sequence[Sample], name: str, spans: Spans) -> tuple[float, float] | None:
-    """By how much a counter grew within the spans, and over how many seconds of them that was seen.
+    """The growth of a counter within the spans, and how many seconds of them the samples cover.
 
     From the first to the last sample of each span. None where it was not read twice in any, or went back.
     """
     total, covered_s = 0.0, 0.0
     for span in spans:
-        seen = [sample for sample in samples if name in sample.values and span.holds(sample)]
-        if any(a.values[name] > b.values[name] for a, b in pairwise(seen)):
+        within = [sample for sample in samples if name in sample.values and span.holds(sample)]
+        if any(a.values[name] > b.values[name] for a, b in pairwise(within)):
             return None
-        if seen:
-            total += seen[-1].values[name] - seen[0].values[name]
-            covered_s += seen[-1].at_s - seen[0].at_s
+        if within:
+            total += within[-1].values[name] - within[0].values[name]
+            covered_s += within[-1].at_s - within[0].at_s
     return (total, covered_s) if covered_s else None
 
 
 def energy_j(samples: Sequence[Sample], spans: Spans) -> tuple[float, str] | None:
-    """Joules over the spans, scaled from the samples that cover them, and how they were found.
+    """Joules over the spans, scaled from the samples that cover them, and how they were measured.
 
     From the counter where there is one, and then only over `ENERGY_LEAST_S` or more; polled power takes its place where
     there is none, and is so labelled: on some GPUs the sensor sees a quarter of the time (Yang et al., arXiv
@@ -141,22 +141,22 @@ def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
     for name in _names(samples):
         values = [sample.values[name] for sample in samples if name in sample.values]
         low, middle, high = np.percentile(values, [5, 50, 95]).tolist()
-        known = {"median": middle, "p5": low, "p95": high, "max": max(values)}
-        figures[name] = {**{figure: short(value) for figure, value in known.items()}, "n": len(values)}
+        quantiles = {"median": middle, "p5": low, "p95": high, "max": max(values)}
+        figures[name] = {**{figure: short(value) for figure, value in quantiles.items()}, "n": len(values)}
     return figures
 
 
 def line(samples: Sequence[Sample], begin_s: float, points: int = POINTS) -> dict[str, Any]:
     """At most so many of the samples, evenly taken, over the seconds since ``begin_s``; see `suite.record.line`.
 
-    Of short launches they are fewer: a GPU is sampled more often than a line needs.
+    Short launches get fewer points: a GPU is sampled more often than a line needs.
     """
     seconds = samples[-1].at_s - samples[0].at_s if samples else 0.0
     points = min(points, max(2, round(seconds / LINE_EVERY_S)))
     step = max(1, -(-len(samples) // points))
-    taken = samples[::step]
-    values = {name: [sample.values.get(name) for sample in taken] for name in _names(samples)}
-    return stored([sample.at_s - begin_s for sample in taken], values)
+    thinned = samples[::step]
+    values = {name: [sample.values.get(name) for sample in thinned] for name in _names(samples)}
+    return stored([sample.at_s - begin_s for sample in thinned], values)
 
 
 def _names(samples: Iterable[Sample]) -> list[str]:

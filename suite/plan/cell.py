@@ -21,15 +21,15 @@ LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout")
 
-#: A batch that `suite.session.batch_finder` has to find: the largest that fits.
+#: Stands for the largest batch that fits, which `suite.session.batch_finder` searches for.
 AUTO = 0
 
-#: How each framework is used when nobody asks for anything else.
+#: How each framework is usually used.
 USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
 
 
 class CellError(ValueError):
-    """A setting that no cell can have; the message lists what there is."""
+    """An invalid setting of a cell; the message lists the valid ones."""
 
 
 def _one_of(choices: tuple[str, ...]) -> Meta:
@@ -115,12 +115,12 @@ class Cell:
 
     @property
     def effective_batch(self) -> int:
-        """Samples that one update sees; of a batch that is still to be found, see the record."""
+        """Samples per update; 0 for batch `AUTO`, for which the record has it."""
         return self.batch * self.accumulate
 
     @property
     def id(self) -> str:
-        """For example ``cifar100_cnn-pytorch-bf16-b128-compile-w4``; what is not at its default comes after that."""
+        """For example ``cifar100_cnn-pytorch-bf16-b128-compile-w4``; other settings follow if not at their default."""
         parts = [
             self.workload,
             self.framework,

@@ -1,4 +1,4 @@
-"""What the parent must know of each framework to start its process: variables, and the module that it is."""
+"""What the parent must know about each framework to start its process: variables, and the name of its module."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from __future__ import annotations
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 30)}
 
 #: The share of a GPU's memory that PyTorch's and JAX's allocators may take, both counted from the whole card. By
-#: default JAX takes 75 % and PyTorch all, so that the largest batches that fit would come of unequal budgets. The rest
-#: is for what lies outside of the allocators: the CUDA context, kernels, handles of cuBLAS and cuDNN. TensorFlow has no
-#: such setting for an allocator that grows: it takes what is free when it starts, less a reserve of its own (0.5 to 1.8
-#: GiB).
+#: default JAX takes 75 % and PyTorch all, so the largest batches would come from unequal budgets. The rest is for what
+#: lies outside of the allocators: the CUDA context, kernels, handles of cuBLAS and cuDNN. TensorFlow has no such
+#: setting for an allocator that grows: it takes what is free when it starts, less a reserve of its own (0.5 to
+#: 1.8 GiB).
 MEMORY_FRACTION = 0.95
 
 #: Environment variables that must be set before the framework is imported.
@@ -26,5 +26,5 @@ VARIABLES: dict[str, dict[str, str]] = {
     },
 }
 
-#: The module that tells whether a framework is there, without importing it.
+#: The module whose presence shows that a framework is installed, without importing it.
 MODULES = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}

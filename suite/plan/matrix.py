@@ -53,9 +53,10 @@ def default() -> Matrix:
 
 
 def precision() -> Matrix:
-    """Every number format; on a CPU those of NVIDIA's tensor cores end as unsupported."""
+    """Every number format; those of NVIDIA's tensor cores end as unsupported on a CPU."""
     formats = ("fp32", "tf32", "bf16", "fp16")
-    return Matrix("precision", tuple(cell.but(precision=found) for found in formats for cell in _base(STUDIED)))
+    cells = (cell.but(precision=number_format) for number_format in formats for cell in _base(STUDIED))
+    return Matrix("precision", tuple(cells))
 
 
 def batch() -> Matrix:
@@ -64,20 +65,20 @@ def batch() -> Matrix:
 
 
 def largest_batch() -> Matrix:
-    """The largest batch that fits, found by trying; what a number format saves in memory shows there."""
-    cells = (cell.but(batch=AUTO, precision=found) for found in ("fp32", "bf16") for cell in _base(STUDIED))
+    """The largest batch that fits, by trial, which shows how much memory a number format saves."""
+    cells = (cell.but(batch=AUTO, precision=precision) for precision in ("fp32", "bf16") for cell in _base(STUDIED))
     return Matrix("largest-batch", tuple(cells))
 
 
 def compile_modes() -> Matrix:
-    """Each framework's own modes; what a framework lacks ends as unsupported."""
+    """Each framework's own modes; those that a framework lacks end as unsupported."""
     return Matrix("compile", tuple(cell.but(compile=mode) for mode in COMPILES for cell in _base(STUDIED)))
 
 
 def loader() -> Matrix:
     """From what beginners write to the data set on the device."""
     loaders = (Loader("naive"), Loader("workers", 2), Loader("workers", 4), Loader(), Loader("resident"))
-    return Matrix("loader", tuple(cell.but(loader=found) for found in loaders for cell in _base(STUDIED)))
+    return Matrix("loader", tuple(cell.but(loader=kind) for kind in loaders for cell in _base(STUDIED)))
 
 
 def accumulate() -> Matrix:
@@ -114,9 +115,9 @@ def loss_curve() -> Matrix:
 
 
 def full() -> Matrix:
-    """All that measures speed."""
-    made = (default(), precision(), batch(), largest_batch(), compile_modes(), loader(), accumulate(), lstm_kernel())
-    return Matrix("full", _distinct(cell for one in made for cell in one.cells))
+    """All matrices that measure speed."""
+    parts = (default(), precision(), batch(), largest_batch(), compile_modes(), loader(), accumulate(), lstm_kernel())
+    return Matrix("full", _distinct(cell for part in parts for cell in part.cells))
 
 
 MATRICES: dict[str, Callable[[], Matrix]] = {
@@ -151,23 +152,24 @@ def union(matrices: Sequence[Matrix]) -> Matrix:
     """Several matrices as one: every cell once, the most launches, the longest windows."""
     if len(matrices) == 1:
         return matrices[0]
-    plan = max((one.plan for one in matrices), key=lambda plan: plan.min_window_s * plan.windows)
-    cells = _distinct(cell for one in matrices for cell in one.cells)
-    return Matrix("+".join(one.name for one in matrices), cells, max(one.launches for one in matrices), plan)
+    plan = max((matrix.plan for matrix in matrices), key=lambda plan: plan.min_window_s * plan.windows)
+    cells = _distinct(cell for matrix in matrices for cell in matrix.cells)
+    launches = max(matrix.launches for matrix in matrices)
+    return Matrix("+".join(matrix.name for matrix in matrices), cells, launches, plan)
 
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
-    """Part 1, 2, ... of so many. Cells that differ in framework only stay together: their ratio needs one machine."""
-    alike = list(dict.fromkeys(_apart_from_framework(cell) for cell in cells))
-    mine = set(alike[part - 1 :: parts])
-    return tuple(cell for cell in cells if _apart_from_framework(cell) in mine)
+    """Part 1, 2, ... of ``parts``. Cells that differ only in framework stay together: their ratio needs one machine."""
+    groups = list(dict.fromkeys(_apart_from_framework(cell) for cell in cells))
+    selected = set(groups[part - 1 :: parts])
+    return tuple(cell for cell in cells if _apart_from_framework(cell) in selected)
 
 
 def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = False) -> list[tuple[Cell, int]]:
     """Every launch in the order in which it runs: blocks of one launch a cell, each in a random order of its own.
 
     A drift of the machine then hits all cells alike. The same seed gives the same order. With ``control``, each block
-    holds a second launch of one framework's cells, whose ratio to the first says what a ratio of 1 looks like.
+    holds a second launch of one framework's cells, whose ratio to the first shows how far noise alone moves a ratio.
     """
     order = []
     for block in range(launches):
@@ -201,26 +203,26 @@ def _apart_from_framework(cell: Cell) -> str:
 
 
 def _from_file(name: str) -> Matrix:
-    place, _, function = name.rpartition(":")
-    path = Path(place)
+    file, _, function = name.rpartition(":")
+    path = Path(file)
     if not path.is_file():
-        raise MatrixError(f"no file {place!r} for the matrix {name!r}")
+        raise MatrixError(f"no file {file!r} for the matrix {name!r}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise MatrixError(f"{place} is no Python file")
+        raise MatrixError(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        made: Any = getattr(module, function)()
+        returned: Any = getattr(module, function)()
     except Exception as error:
         raise MatrixError(f"{name}: {type(error).__name__}: {error}") from error
-    found = made if isinstance(made, Matrix) else Matrix(function, _cells(name, made))
-    if not found.cells:
+    matrix = returned if isinstance(returned, Matrix) else Matrix(function, _cells(name, returned))
+    if not matrix.cells:
         raise MatrixError(f"{name} holds no cells")
-    return found
+    return matrix
 
 
-def _cells(name: str, made: Any) -> tuple[Cell, ...]:
-    if not isinstance(made, (list, tuple)) or not all(isinstance(cell, Cell) for cell in made):
-        raise MatrixError(f"{name} returned {type(made).__name__}; it must return a Matrix or a list of cells")
-    return _distinct(made)
+def _cells(name: str, returned: Any) -> tuple[Cell, ...]:
+    if not isinstance(returned, (list, tuple)) or not all(isinstance(cell, Cell) for cell in returned):
+        raise MatrixError(f"{name} returned {type(returned).__name__}; it must return a Matrix or a list of cells")
+    return _distinct(returned)

@@ -18,7 +18,7 @@ LEAST_TESTED = 6
 #: Deadline of one launch, and of one that trains to its end, unless the command line says otherwise.
 LONGEST_S, LONGEST_TRAINING_S = 900.0, 86_400.0
 
-#: Nobody asks for windows, or a warm-up, of a day.
+#: Windows and warm-ups are shorter than a day.
 LONGEST_PLANNED_S = 86_400.0
 
 Planned = Annotated[float, Meta(ge=0, lt=LONGEST_PLANNED_S)]

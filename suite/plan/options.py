@@ -1,4 +1,4 @@
-"""The options of `pytest suite`, and what they choose: the cells, and how they are measured."""
+"""The options of `pytest suite`, and the cells and windows that they select."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATEST = "latest"
 
 
 def add(parser: pytest.Parser) -> None:
-    """The group of options of its own."""
+    """Add the suite's options, in a group of their own."""
     group = parser.getgroup("suite", "training benchmarks (pytest suite); exit status 5 if nothing was measured")
     group.addoption(
         "--matrix", metavar="NAME", action="append",
@@ -84,17 +84,17 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     """
     _check_numbers(config)
     names = config.getoption("matrix") or ["default" if _on_gpu(config) else "smoke"]
-    found = union([matrix(name) for name in names])
+    chosen = union([matrix(name) for name in names])
     size, batch = config.getoption("size"), batch_of(config.getoption("batch"))
     changes = {name: value for name, value in (("size", size), ("batch", batch)) if value is not None}
-    cells = tuple(dict.fromkeys(cell.but(**changes) for cell in found.cells))
+    cells = tuple(dict.fromkeys(cell.but(**changes) for cell in chosen.cells))
     if any(cell.recipe and cell.batch == AUTO for cell in cells):
         raise MatrixError("--batch auto would train to the end for every try; find the batch with another matrix first")
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
-    plan = found.plan if min_window is None else replace(found.plan, min_window_s=min_window)
-    return replace(found, cells=cells, launches=config.getoption("launches") or found.launches, plan=plan)
+    plan = chosen.plan if min_window is None else replace(chosen.plan, min_window_s=min_window)
+    return replace(chosen, cells=cells, launches=config.getoption("launches") or chosen.launches, plan=plan)
 
 
 def _on_gpu(config: pytest.Config) -> bool:

@@ -1,8 +1,8 @@
-"""The order in which pytest runs the launches: that of the blocks, one at a time, each once.
+"""The order in which pytest runs the launches: block by block, one at a time, each once.
 
 A drift of the machine cancels out of a ratio only where one launch of every cell runs in each block. Plugins that
-reorder, repeat or parallelise are refused where somebody asked for that; where they are merely installed the order is
-put right.
+reorder, repeat or parallelise are refused if an option asks for that. If they are only installed, the order is
+restored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parents[1]
 
-#: Options of other plugins: the values that change nothing, and what any other does.
+#: Options of other plugins: their harmless values, and what any other value does.
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "numprocesses": ((None, 0, "0"), "-n of pytest-xdist runs launches side by side"),
     "dist": ((None, "no"), "--dist of pytest-xdist runs launches side by side"),
@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
 
 def broken_by(config: pytest.Config) -> str:
     """Why the launches would not run as planned, in a line that names the way out; empty where they will."""
-    if not _asked(config):
+    if not _names_suite(config):
         return ""
     for option, (harmless, reason) in REFUSED.items():
         value = config.getoption(option, None)
@@ -49,29 +49,27 @@ def broken_by(config: pytest.Config) -> str:
 
 
 def restore(items: list[pytest.Item], test: str, planned: Sequence[str]) -> None:
-    """Bring the launches among the items into the planned order, at the places that launches have."""
-    places = [at for at, item in enumerate(items) if _is(item, test)]
+    """Sort the launches among the items into the planned order; other items keep their places."""
+    indices = [at for at, item in enumerate(items) if _is_launch(item, test)]
     numbers = {name: number for number, name in enumerate(planned)}
-    ordered = sorted((items[at] for at in places), key=lambda item: numbers[_launch_id(item)])
-    for at, item in zip(places, ordered, strict=True):
+    ordered = sorted((items[at] for at in indices), key=lambda item: numbers[_launch_id(item)])
+    for at, item in zip(indices, ordered, strict=True):
         items[at] = item
 
 
 def planned_ids(items: Sequence[pytest.Item], test: str, planned: Sequence[str]) -> list[str]:
     """The ids of the launches among the items, in the order in which they are to run."""
-    chosen = {_launch_id(item) for item in items if _is(item, test)}
+    chosen = {_launch_id(item) for item in items if _is_launch(item, test)}
     return [name for name in planned if name in chosen]
 
 
-def _asked(config: pytest.Config) -> bool:
+def _names_suite(config: pytest.Config) -> bool:
     """Whether the command line names the suite, or a folder above it."""
-    places = [
-        Path(config.invocation_params.dir, str(argument).partition("::")[0]).resolve() for argument in config.args
-    ]
-    return any(place == HERE or HERE in place.parents or place in HERE.parents for place in places)
+    paths = [Path(config.invocation_params.dir, str(argument).partition("::")[0]).resolve() for argument in config.args]
+    return any(place == HERE or HERE in place.parents or place in HERE.parents for place in paths)
 
 
-def _is(item: pytest.Item, test: str) -> bool:
+def _is_launch(item: pytest.Item, test: str) -> bool:
     return getattr(item, "originalname", "") == test and hasattr(item, "callspec")
 
 

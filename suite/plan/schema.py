@@ -1,7 +1,7 @@
 """Dataclasses from JSON, strictly, by msgspec: what a type does not allow is refused in one line that names the field.
 
-The types say what is allowed: ``Annotated[float, Meta(ge=0)]`` is a number that is finite and not negative. Rules that
-one field cannot tell alone stand in the dataclass, which raises ValueError in its ``__post_init__``.
+The types say what is allowed: ``Annotated[float, Meta(ge=0)]`` is a number that is finite and not negative. Rules
+that concern several fields stand in the dataclass, which raises ValueError in its ``__post_init__``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 
 
 class SchemaError(ValueError):
-    """JSON that does not hold what was asked for; one line that names the field and what is wrong with it."""
+    """JSON that does not match the type; one line that names the field and what is wrong with it."""
 
 
 def decode(kind: type[Kind], data: Any) -> Kind:
@@ -52,7 +52,7 @@ def step_into(name: str) -> str:
 
 
 def _explained(error: msgspec.ValidationError, kind: Any, data: Any) -> str:
-    """The same error with names for the keys of objects, which msgspec leaves out, and with the value."""
+    """The error's message, with the keys of objects, which msgspec leaves out, and with the value."""
     rule = str(error.__cause__ or "")  # of a dataclass itself
     message = _MESSAGE.fullmatch(str(error).removeprefix(rule))
     assert message
@@ -62,13 +62,13 @@ def _explained(error: msgspec.ValidationError, kind: Any, data: Any) -> str:
     place = path or _title(kind)
     if get_origin(expected) is Literal:
         return f"{place} is {reprlib.repr(value)}; there are: {', '.join(map(str, get_args(expected)))}"
-    words = _TYPE.sub(lambda found: _WORDS.get(found[1], found[1]), message["words"])
+    words = _TYPE.sub(lambda match: _WORDS.get(match[1], match[1]), message["words"])
     shown = f" is {reprlib.repr(value)}" if value is None or isinstance(value, (str, int, float)) else ""
     return f"{place}{shown}: {words[0].lower()}{words[1:]}"
 
 
 def _located(kind: Any, value: Any, path: str) -> tuple[str, Any, Any]:
-    """The same path with the names of keys and of a named tuple's places; the type and the value that are there."""
+    """The same path with names for keys and for a named tuple's places; the type and the value at that path."""
     named = ""
     kind = _bare(kind)
     for step in _STEP.finditer(path):
@@ -107,34 +107,34 @@ def _title(kind: Any) -> str:
 
 
 def _unknown(kind: Any, data: Any, path: str = "") -> Iterator[str]:
-    """What is wrong where ``data``, of which the dataclass could be made, has fields that the dataclass lacks."""
-    known, inner = _fields(kind)
+    """The problems of ``data``, which fits the dataclass but has further fields."""
+    known, nested = _fields(kind)
     if not data.keys() <= known:
         names = reprlib.repr(sorted(data.keys() - known))
         yield f"{path or _title(kind)} has unknown fields {names}; it has {', '.join(sorted(known))}"
     start = f"{path}." if path else ""
-    for name, container, held in inner:
+    for name, container, inner_kind in nested:
         value = data.get(name)
         if not value:
             continue
         if container is dict:
             for key, each in value.items():
-                yield from _unknown(held, each, start + name + step_into(key))
+                yield from _unknown(inner_kind, each, start + name + step_into(key))
         elif container is tuple:
             for at, each in enumerate(value):
-                yield from _unknown(held, each, f"{start}{name}[{at}]")
+                yield from _unknown(inner_kind, each, f"{start}{name}[{at}]")
         else:
-            yield from _unknown(held, value, start + name)
+            yield from _unknown(inner_kind, value, start + name)
 
 
 @cache
 def _fields(kind: Any) -> tuple[frozenset[str], list[tuple[str, Any, Any]]]:
-    """The fields of a dataclass; and of those that hold dataclasses the name, what these are in, and which they are."""
+    """The fields of a dataclass; and for each that holds dataclasses, its name, its container and their type."""
     hints = {name: _bare(hint) for name, hint in get_type_hints(kind).items()}
-    inner = [
-        (name, get_origin(hint), each)
+    nested = [
+        (name, get_origin(hint), inner_kind)
         for name, hint in hints.items()
-        for each in (hint, *get_args(hint))
-        if is_dataclass(each)
+        for inner_kind in (hint, *get_args(hint))
+        if is_dataclass(inner_kind)
     ]
-    return frozenset(hints), inner
+    return frozenset(hints), nested

@@ -1,6 +1,6 @@
-"""What a measurement ran on: machine, system, library versions. Standard library only.
+"""The environment of a measurement: machine, system, library versions. Standard library only.
 
-What lands in a record can be published as it is: no host name, user name or path, and of the environment variables
+A record can be published as it is: no host name, user name or path, and of the environment variables
 only those that change what is computed or how fast (`recorded`).
 """
 
@@ -25,11 +25,11 @@ PREFIXES = (
 )  # fmt: skip
 ALSO = ("LD_PRELOAD", "NPROC")
 
-#: Of these, those that name a place or a device, or what a launch is given for itself alone.
+#: Exceptions: variables that name a place or a device, or that are set for one launch alone.
 NOT_RECORDED = re.compile(
     r"CUDA_(VISIBLE_DEVICES|HOME|PATH|CACHE_PATH|VERSION.*)|NCCL_(VERSION|HOME).*|.*_(DIR|HOME|ROOT|PATH|FILE)"
 )
-#: What may be a secret or name a host: that it is set is all that is recorded.
+#: Variables that may hold a secret or a host: the record says only that they are set.
 PRIVATE = re.compile(r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|ADDR|HOST|URL)")
 
 #: Where Linux shows its control groups, and which of them this process is in.
@@ -58,15 +58,15 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
 
 
 def recorded(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those environment variables that change what is computed or how fast, without places, hosts and secrets."""
-    chosen = sorted(
+    """The environment variables that change what is computed or how fast, without places, hosts and secrets."""
+    names = sorted(
         name for name in variables if (name.startswith(PREFIXES) or name in ALSO) and not NOT_RECORDED.fullmatch(name)
     )
-    return {name: "<set>" if PRIVATE.match(name) else redact(variables[name]) for name in chosen}
+    return {name: "<set>" if PRIVATE.match(name) else redact(variables[name]) for name in names}
 
 
 def _normal(distribution: str) -> str:
-    """The name that all spellings share: a wheel of ``tensorflow-cpu`` calls itself ``tensorflow_cpu``."""
+    """The normalised name: a wheel of ``tensorflow-cpu`` calls itself ``tensorflow_cpu``."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
@@ -87,9 +87,9 @@ def usable_cores() -> int:
 
 
 def core_limit() -> float | None:
-    """How many cores' time the control groups leave to this process, as 1.5; None where there is no quota.
+    """The tightest quota of this process's control groups in cores, for example 1.5; None if there is none.
 
-    Groups are nested, and a quota holds for all below, so that the tightest counts. Files: Linux kernel documentation,
+    Groups are nested, and a quota applies to all groups below. Files: Linux kernel documentation,
     admin-guide/cgroup-v2 (``cpu.max``) and scheduler/sched-bwc (version 1).
     """
     quotas = (_quota(folder) for folder in _own_groups())
@@ -100,17 +100,17 @@ def _own_groups() -> Iterator[Path]:
     """The folders of the control groups that may limit this process's cores, down from where they are mounted."""
     yield GROUPS
     for line in _read(OWN_GROUPS).splitlines():
-        _, _, named = line.partition(":")
-        controllers, _, own = named.partition(":")
-        if own.startswith("/") and (not controllers or "cpu" in controllers.split(",")):
-            # In a container the mount may show its own group, while the kernel tells the host's path to it.
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if path.startswith("/") and (not controllers or "cpu" in controllers.split(",")):
+            # In a container the mount may show its own group, while the kernel gives the host's path to it.
             for folder in (GROUPS / (controllers or "unified"), GROUPS / ("cpu" if controllers else "")):
-                below = Path() if ".." in own.split("/") else Path(own.strip("/"))
+                below = Path() if ".." in path.split("/") else Path(path.strip("/"))
                 yield from (folder / part for part in (below, *below.parents))
 
 
 def _quota(group: Path) -> float | None:
-    """Cores by the files of one control group, of version 2 or 1; None where they set no limit."""
+    """The quota of one control group, version 2 or 1, in cores; None if there is no limit."""
     words = _read(group / "cpu.max").split()
     words = words or [word for name in ("quota", "period") for word in _read(group / f"cpu.cfs_{name}_us").split()]
     if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):  # `max`, or -1
@@ -137,7 +137,7 @@ def redact(text: str) -> str:
 
 
 def _home() -> str:
-    """The home folder, unless it is the root of all."""
+    """The home folder, or nothing if it is the root directory."""
     try:
         return str(Path.home()).rstrip("/")
     except RuntimeError:  # a user id without a home, as containers have it
@@ -156,5 +156,5 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()

@@ -1,4 +1,4 @@
-"""What training to the end found, epoch by epoch; part of a `Record`."""
+"""The epochs of a training to the end; part of a `Record`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from suite.plan.schema import decode
 
-#: What no launch can find: sums and ratios of larger and smaller numbers than these would not be finite.
+#: Bounds of all numbers: sums and ratios of larger and smaller ones might not be finite.
 SECONDS_LEAST, SECONDS_MOST, NUMBER_MOST, COUNT_MOST = 1e-9, 1e9, 1e100, 10**12
 
 Number = Annotated[float, Meta(ge=-NUMBER_MOST, le=NUMBER_MOST)]

@@ -1,6 +1,6 @@
 """The JSON Schema of a record, made from its types; it stands in ``results/record.schema.json``.
 
-It says less than `Record.from_json`: not that a good launch has trained, and not that every number within the objects
+It checks less than `Record.from_json`: not that a good launch has trained, and not that every number within the objects
 without a schema is finite.
 """
 
@@ -15,8 +15,8 @@ from suite.record.record import SCHEMA, Record
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of what `Record.to_json` writes, which is the newest version only."""
-    (made,), parts = msgspec.json.schema_components([Record], ref_template="#/$defs/{name}")
+    """The schema of the output of `Record.to_json`, which writes the newest version only."""
+    (reference,), parts = msgspec.json.schema_components([Record], ref_template="#/$defs/{name}")
     for part in parts.values():
         part["description"] = cleandoc(part["description"])
         if "properties" in part:
@@ -27,6 +27,6 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$comment": "Made by `UPDATE_GOLDEN=1 pytest tests/record` from `suite/record/record.py`.",
-        **made,
+        **reference,
         "$defs": parts,
     }

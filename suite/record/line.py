@@ -1,4 +1,4 @@
-"""Lines over time as a record holds them: whole numbers of a power of ten, and times as differences.
+"""Timelines as a record stores them: whole numbers times a power of ten, and times as differences.
 
 Lines are the largest part of a record. No plot can show less than half a percent of a line's peak, so three digits of
 it are kept. Whole percent, MHz and other counts up to 9999 stay exact. Older records hold plain numbers; they load too.
@@ -20,7 +20,7 @@ POWER_MOST = 30
 
 
 def stored(at_s: Sequence[float], values: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
-    """Lines over the same moments, as a record holds them; the moments are rounded to milliseconds.
+    """Lines over the same moments, as a record stores them; the moments are rounded to milliseconds.
 
     ``at_ms`` holds the first moment, then the time from each to the next. A line is ``{"e": e, "n": [...]}``: every
     reading is n times ten to the power of e, and None where nothing was read.
@@ -31,9 +31,9 @@ def stored(at_s: Sequence[float], values: Mapping[str, Sequence[float | None]]) 
 
 
 def plain(timeline: Any) -> dict[str, Any] | None:
-    """The lines of a record as plain numbers: ``at_s``, and ``values`` by name. None for what holds no lines.
+    """The lines of a record as plain numbers: ``at_s``, and ``values`` by name. None if it holds no lines.
 
-    A timeline that is plain already is returned as it is, and not looked into.
+    A timeline that is already plain is returned unchecked.
     """
     if not isinstance(timeline, dict):
         return None
@@ -50,7 +50,7 @@ def plain(timeline: Any) -> dict[str, Any] | None:
 
 
 def thin(metrics: Any) -> None:
-    """Make plain lines of at most `POINTS` of all that ``record.metrics`` holds, in place; what holds no lines goes."""
+    """Replace the timelines in ``record.metrics`` by plain ones of at most `POINTS`; invalid ones are removed."""
     if not isinstance(metrics, dict):
         return
     devices = metrics.get("gpus")
@@ -77,7 +77,7 @@ def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
 
 
 def _readings(numbers: Any, power: Any) -> list[float | None]:
-    """Raises `ValueError` for what `stored` did not write."""
+    """The readings of a stored line. Raises `ValueError` for anything that `stored` cannot have written."""
     if not _whole(numbers, type(None)) or type(power) is not int or abs(power) > POWER_MOST:
         raise ValueError("no line")
     return [None if number is None else _times(number, power) for number in numbers]

@@ -1,7 +1,7 @@
-"""What one launch found: a versioned schema that is written once and read for years.
+"""The record of one launch: a versioned schema that is written once and read for years.
 
-The types are the schema: `Record.from_json` accepts what `Record.to_json` wrote, of this version or an older one,
-refuses all else with one line that names the field, and never lets a number through that no measurement can give.
+The types are the schema: `Record.from_json` accepts what `Record.to_json` wrote, in this version or an older one, and
+refuses everything else with one line that names the field, including numbers that no measurement can give.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Status = Literal["ok", "unsupported", "out-of-memory", "timeout", "crashed", "di
 STATUSES = get_args(Status)
 SKIPPED = ("unsupported", "out-of-memory")
 
-#: Ends of a launch that say that its batch did not fit: so do a process that the system kills, and one that aborts in a
-#: library that cannot allocate.
+#: Outcomes that mean that the batch did not fit: also a process that the system kills, or one that aborts in a library
+#: that cannot allocate.
 DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 
 PHASES = ("train", "compute", "input")
@@ -38,16 +38,16 @@ PHASES = ("train", "compute", "input")
 #: Objects and lists within one another, at most.
 LEVELS_MOST = 50
 
-#: Bytes of no memory.
+#: More bytes than any memory has.
 BYTES_MOST = 2**62
 
-#: The fields that the parent of a worker fills in; a worker has no say in them.
+#: The fields that the parent of a worker fills in; those of a worker's messages are ignored.
 PARENTS = ("schema", "cell", "launch", "started", "run", "metrics", "flags", "log")
 
 #: The fields whose content has no schema: JSON of any kind, its numbers finite.
 FREE = ("run", "workload", "settings", "environment", "metrics")
 
-#: Letters that are kept of a reason.
+#: Characters of a reason that are kept.
 REASON_MOST = 1000
 
 #: For the JSON Schema; `Record` looks into the tuple itself.
@@ -58,7 +58,7 @@ Moment = Annotated[float, Meta(ge=-SECONDS_MOST, le=SECONDS_MOST)]
 
 
 class RecordError(ValueError):
-    """Text that is no record; the message names the field and what is wrong with it."""
+    """JSON that is no record; the message names the field and what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Record:
 
     @property
     def key(self) -> str:
-        """What a run holds at most one of: the cell's id and the launch."""
+        """Unique within a run: the cell's id and the launch."""
         return f"{self.cell.id}#{self.launch}"
 
     @property
@@ -154,7 +154,7 @@ class Record:
 
     @property
     def effective_batch(self) -> int:
-        """Samples that one update saw: the cell's, or where the cell left it open, what was found to fit."""
+        """Samples per update: the cell's, or for a cell with batch `AUTO`, the largest that fits."""
         batch: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)
         return batch
 
@@ -165,12 +165,12 @@ class Record:
         return self.effective_batch / phase.step_s if phase else None
 
     def to_json(self) -> dict[str, Any]:
-        """What `json.dumps` takes; a number of NumPy's becomes a plain one."""
+        """The record as `json.dumps` takes it; NumPy numbers become plain ones."""
         return {"schema": SCHEMA, **to_builtins(self, enc_hook=float)}
 
     @classmethod
     def from_json(cls, data: Any) -> Record:
-        """Raises `RecordError` for what is no record, for a newer schema, and for impossible numbers."""
+        """Raises `RecordError` if it is no record, has a newer schema or holds impossible numbers."""
         _require(isinstance(data, dict) and "schema" in data, "record has no schema; this is not the suite's")
         schema = data["schema"]
         _require(type(schema) is int and schema >= 1, f"schema is {reprlib.repr(schema)}")
@@ -186,7 +186,7 @@ class Record:
         return record
 
     def _check(self) -> None:
-        """What one field alone does not tell. Raises `RecordError`."""
+        """Check the rules that concern several fields. Raises `RecordError`."""
         for name in FREE:
             place = _impossible(getattr(self, name))
             _require(place is None, f"{name}{place} is not finite, or beyond {NUMBER_MOST:g}")
@@ -199,12 +199,12 @@ class Record:
             _require(moments == sorted(moments), f"phases.{name}.spans are not one after the other")
         if self.outcome.ok:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")
-            whole = not self.cell.recipe or bool(self.course and self.course.finished)
-            _require(whole, "course is not whole, though the outcome is ok")
+            finished = not self.cell.recipe or bool(self.course and self.course.finished)
+            _require(finished, "course is not whole, though the outcome is ok")
 
 
 def _upgraded(name: str, phase: Any) -> Any:
-    """A phase of schema 1 to 3, with its windows and its span as they are written since; what is no phase as it is."""
+    """A phase of schema 1 to 3 in the form of schema 4; anything else is returned as it is."""
     if not isinstance(phase, dict):
         return phase
     phase = dict(phase)
@@ -224,7 +224,7 @@ def _array(part: str, at: int, window: Any) -> list[Any]:
 
 
 def _impossible(value: Any, levels: int = LEVELS_MOST) -> str | None:
-    """Where in this JSON a number stands that no measurement gives, as ``.name[3]``; None where there is none.
+    """The path of a number that no measurement gives, as ``.name[3]``; None if there is none.
 
     Raises `RecordError` for too many levels.
     """
@@ -246,7 +246,7 @@ def _impossible(value: Any, levels: int = LEVELS_MOST) -> str | None:
 
 
 def _all_possible(values: Iterable[Any]) -> bool:
-    """Of plain numbers, which most lists hold, the sum shows it at once; False leaves it open."""
+    """Whether the sum of plain numbers, which most lists hold, rules out impossible ones; False leaves it open."""
     try:
         return bool(-NUMBER_MOST <= sum(values) <= NUMBER_MOST)
     except (TypeError, OverflowError):

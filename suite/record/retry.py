@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from suite.record.record import Outcome
 
-#: Ends whose cause may be gone the next time: a busy machine, a killed process, a broken installation. What does not
-#: fit, what diverges and what a framework does not have ends the same way again.
+#: Outcomes whose cause may be gone the next time: a busy machine, a killed process, a broken installation. A launch
+#: that does not fit, diverges or is unsupported ends the same way again.
 MAY_PASS = ("timeout", "crashed", "error")
 
 #: Stands in the reason of a launch whose framework is not installed, which ends as unsupported.

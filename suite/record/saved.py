@@ -1,7 +1,7 @@
-"""A saved run with what its launches have in common written once, which is a third of most records.
+"""A saved run that writes values common to its launches once; they are a third of most records.
 
-In front of the run stands ``shared``: by field of a record, a list of its different values. Records of this run hold a
-whole number in the place of such a value: its place in the list. A record that holds the value itself is as good.
+The run starts with ``shared``: for some fields of a record, a list of their different values. The records of the run
+hold the index into that list instead of the value. A record may also hold the value itself.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ def packed(content: Mapping[str, Any]) -> dict[str, Any]:
         return {**record, **{name: values[name].setdefault(text, len(values[name])) for name, text in texts.items()}}
 
     benchmarks = [_with_record(entry, short) for entry in content["benchmarks"]]
-    suite = {**content["suite"], "schema": SCHEMA, "failed": [short(each) for each in content["suite"]["failed"]]}
+    suite = {**content["suite"], "schema": SCHEMA, "failed": [short(record) for record in content["suite"]["failed"]]}
     shared = {name: [json.loads(text) for text in texts] for name, texts in values.items()}
     return {"shared": shared, **content, "benchmarks": benchmarks, "suite": suite}
 
 
 def whole(record: Any, shared: Any) -> Any:
-    """The record with its own values, whatever it shared. Raises `ValueError` for a place that ``shared`` has not."""
+    """The record with its own values, whatever it shared. Raises `ValueError` for an index that ``shared`` lacks."""
     if not isinstance(record, dict):
         return record
     values = {}
     for name in SHARED:
-        if type(place := record.get(name)) is int:
+        if type(index := record.get(name)) is int:
             table = shared.get(name) if isinstance(shared, dict) else None
-            if not isinstance(table, list) or not 0 <= place < len(table):
-                raise ValueError(f"{name} is number {place} of what the file shares, which is not there")
-            values[name] = table[place]
+            if not isinstance(table, list) or not 0 <= index < len(table):
+                raise ValueError(f"{name} is number {index} of what the file shares, which is not there")
+            values[name] = table[index]
     return record | values
 
 
@@ -49,13 +49,13 @@ def unpacked(content: Mapping[str, Any]) -> dict[str, Any]:
     """The run with whole records. Raises `ValueError`."""
     shared = content.get("shared")
     benchmarks = [_with_record(entry, lambda record: whole(record, shared)) for entry in content["benchmarks"]]
-    suite = {**content["suite"], "failed": [whole(each, shared) for each in content["suite"]["failed"]]}
+    suite = {**content["suite"], "failed": [whole(record, shared) for record in content["suite"]["failed"]]}
     rest = {name: value for name, value in content.items() if name != "shared"}
     return {**rest, "benchmarks": benchmarks, "suite": suite}
 
 
 def _with_record(entry: Mapping[str, Any], change: Callable[[Any], Any]) -> Mapping[str, Any]:
-    """The benchmark with its record changed; one of other tests, which has none, as it is."""
+    """The benchmark with its record changed; a benchmark without a record is returned as it is."""
     extra = entry.get("extra_info")
     if not isinstance(extra, dict) or "record" not in extra:
         return entry

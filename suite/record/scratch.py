@@ -1,6 +1,6 @@
-"""Scratch folders: gone after use, and swept by the next process where their owner was killed. Standard library only.
+"""Scratch folders: removed after use, or by the next process if their owner was killed. Standard library only.
 
-Each holds a file that its owner keeps locked. A folder without such a file is not ours and stays.
+Each holds a file that its owner keeps locked. A folder without such a file is not a scratch folder and stays.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ OWNED, OWNED_TEXT = ".suite-scratch", b"a scratch folder of framework-training-s
 def scratch(
     parent: Path | None = None, prefix: str = "suite-", before_removal: Callable[[Path], None] = lambda _: None
 ) -> Iterator[Path]:
-    """A folder that is gone afterwards, in ``parent`` or where temporary files go. Raises OSError.
+    """A temporary folder in ``parent``, or where temporary files go. Raises OSError.
 
-    What dead processes left under such names is removed first; ``before_removal`` may look into it.
+    Scratch folders of dead processes are removed first, each after a call of ``before_removal``.
     """
-    place = parent or Path(tempfile.gettempdir())
-    sweep(place, prefix, before_removal)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    parent = parent or Path(tempfile.gettempdir())
+    sweep(parent, prefix, before_removal)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
         with (folder / OWNED).open("xb", buffering=0) as owned:
             with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps there either
@@ -38,10 +38,10 @@ def scratch(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep(place: Path, prefix: str, before_removal: Callable[[Path], None] = lambda _: None) -> None:
-    """Remove the scratch folders of this user in ``place`` whose owner is dead."""
+def sweep(parent: Path, prefix: str, before_removal: Callable[[Path], None] = lambda _: None) -> None:
+    """Remove the scratch folders of this user in ``parent`` whose owner is dead."""
     with contextlib.suppress(OSError):
-        for entry in list(os.scandir(place)):
+        for entry in list(os.scandir(parent)):
             if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False) and _abandoned(Path(entry.path)):
                 before_removal(Path(entry.path))
                 shutil.rmtree(entry.path, ignore_errors=True)

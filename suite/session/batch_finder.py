@@ -1,8 +1,7 @@
-"""The largest batch that fits, found by measurement: doubling, then bisection, every try in a fresh process.
+"""The largest batch that fits, by measurement: doubling, then bisection, every try in a fresh process.
 
-What a formula says about memory is wrong by what the allocator, the compiler and cuDNN's workspaces take; so each try
-is a whole launch with the cell's own loader, but for the length of its windows. Every try is kept, with how it ended
-and the peak of its memory.
+A formula for memory leaves out what the allocator, the compiler and cuDNN's workspaces take. So each try is a complete
+launch with the cell's own loader, only with shorter windows. Every try is kept, with its outcome and its peak memory.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ class Fit:
 
     @property
     def outcome(self) -> Outcome:
-        """Why nothing was found."""
+        """How the search ended if no batch fits."""
         last = self.tries[-1]
         return Outcome(last.status, f"not even batch {last.batch} ran: {last.reason}")
 
     def less(self, record: Record) -> Fit:
-        """What is left after a launch with the batch that was found did not fit after all."""
+        """The fit to go on with after a launch with its batch did not fit after all."""
         tries = (*self.tries, _tried(record))
-        fitting = [each.batch for each in tries if each.status == "ok" and each.batch < record.cell.batch]
-        return Fit(max(fitting, default=None), tries)
+        batches = [attempt.batch for attempt in tries if attempt.status == "ok" and attempt.batch < record.cell.batch]
+        return Fit(max(batches, default=None), tries)
 
-    def noted(self, record: Record, cell: Cell) -> Record:
-        """The record of a launch with the batch that was found, as one of the cell that left it open."""
-        tries = [vars(each) for each in self.tries]
+    def annotated(self, record: Record, cell: Cell) -> Record:
+        """The record of a launch with this fit's batch, as a record of the cell with batch `AUTO`."""
+        tries = [vars(attempt) for attempt in self.tries]
         effective = (self.batch or 0) * cell.accumulate
         settings = record.settings | {"effective_batch": effective, "batch_search": tries}
         return replace(record, cell=cell, settings=settings)
@@ -67,10 +66,10 @@ def largest(attempt: Callable[[int], Record]) -> Fit:
     """Search with ``attempt``, which launches one batch size and returns its record.
 
     From `START` on it doubles while the batch fits, or halves until it does; then it bisects, on multiples of eight
-    where the batches are large. It stops at the first end that says nothing about memory.
+    where the batches are large. It stops at the first outcome that says nothing about memory.
     """
     tries: list[Try] = []
-    least, most = 0, 0  # the largest that fits, and the smallest that does not; 0 where not known yet
+    low, high = 0, 0  # the largest that fits, and the smallest that does not; 0 while unknown
 
     def fits(batch: int) -> bool | None:
         record = attempt(batch)
@@ -78,22 +77,20 @@ def largest(attempt: Callable[[int], Record]) -> Fit:
         if record.outcome.ok:
             return True
         return (
-            False
-            if record.outcome.status in DID_NOT_FIT or (least and record.outcome.status == "unsupported")
-            else None
+            False if record.outcome.status in DID_NOT_FIT or (low and record.outcome.status == "unsupported") else None
         )
 
     batch = START
     while batch:
-        fitting = fits(batch)
-        if fitting is None:
-            return Fit(least or None, tuple(tries))
-        if fitting:
-            least = batch
+        fitted = fits(batch)
+        if fitted is None:
+            return Fit(low or None, tuple(tries))
+        if fitted:
+            low = batch
         else:
-            most = batch
-        batch = _next(least, most)
-    return Fit(least or None, tuple(tries))
+            high = batch
+        batch = _next(low, high)
+    return Fit(low or None, tuple(tries))
 
 
 def free_memory() -> int:
@@ -106,31 +103,31 @@ def free_memory() -> int:
     return max(free, 0)
 
 
-def known(records: Iterable[Record]) -> dict[Cell, Fit]:
-    """What earlier launches of a run found, by cell."""
-    found = {}
+def fits_by_cell(records: Iterable[Record]) -> dict[Cell, Fit]:
+    """The fits that earlier launches of a run recorded, by cell."""
+    fits = {}
     for record in records:
         tries = record.settings.get("batch_search")
         if record.cell.batch == AUTO and isinstance(tries, list):
             batch = record.effective_batch // record.cell.accumulate
-            found[record.cell] = Fit(batch or None, tuple(_try(each) for each in tries))
-    return found
+            fits[record.cell] = Fit(batch or None, tuple(_try(attempt) for attempt in tries))
+    return fits
 
 
 def _tried(record: Record) -> Try:
     return Try(record.cell.batch, record.outcome.status, record.outcome.reason, record.memory)
 
 
-def _next(least: int, most: int) -> int:
+def _next(low: int, high: int) -> int:
     """The batch to try next, or 0 when the search is over."""
-    if not most:
-        return 2 * least
-    if not least:
-        return most // 2
-    step = 8 if least >= 64 else 1
-    middle = (least + most) // 2 // step * step
-    close = most - least <= least * RESOLUTION
-    return middle if least < middle < most and not close else 0
+    if not high:
+        return 2 * low
+    if not low:
+        return high // 2
+    step = 8 if low >= 64 else 1
+    middle = (low + high) // 2 // step * step
+    close = high - low <= low * RESOLUTION
+    return middle if low < middle < high and not close else 0
 
 
 def _try(data: dict[str, Any]) -> Try:

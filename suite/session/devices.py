@@ -1,4 +1,4 @@
-"""Can this run be on CUDA? Asked before data and launches, of the machine and of each framework's environment.
+"""Can this run use CUDA? Checked before data and launches, for the machine and each framework's environment.
 
 Run as ``python -m suite.session.devices FRAMEWORK`` by a framework's own interpreter, it prints the framework's version
 and whether it was built with CUDA. It reads files and imports no framework. Standard library only.
@@ -20,7 +20,7 @@ from suite.plan.device import has_gpu
 ROOT = Path(__file__).resolve().parents[2]
 WITHIN_S = 60.0
 
-#: Per framework its package, and the file and text in it that tell a build with CUDA; JAX has a plugin instead.
+#: Each framework's package, and the file and text in it that mark a build with CUDA; JAX has a plugin instead.
 BUILDS = {
     "pytorch": ("torch", "version.py", r"^cuda\b[^=\n]*=\s*['\"]"),
     "tensorflow": ("tensorflow", "python/platform/build_info.py", r"is_cuda_build['\"]\s*[,:]\s*True"),
@@ -29,24 +29,24 @@ BUILDS = {
 JAX_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 
 
-def lack(interpreters: dict[str, str]) -> str:
-    """Why a run on CUDA cannot be, in one line that names the way out; empty where nothing is in its way.
+def cuda_problem(interpreters: dict[str, str]) -> str:
+    """Why a run on CUDA is impossible, in one line that names the way out; empty where it is possible.
 
-    ``interpreters`` are those of the frameworks that are to be measured. One that lacks its framework says nothing
-    here; its launches end as unsupported.
+    ``interpreters`` are those of the frameworks to be measured. One that lacks its framework is not a problem here; its
+    launches end as unsupported.
     """
-    words = [] if has_gpu() else [_no_gpu()]
+    problems = [] if has_gpu() else [_no_gpu()]
     for framework, python in interpreters.items():
-        version, cuda = _build(framework, python)
+        version, cuda = _build_in(framework, python)
         if version and not cuda:
-            words.append(
+            problems.append(
                 f"{framework} {version} was built without CUDA: install its extra {framework}-cuda, or name an "
                 f"interpreter that has it in SUITE_PYTHON_{framework.upper()}"
             )
-    return "; ".join(words)
+    return "; ".join(problems)
 
 
-def told(framework: str) -> tuple[str, bool]:
+def installed_build(framework: str) -> tuple[str, bool]:
     """Version of the framework in this interpreter, empty without one, and whether it was built with CUDA."""
     package, file, pattern = BUILDS[framework]
     spec = util.find_spec(package)
@@ -57,7 +57,7 @@ def told(framework: str) -> tuple[str, bool]:
     try:
         text = Path(spec.submodule_search_locations[0], file).read_text(encoding="utf-8")
     except OSError:
-        return "", False  # an installation of another shape: the framework itself will say
+        return "", False  # an unusual installation: the framework itself reports the problem
     return _first([package, f"{package}-cpu"]) or "?", bool(re.search(pattern, text, re.MULTILINE))
 
 
@@ -67,13 +67,13 @@ def _no_gpu() -> str:
     return "this machine shows no NVIDIA GPU: `python -m suite.doctor` says what it has; measure with --device cpu"
 
 
-def _build(framework: str, python: str) -> tuple[str, bool]:
+def _build_in(framework: str, python: str) -> tuple[str, bool]:
     command = [python, "-m", "suite.session.devices", framework]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=WITHIN_S)
-        version, cuda = json.loads(done.stdout)
+        completed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=WITHIN_S)
+        version, cuda = json.loads(completed.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
-        return "", False  # what is wrong with it, its first launch tells
+        return "", False  # its first launch reports what is wrong
     return str(version), bool(cuda)
 
 
@@ -88,4 +88,4 @@ def _first(distributions: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(told(sys.argv[1])))
+    sys.stdout.write(json.dumps(installed_build(sys.argv[1])))

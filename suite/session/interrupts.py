@@ -1,4 +1,4 @@
-"""A request to end (SIGTERM of a scheduler or a container, SIGHUP of a closed terminal) is taken as Ctrl-C is."""
+"""Treat a request to end (SIGTERM of a scheduler or a container, SIGHUP of a closed terminal) like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ REQUESTS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def interruptible() -> Callable[[], None]:
-    """Raise KeyboardInterrupt at the first request; what it returns puts everything back.
+    """Raise KeyboardInterrupt at the first request; the returned function restores the handlers.
 
-    Later requests are ignored, so that what was measured can be saved: whoever waits no longer sends SIGKILL. A signal
-    that is already handled or ignored, as under ``nohup``, is left alone.
+    Later requests are ignored while the measurements are saved; SIGKILL ends the process at once. A signal that is
+    already handled or ignored, as under ``nohup``, is left alone.
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
-    taken = [number for number in REQUESTS if signal.getsignal(number) == signal.SIG_DFL]
+    unhandled = [number for number in REQUESTS if signal.getsignal(number) == signal.SIG_DFL]
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        for each in taken:
-            signal.signal(each, signal.SIG_IGN)
+        for request in unhandled:
+            signal.signal(request, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     def restore() -> None:
-        for number in taken:
+        for number in unhandled:
             signal.signal(number, signal.SIG_DFL)
 
-    for number in taken:
+    for number in unhandled:
         signal.signal(number, interrupt)
     return restore

@@ -1,4 +1,4 @@
-"""The run's own memory: one record a line, on disk before the next launch starts.
+"""The journal of a run: one record per line, on disk before the next launch starts.
 
 A journal survives what kills the run. Its first line says which run it is; a line that a kill cut short is dropped on
 reading and cut off before anything is appended.
@@ -31,7 +31,7 @@ class Journal:
         self.records: list[Record] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: what a full disk refuses must not be tried again on closing.
+            # Unbuffered: a write that a full disk refused must not be repeated on closing.
             self._file = path.open("a+b", buffering=0)
         except OSError as error:
             raise JournalError(f"cannot open {path.name}: {error.strerror}; name another folder") from None
@@ -57,17 +57,17 @@ class Journal:
                 f"{self.path.name} is in use by another run; wait for it or start without --resume"
             ) from None
         if self.path.stat().st_size:
-            self.run, self.records, whole = read(self.path)
-            self._file.truncate(whole)
+            self.run, self.records, complete_bytes = read(self.path)
+            self._file.truncate(complete_bytes)
         else:
             self._write({"run": self.run})
 
     def _write(self, data: dict[str, Any]) -> None:
         end = self._file.seek(0, os.SEEK_END)
-        left = memoryview(json.dumps(data, allow_nan=False).encode() + b"\n")
+        remaining = memoryview(json.dumps(data, allow_nan=False).encode() + b"\n")
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            while remaining:
+                remaining = remaining[self._file.write(remaining) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             with contextlib.suppress(OSError):  # a line that stays half written is dropped on reading
@@ -78,38 +78,38 @@ class Journal:
             ) from None
 
 
-def described(path: Path) -> dict[str, Any]:
+def description(path: Path) -> dict[str, Any]:
     """The run's description alone, from the first line. Raises `JournalError` for a file that is no journal."""
     try:
         with path.open("rb") as file:
-            return _described(file.readline())
+            return _description(file.readline())
     except (ValueError, RecursionError) as error:
         raise _no_journal(path, error) from None
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
-    """The run's description, its records, and the length in bytes of what is whole.
+    """The run's description, its records, and the length in bytes of its complete lines.
 
     Raises `JournalError` for a file that is no journal. A last line without its end is left out.
     """
     records: list[Record] = []
-    whole = 0
+    complete_bytes = 0
     try:
         with path.open("rb") as file:  # line by line: a journal can be larger than the memory that is free
             lines = itertools.takewhile(lambda line: line.endswith(b"\n"), file)
-            first = next(lines, b"")
-            run = _described(first)
-            whole = len(first)
+            first_line = next(lines, b"")
+            run = _description(first_line)
+            complete_bytes = len(first_line)
             for line in lines:
                 records.append(Record.from_json(json.loads(line[:-1])))
-                whole += len(line)
+                complete_bytes += len(line)
     except (ValueError, RecursionError) as error:  # a RecordError is a ValueError
         raise _no_journal(path, error) from None
-    return run, records, whole
+    return run, records, complete_bytes
 
 
-def _described(line: bytes) -> dict[str, Any]:
-    """The run that a journal's first line describes. Raises ValueError for another line, or half of one."""
+def _description(line: bytes) -> dict[str, Any]:
+    """The run that a journal's first line describes. Raises ValueError for any other or incomplete line."""
     data = json.loads(line) if line.endswith(b"\n") else None
     run = data.get("run") if isinstance(data, dict) else None
     if not isinstance(run, dict):

@@ -1,8 +1,8 @@
 """The parent's side of a launch: choose the interpreter, spawn the worker, listen, and leave nothing behind.
 
-Imports no framework. The worker gets a process group of its own, a mark by which all its processes are known, a private
-pipe for its results, a log for all that it prints, a scratch folder for temporary files and compiler caches (so that
-every launch compiles from cold), and a deadline.
+Imports no framework. The worker gets its own process group, a mark that identifies all its processes, a private pipe
+for its results, a log for everything it prints, a scratch folder for temporary files and compiler caches (so that every
+launch compiles from cold), and a deadline.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ class LaunchError(RuntimeError):
 
 
 class LateError(LaunchError):
-    """What was launched gave no answer in the time that it had."""
+    """The process gave no answer before its deadline."""
 
 
 def interpreter(framework: str) -> str:
     """The Python that has this framework: ``SUITE_PYTHON_<FRAMEWORK>``, else the running one."""
     name = f"SUITE_PYTHON_{framework.upper()}"
-    chosen = os.environ.get(name)
-    if not chosen:
+    setting = os.environ.get(name)
+    if not setting:
         return sys.executable
-    found = shutil.which(chosen)
-    if not found:
-        raise LaunchError(f"{name} is {chosen!r}, which is no program; set it to a Python that has {framework}")
-    return str(Path(found).absolute())  # the worker starts in another folder
+    program = shutil.which(setting)
+    if not program:
+        raise LaunchError(f"{name} is {setting!r}, which is no program; set it to a Python that has {framework}")
+    return str(Path(program).absolute())  # the worker starts in another folder
 
 
 def launch(
     job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None
 ) -> Record:
-    """Run one job in a fresh process and return what it found, however it ended.
+    """Run one job in a fresh process and return its record, however it ended.
 
-    ``progress`` is called with each of the worker's progress messages; ``watch`` may make the `Monitor` of a
-    worker from its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError`
+    ``progress`` is called with each of the worker's progress messages; ``watch`` may return a `Monitor` for the
+    worker, given its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError`
     where the process cannot be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -86,38 +86,38 @@ def launch(
     record = replace(record, outcome=replace(record.outcome, reason=clean(record.outcome.reason, REASON_MOST)))
     if record.outcome.ok:
         record = replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
-        return monitor.noted(record) if monitor else record
-    known = record.environment or {"machine": machine(), "variables": recorded(variables(job, ""))}
-    return replace(record, environment=known, log=tuple(map(redact, logs.tail(log))))
+        return monitor.annotated(record) if monitor else record
+    environment = record.environment or {"machine": machine(), "variables": recorded(variables(job, ""))}
+    return replace(record, environment=environment, log=tuple(map(redact, logs.tail(log))))
 
 
 def variables(job: Job, scratch: str) -> dict[str, str]:
-    """The worker's environment: the caller's, what its framework needs, and nothing that a launch could inherit."""
-    found = ALLOCATOR | dict(os.environ)
-    found.pop("PYTHONHOME", None)
-    found.pop("JAX_COMPILATION_CACHE_DIR", None)
-    found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    found |= VARIABLES[job.cell.framework]
-    found |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
+    """The worker's environment: the caller's, plus what its framework needs, minus caches that outlive a launch."""
+    environment = ALLOCATOR | dict(os.environ)
+    environment.pop("PYTHONHOME", None)
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment |= VARIABLES[job.cell.framework]
+    environment |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
     if len(scratch) <= SHORT_PLACE:
-        found["TMPDIR"] = scratch
+        environment["TMPDIR"] = scratch
     if job.device == "cpu":
-        found |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
-    # CUDA then counts devices as NVML does, so that what is watched is what is used.
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | found
+        environment |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+    # CUDA then numbers devices as NVML does, so that the monitored device is the one in use.
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | environment
 
 
 def ask(framework: str, module: str, arguments: list[str], timeout_s: float | None = None) -> Any:
-    """Run a module of the suite with the framework's interpreter and return what it answered.
+    """Run a module of the suite with the framework's interpreter and return its answer.
 
     The module gets ``--answer FILE`` besides its arguments and writes JSON there. Raises `LaunchError`, with the last
-    line of what the module said, where it failed, and `LateError` after ``timeout_s``.
+    line of the module's output, if it failed, and `LateError` after ``timeout_s``.
     """
     job = Job(Cell(WORKLOADS[0], framework), "")
-    with _scratch() as place:
-        answer, said = Path(place, "answer.json"), Path(place, "said")
+    with _scratch() as folder:
+        answer, output = Path(folder, "answer.json"), Path(folder, "said")
         command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
-        with _started(command, job, place, said, ()) as process:
+        with _started(command, job, folder, output, ()) as process:
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
@@ -127,13 +127,13 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
                 return json.loads(answer.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             pass
-        last = (logs.tail(said) or ["nothing was said"])[-1]
-        raise LaunchError(f"{module} failed for {framework}: {clean(redact(last))}")
+        last_line = (logs.tail(output) or ["nothing was said"])[-1]
+        raise LaunchError(f"{module} failed for {framework}: {clean(redact(last_line))}")
 
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[str]:
-    """A folder for what a launch writes besides its results. Raises `LaunchError`."""
+    """A folder for the temporary files of a launch. Raises `LaunchError`."""
     folder = contextlib.ExitStack()
     try:
         path = folder.enter_context(scratch(before_removal=leftovers.end_of))
@@ -164,10 +164,10 @@ def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[subprocess.Pop
 def _started(
     command: list[str], job: Job, scratch: str, log: Path, descriptors: tuple[int, ...]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own group that prints into the log; afterwards all of its processes are ended."""
+    """A process in its own group that prints into the log; on exit, all of its processes are ended."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        # Appending, so that it can be cut meanwhile; what an earlier try printed goes.
+        # Appending, so that it can be cut meanwhile; an earlier try's output is dropped.
         output = os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644), "wb")
     except OSError as error:
         raise LaunchError(f"cannot write the log {log}: {error.strerror}; name another folder in --journals") from None
@@ -188,22 +188,22 @@ def _started(
 
 
 def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
-    """End a process, its process group, its descendants, and all that bears its mark, wherever it has gone."""
+    """End a process, its process group, its descendants, and every process that bears its mark."""
     descendants: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         descendants = psutil.Process(process.pid).children(recursive=True)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    for one in descendants:
+    for descendant in descendants:
         with contextlib.suppress(psutil.NoSuchProcess):
-            one.kill()
+            descendant.kill()
     process.wait()
-    leftovers.end(mark, [process.pid, *(one.pid for one in descendants)])
+    leftovers.end(mark, [process.pid, *(descendant.pid for descendant in descendants)])
 
 
 def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
     code = worker.wait()
     if code >= 0:
         return Outcome("crashed", f"ended with exit status {code} and no result")
-    known = {number.value: number.name for number in signal.Signals}
-    return Outcome("crashed", f"ended by signal {known.get(-code, -code)}")
+    names = {number.value: number.name for number in signal.Signals}
+    return Outcome("crashed", f"ended by signal {names.get(-code, -code)}")

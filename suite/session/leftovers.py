@@ -1,9 +1,9 @@
-"""What a launch can leave behind, and its end: processes and shared memory. Standard library only.
+"""Ends the processes and removes the shared memory that a launch leaves behind. Standard library only.
 
 Every process of a launch inherits a mark in its environment, whatever parent, group or session it gets later, and the
-names of its shared memory begin with that mark. `end` ends what bears a mark. So that this also happens when the
-process that launches is killed, it has a guardian: a small process in a session of its own that waits for its death.
-Where the guardian was killed too, the next launch finds the mark in the scratch folder that was left.
+names of its shared memory begin with that mark. `end` ends what bears a mark. In case the launching process is
+killed, it has a guardian: a small process in a session of its own that waits for its death. If the guardian is killed
+too, the next launch finds the mark in the abandoned scratch folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUARD = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.leftovers import guard; guard(*sys.argv[2:])"
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux shows POSIX shared memory
-END_WITHIN_S = 5.0  # that a killed process may take to be gone, as the kernel frees its memory
+END_WITHIN_S = 5.0  # a killed process may take this long to disappear, as the kernel frees its memory
 
 MARK_FILE = "mark"  # in a launch's scratch folder
 
@@ -41,16 +41,14 @@ _guarded: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}  # by process id, 
 
 
 def mark() -> str:
-    """A mark for one launch of this process, whose first one starts the guardian. Raises OSError."""
+    """A mark for one launch of this process; the first call starts the guardian. Raises OSError."""
     with _starting:
         if os.getpid() not in _guarded:
-            own = secrets.token_hex(4)
-            command = [sys.executable, "-I", "-S", "-c", GUARD, str(ROOT), str(os.getpid()), own]
-            nothing = subprocess.DEVNULL
-            guardian = subprocess.Popen(
-                command, cwd="/", stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
-            )
-            _guarded[os.getpid()] = own, guardian
+            token = secrets.token_hex(4)
+            command = [sys.executable, "-I", "-S", "-c", GUARD, str(ROOT), str(os.getpid()), token]
+            null = subprocess.DEVNULL
+            guardian = subprocess.Popen(command, cwd="/", stdin=null, stdout=null, stderr=null, start_new_session=True)
+            _guarded[os.getpid()] = token, guardian
             atexit.register(_dismiss, os.getpid())
     return f"{_guarded[os.getpid()][0]}-{next(_numbers)}-"
 
@@ -77,7 +75,7 @@ def note(mark: str, folder: Path) -> None:
 
 
 def end_of(folder: Path) -> None:
-    """End the launch whose mark is in a scratch folder that was left."""
+    """End the launch whose mark is in an abandoned scratch folder."""
     with contextlib.suppress(OSError, ValueError):
         with (folder / MARK_FILE).open(encoding="ascii") as file:
             mark = file.read(40)
@@ -86,23 +84,23 @@ def end_of(folder: Path) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """The living processes whose environment held the mark, or one that begins with it, when they started."""
-    wanted, found = f"{MARK}={mark}".encode(), []
+    """Ids of the running processes that started with the mark, or one that begins with it, in their environment."""
+    variable, pids = f"{MARK}={mark}".encode(), []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and int(process.name) != os.getpid():
             with contextlib.suppress(OSError):
                 environment = (process / "environ").read_bytes()  # empty where it has ended
-                if environment.startswith(wanted) or b"\0" + wanted in environment:
-                    found.append(int(process.name))
-    return found
+                if environment.startswith(variable) or b"\0" + variable in environment:
+                    pids.append(int(process.name))
+    return pids
 
 
 def _clear_shared_memory(mark: str, pids: Iterable[int]) -> None:
-    """Remove the names that bear the mark, and PyTorch's, which bear the number of the process that made them."""
-    beginnings = (mark, f"sem.{mark}", *(f"torch_{pid}_" for pid in pids))
+    """Remove the names that begin with the mark, and PyTorch's, which contain the id of the process that made them."""
+    prefixes = (mark, f"sem.{mark}", *(f"torch_{pid}_" for pid in pids))
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(SHARED_MEMORY)):
-            if entry.name.startswith(beginnings) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+            if entry.name.startswith(prefixes) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                 Path(entry.path).unlink(missing_ok=True)
 
 
@@ -110,16 +108,16 @@ def _dismiss(pid: int) -> None:
     """Let go of the guardian, which ends by itself when this process has ended."""
     if pid == os.getpid():
         _, guardian = _guarded.pop(pid)
-        guardian.returncode = 0  # else Python warns that it still runs
+        guardian.returncode = 0  # or Python warns that it still runs
 
 
-def guard(pid: str, own: str) -> None:
+def guard(pid: str, token: str) -> None:
     """Wait for the parent's death, then end all of its launches and remove its scratch folders."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # it is dead already
-        watched = os.pidfd_open(int(pid))
+        descriptor = os.pidfd_open(int(pid))
         if os.getppid() == int(pid):
-            select.select([watched], [], [])
-    end(f"{own}-")
+            select.select([descriptor], [], [])
+    end(f"{token}-")
     sweep(Path(tempfile.gettempdir()), "suite-", end_of)

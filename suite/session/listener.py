@@ -17,8 +17,8 @@ from suite.record.record import PARENTS
 from suite.record.text import clean
 from suite.session import logs
 
-GRACE_S = 10.0  # how long a worker may take to end after its last word
-LOOK_S = 5.0  # how often the log's size is looked at
+GRACE_S = 10.0  # how long a worker may take to end after its outcome
+LOOK_S = 5.0  # how often the log's size is checked
 LINE_MOST = 1 << 26  # bytes of one message; the parts of a real one take some megabytes at most
 
 Progress = Callable[[dict[str, Any]], None]
@@ -26,7 +26,7 @@ Progress = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Listener:
-    """Takes what a worker says: ``parts`` of its record, and progress, which is passed on."""
+    """Receives a worker's messages: ``parts`` of its record, and progress, which is passed on."""
 
     parts: dict[str, Any]
     progress: Progress
@@ -46,8 +46,8 @@ class Listener:
             selector.register(pipe, selectors.EVENT_READ)
             selector.register(process, selectors.EVENT_READ)
             try:
-                while (left := deadline - time.monotonic()) > 0:
-                    ready = {key.fd for key, _ in selector.select(min(left, LOOK_S))}
+                while (remaining_s := deadline - time.monotonic()) > 0:
+                    ready = {key.fd for key, _ in selector.select(min(remaining_s, LOOK_S))}
                     if pipe in ready:
                         received = os.read(pipe, 1 << 16)
                         if not received:
@@ -73,16 +73,16 @@ class Listener:
         self._keep(rest)
 
     def _keep(self, piece: bytes) -> None:
-        """One more piece of a line; of one that is too long to be a message nothing is kept."""
+        """Add a piece to the current line; a line that is too long to be a message is dropped."""
         self._length += len(piece)
         self._pieces.append(piece)
         if self._length > LINE_MOST:
             self._pieces = []
 
     def _take(self, line: bytes) -> None:
-        """Take in one line; what is not the worker's own, as libraries write it to descriptors they find, is left out.
+        """Take in one line. Ignores what is not a message, since libraries may write to any open descriptor.
 
-        So is what a worker has no say in: which cell it was, and in which launch.
+        Also ignores the parts that the parent fills in, such as the cell and the launch.
         """
         try:
             message = json.loads(line)
@@ -94,5 +94,5 @@ class Listener:
             self.parts.update({name: value for name, value in part.items() if name not in PARENTS})
         elif isinstance(message.get("progress"), str):
             rate = message.pop("samples_per_s", None)
-            known = {"samples_per_s": rate} if isinstance(rate, (int, float)) and math.isfinite(rate) else {}
-            self.progress(message | {"progress": clean(message["progress"])} | known)
+            throughput = {"samples_per_s": rate} if isinstance(rate, (int, float)) and math.isfinite(rate) else {}
+            self.progress(message | {"progress": clean(message["progress"])} | throughput)

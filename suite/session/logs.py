@@ -1,4 +1,4 @@
-"""What a worker printed: kept as a file of bounded size, of which a failed launch's record gets the end."""
+"""A worker's log: a file of bounded size, whose last lines go into the record of a failed launch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES, LINE_LETTERS, READ_BYTES = 40, 1000, 1 << 16
 def cut(log: Path, most: int = MOST_BYTES) -> None:
     """Leave out the middle of a log that is longer than ``most`` bytes.
 
-    Its writer must append: then it may go on, and loses only what it writes in this very moment.
+    Its writer must append; it may go on, and loses only what it writes during the cut.
     """
     with contextlib.suppress(OSError), log.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
@@ -27,11 +27,11 @@ def cut(log: Path, most: int = MOST_BYTES) -> None:
         file.seek(0)
         head = file.read(HEAD_BYTES)
         file.seek(size - TAIL_BYTES)
-        kept = head + f"\n... {size - HEAD_BYTES - TAIL_BYTES} bytes are left out here ...\n".encode()
-        kept += file.read(TAIL_BYTES)
+        shortened = head + f"\n... {size - HEAD_BYTES - TAIL_BYTES} bytes are left out here ...\n".encode()
+        shortened += file.read(TAIL_BYTES)
         file.truncate(0)
         file.seek(0)
-        file.write(kept)
+        file.write(shortened)
 
 
 def tail(log: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which journal `--resume` goes on with, and the command that goes on with a run."""
+"""Which journal `--resume` continues, and the command that continues a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.options import LATEST
-from suite.session.journal import JournalError, described, read
+from suite.session.journal import JournalError, description, read
 from suite.session.settings import Settings
 
 #: How many runs an error names.
@@ -18,7 +18,7 @@ NAMED_MOST = 3
 
 
 def cells_digest(cells: Iterable[Cell]) -> str:
-    """Of the cells of a run: `-k` chooses them, so that runs with the same settings may have different ones."""
+    """A digest of the cells of a run: `-k` selects them, so runs with the same settings may have different cells."""
     return hashlib.sha256("\n".join(sorted({cell.id for cell in cells})).encode()).hexdigest()[:16]
 
 
@@ -32,7 +32,7 @@ def journal_of(settings: Settings, cells: str) -> Path:
     name = Path(settings.resume or "").name.removesuffix(".jsonl")
     path = settings.journals / f"{name}.jsonl"
     if not path.is_file():
-        newest = [each.stem for each in _newest_first(settings.journals)[:NAMED_MOST]]
+        newest = [journal.stem for journal in _newest_first(settings.journals)[:NAMED_MOST]]
         raise JournalError(f"no run {name} in {settings.journals} (the newest: {', '.join(newest) or 'none'})")
     run, _, _ = read(path)
     if differences := _differences(run, settings):
@@ -41,13 +41,13 @@ def journal_of(settings: Settings, cells: str) -> Path:
 
 
 def command(arguments: Sequence[str], run: str) -> str:
-    """The command line that goes on with a run that was started or resumed with these arguments."""
-    kept: list[str] = []
+    """The command line that continues a run that was started or resumed with these arguments."""
+    others: list[str] = []
     for at, argument in enumerate(arguments):
         value_of_resume = at > 0 and arguments[at - 1] == "--resume" and not argument.startswith("-")
         if not value_of_resume and argument.partition("=")[0] != "--resume":
-            kept.append(argument)
-    return f"pytest {shlex.join([*kept, f'--resume={run}'])}"
+            others.append(argument)
+    return f"pytest {shlex.join([*others, f'--resume={run}'])}"
 
 
 def _best(settings: Settings, cells: str) -> Path:
@@ -56,19 +56,20 @@ def _best(settings: Settings, cells: str) -> Path:
     It may have been started with fewer launches: blocks are appended, so that more of them may be asked for later.
     Journals that cannot be read are passed over, as are those without a launch where another one has some.
     """
-    fitting: list[tuple[bool, bool, Path]] = []
+    candidates: list[tuple[bool, bool, Path]] = []
     newest = ""
     for path in _newest_first(settings.journals):
         try:
-            run = described(path)
+            run = description(path)
         except JournalError:
             continue
         if differences := _differences(run, settings):
             newest = newest or f" (the newest, {path.name}, has {'; '.join(differences)})"
         else:
-            fitting.append((run.get("cells") != cells, run.get("launches") != settings.launches, path))
+            candidates.append((run.get("cells") != cells, run.get("launches") != settings.launches, path))
     empty: list[Path] = []
-    for *_, path in sorted(fitting, key=lambda each: each[:2]):  # stable: the newest of each kind comes first
+    candidates.sort(key=lambda candidate: candidate[:2])  # stable: the newest of each kind comes first
+    for *_, path in candidates:
         try:
             _, records, _ = read(path)
         except JournalError:
@@ -86,7 +87,7 @@ def _newest_first(journals: Path) -> list[Path]:
 
 
 def _differences(run: dict[str, Any], settings: Settings) -> list[str]:
-    """What the run was started with, where that is not what is asked for; fewer launches are no difference."""
+    """The settings in which the run differs from the requested ones; fewer launches are no difference."""
     return [
         f"{name} {run.get(name)}, not {value}"
         for name, value in settings.signature().items()

@@ -1,4 +1,4 @@
-"""One run of the suite: its data, its journal, its launches in order, and what it tells the person who waits."""
+"""One run of the suite: its data, its journal, its launches in order, and the lines it prints meanwhile."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from suite.session.settings import Settings
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 
-STARTING_S = 12.0  # of a launch besides its phases, as seen on two cores
+STARTING_S = 12.0  # of a launch besides its phases, as measured on two cores
 
 
 @dataclass
 class Run:
     """The launches of a session. ``say`` prints a line; ``show`` a passing state, where there is a terminal for it.
 
-    ``ended`` prints the line of a launch and is told its status; without it ``say`` does.
+    ``ended`` prints the line of a launch, given its status; without it ``say`` prints it.
     """
 
     settings: Settings
@@ -57,15 +57,15 @@ class Run:
         self.info |= {"background": self.background} if self.background else {}
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
-        self._fits = batch_finder.known(self._journalled.values())
+        self._fits = batch_finder.fits_by_cell(self._journalled.values())
         self._launched = 0
         self._free = batch_finder.free_memory()
         self._gpus = self._opened_gpus()
         self._idle = idle(self._gpus)
         if last:
-            again = len(last) - len(self._journalled)
-            tried = f", {again} of which failed and may pass now" if again else ""
-            self.say(f"resuming run {self.info['id']}: {len(last)} launches are in its journal{tried}")
+            retried = len(last) - len(self._journalled)
+            note = f", {retried} of which failed and may pass now" if retried else ""
+            self.say(f"resuming run {self.info['id']}: {len(last)} launches are in its journal{note}")
 
     @property
     def total(self) -> int:
@@ -80,7 +80,7 @@ class Run:
         return [record for record in self.records if not record.outcome.ok]
 
     def launch(self, cell: Cell, number: int) -> Record:
-        """Run one launch, or take it from the journal; write it there before anything else happens."""
+        """Run one launch and write it to the journal before anything else happens, or take it from there."""
         if self.planned[self.done : self.done + 1] != [(cell, number)]:
             raise LaunchError(
                 f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
@@ -100,7 +100,7 @@ class Run:
         return record
 
     def close(self) -> None:
-        """Close the journal and let go of the driver."""
+        """Close the journal and release the driver."""
         self._open.close()
         self.journal.close()
 
@@ -108,28 +108,28 @@ class Run:
         """Check the interpreters, say how long it may take, and get the data."""
         cells = [cell for cell, _ in self.planned]
         interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
-        if self.settings.device == "cuda" and (words := devices.lack(interpreters)):
-            raise LaunchError(f"no launch can be on CUDA: {words}")
-        left = sum(f"{cell.id}#{number}" not in self._journalled for cell, number in self.planned)
-        if left > 0 and any(cell.recipe for cell in cells):
+        if self.settings.device == "cuda" and (problem := devices.cuda_problem(interpreters)):
+            raise LaunchError(f"no launch can be on CUDA: {problem}")
+        remaining = sum(f"{cell.id}#{number}" not in self._journalled for cell, number in self.planned)
+        if remaining > 0 and any(cell.recipe for cell in cells):
             long = any(cell.recipe and cell.size == "full" for cell in cells)
             words = ": hours on a CPU" if long else ", which takes minutes each on a CPU"
-            self.say(f"{left} launches, and those with a recipe train to their end{words}")
-        elif left > 0:
-            self.say(f"{left} launches, about {self._estimate_s() * left / 60:.0f} min")
+            self.say(f"{remaining} launches, and those with a recipe train to their end{words}")
+        elif remaining > 0:
+            self.say(f"{remaining} launches, about {self._estimate_s() * remaining / 60:.0f} min")
         for name in sorted({specification(cell.workload).data for cell in cells}):
             self._prepared(name)
 
     def _launch(self, cell: Cell, number: int, counter: str) -> Record:
         settings = self.settings
         data = self._prepared(specification(cell.workload).data)
-        # Of a training to the end, each launch is a seed of its own: its spread is what an accuracy is known by.
+        # Each launch that trains to its end has its own seed: the spread over seeds shows how certain an accuracy is.
         seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
         job = Job(cell, str(data), number, seed, settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        kept = self._checkpoint(cell, number)
-        log = kept.with_suffix(".log")
-        job = replace(job, checkpoint=str(kept)) if cell.recipe else job
+        checkpoint = self._checkpoint(cell, number)
+        log = checkpoint.with_suffix(".log")
+        job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
         deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
 
         def start(job: Job) -> Record:
@@ -144,18 +144,18 @@ class Run:
 
         record = self._fitted(job, start) if cell.batch == AUTO else start(job)
         if record.outcome.ok:
-            _remove(kept)
-        described = record.environment or {"machine": machine()}
+            _remove(checkpoint)
+        environment = record.environment or {"machine": machine()}
         if self._driver:  # per launch, since a run may go on after an update
-            described = {**described, "driver": self._driver}
-        position = {
+            environment = {**environment, "driver": self._driver}
+        run = {
             "id": self.info["id"],
             "seed": seed,
             "plan": settings.plan.to_json(),
             "block": number % CONTROL,
             "position": self.done,
         }
-        return replace(record, run=position, environment=described)
+        return replace(record, run=run, environment=environment)
 
     def _opened_gpus(self) -> list[Gpu]:
         if self.settings.device == "cpu":
@@ -179,19 +179,19 @@ class Run:
         return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
 
     def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
-        """A launch with the largest batch that fits, which is searched for once per cell and run."""
+        """A launch with the largest batch that fits; the search runs once per cell and run."""
         cell = job.cell
         job = replace(job, memory_limit=job.memory_limit or self._free)
         if cell not in self._fits:
-            tried = replace(job, plan=batch_finder.PLAN)
-            self._fits[cell] = batch_finder.largest(lambda batch: start(replace(tried, cell=cell.but(batch=batch))))
+            trial = replace(job, plan=batch_finder.PLAN)
+            self._fits[cell] = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
         while batch := self._fits[cell].batch:
             record = start(replace(job, cell=cell.but(batch=batch)))
             if record.outcome.status not in DID_NOT_FIT:
-                return self._fits[cell].noted(record, cell)
-            self._fits[cell] = self._fits[cell].less(record)  # it fitted for some steps, not for all
-        found = self._fits[cell]
-        return found.noted(Record(cell, found.outcome, job.launch), cell)
+                return self._fits[cell].annotated(record, cell)
+            self._fits[cell] = self._fits[cell].less(record)  # it fit for some steps, not for all
+        fit = self._fits[cell]
+        return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
     def _watch(self, pid: int, spawned_s: float) -> Monitor:
         return Monitor(pid, spawned_s, self._gpus, self._idle, self._no_gpu)
@@ -213,24 +213,24 @@ class Run:
         if settings.resume:
             return Journal(journal_of(settings, cells), {})
         now = datetime.now(UTC)
-        identity = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
-        info = {"id": identity, "started": now.isoformat(timespec="seconds"), **settings.signature()}
+        run_id = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
+        info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
         info |= {"cells": cells, **({"background": self.background} if self.background else {})}
-        return Journal(settings.journals / f"{identity}.jsonl", info)
+        return Journal(settings.journals / f"{run_id}.jsonl", info)
 
     def _left(self) -> str:
-        left = self.total - self.done
-        if not left or self._launched < 2:
+        remaining = self.total - self.done
+        if not remaining or self._launched < 2:
             return ""
-        return f", about {(time.monotonic() - self._started) / self._launched * left / 60:.1f} min left"
+        return f", about {(time.monotonic() - self._started) / self._launched * remaining / 60:.1f} min left"
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint, and what a kill left half written of it."""
+    """Remove a checkpoint, and files that a kill left half written."""
     if path.parent.is_dir():
-        for beside in path.parent.iterdir():
-            if beside == path or (beside.name.startswith(f"{path.name}.") and beside.suffix[1:].isdecimal()):
-                beside.unlink(missing_ok=True)
+        for file in path.parent.iterdir():
+            if file == path or (file.name.startswith(f"{path.name}.") and file.suffix[1:].isdecimal()):
+                file.unlink(missing_ok=True)
 
 
 def _line(record: Record) -> str:

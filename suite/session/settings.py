@@ -40,7 +40,7 @@ class Settings:
     target: float | None = None  # likewise
 
     def signature(self) -> dict[str, Any]:
-        """What a journal must agree in to be gone on with."""
+        """What a journal must agree with so that ``--resume`` can continue it."""
         return {
             "matrix": self.matrix,
             "launches": self.launches,
@@ -58,14 +58,15 @@ class Settings:
 
 
 def refuse_without_cuda(config: pytest.Config) -> None:
-    """Raises `MatrixError` where CUDA is asked for and there is none."""
+    """Raise `MatrixError` if CUDA is requested and there is none."""
     if config.getoption("device") == "cuda" and not has_gpu():
-        there = {name: interpreter(name) for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}")}
-        raise MatrixError(f"--device cuda: {devices.lack(there)}")
+        named = (name for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}"))
+        interpreters = {name: interpreter(name) for name in named}
+        raise MatrixError(f"--device cuda: {devices.cuda_problem(interpreters)}")
 
 
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:
-    """How the chosen matrix is to be run."""
+    """The settings of a run of the chosen matrix."""
     return Settings(
         chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
         config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),

@@ -1,4 +1,4 @@
-"""Around pytest-benchmark's own saving: a run is saved compactly, whole or not at all, and no other file is touched."""
+"""Replaces how pytest-benchmark saves: compactly, completely or not at all, and without touching other files."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def _lines(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """As pytest-benchmark writes it: what JSON has no form for becomes text."""
+    """JSON as pytest-benchmark writes it: values that JSON cannot express become text."""
     return str(safe_dumps(value, ensure_ascii=True, separators=(",", ":")))
 
 
 def save(folder: Path, name: str, content: bytes) -> Path:
     """Write a run under the next free number, all of it or nothing. Raises OSError; never replaces a file.
 
-    Two runs that end at once get two numbers: a name is taken by a link, which fails where there is a file.
+    Two runs that end at once get two numbers: the name is claimed by a link, which fails if the file exists.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _written(folder, content) as whole:
@@ -98,9 +98,9 @@ def save(folder: Path, name: str, content: bytes) -> Path:
 
 @contextlib.contextmanager
 def _written(folder: Path, content: bytes) -> Iterator[Path]:
-    """A file of our own with the content, which is gone afterwards."""
-    with scratch(folder, ".partial-") as place:
-        path = place / "run.json"
+    """A temporary file with the content."""
+    with scratch(folder, ".partial-") as temporary:
+        path = temporary / "run.json"
         with path.open("wb") as file:
             file.write(content)
             file.flush()
@@ -109,7 +109,7 @@ def _written(folder: Path, content: bytes) -> Iterator[Path]:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Write a file that was not there; what a full disk leaves of it goes."""
+    """Write a new file; remove it if the disk is full."""
     with path.open("xb") as file:
         try:
             file.write(content)
@@ -131,7 +131,7 @@ def _last(folder: Path) -> int:
 
 
 def save_failed(config: pytest.Config, benchmarks: Any) -> None:
-    """What pytest-benchmark does with a run, without benchmarks."""
+    """Save a run without benchmarks as pytest-benchmark saves one with them."""
     commit_info = config.hook.pytest_benchmark_generate_commit_info(config=config)
     config.hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit_info)
     output = config.hook.pytest_benchmark_generate_json(

@@ -209,4 +209,4 @@ def lacks(framework: str) -> str:
         return f"{framework}'s interpreter failed: {redact(done.stderr.strip().splitlines()[-1])}"
     if missing := ", ".join(done.stdout.split()):
         return f"{framework} is not all there; not installed: {missing}"
-    return devices.lack({framework: interpreter(framework)}) if DEVICE == "cuda" else ""
+    return devices.cuda_problem({framework: interpreter(framework)}) if DEVICE == "cuda" else ""

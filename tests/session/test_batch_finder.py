@@ -12,7 +12,7 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell
 from suite.record.record import Outcome, Record
-from suite.session.batch_finder import START, Fit, Try, known, largest
+from suite.session.batch_finder import START, Fit, Try, fits_by_cell, largest
 from tests.frameworks import needs_frameworks
 
 ROOT = Path(__file__).parents[2]
@@ -59,10 +59,10 @@ def test_a_batch_beyond_the_data_set_does_not_fit() -> None:
 def test_a_record_knows_the_batch_that_was_found_and_a_resumed_run_finds_it_there() -> None:
     fit = Fit(96, (Try(32, "ok", "", {"rss_peak_bytes": 5}), Try(128, "out-of-memory", "full", {})))
     cell = CELL.but(accumulate=2)
-    record = fit.noted(Record(cell.but(batch=96), Outcome("crashed")), cell)
+    record = fit.annotated(Record(cell.but(batch=96), Outcome("crashed")), cell)
     record = Record.from_json(json.loads(json.dumps(record.to_json())))
     assert (record.cell, record.effective_batch) == (cell, 192)
-    assert known([record]) == {cell: fit}
+    assert fits_by_cell([record]) == {cell: fit}
 
 
 def test_a_launch_that_does_not_fit_after_all_leaves_the_next_smaller_batch() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.session import devices
-from suite.session.devices import lack, told
+from suite.session.devices import cuda_problem, installed_build
 from tests.sessions import Suite, refused
 
 
@@ -53,27 +53,27 @@ def test_a_build_is_told_from_files_without_importing_it(
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     for loaded in [one for one in sys.modules if one.partition(".")[0] == name]:
         monkeypatch.delitem(sys.modules, loaded)
-    assert told(framework) == ("9.8.7", cuda)
+    assert installed_build(framework) == ("9.8.7", cuda)
 
 
 @pytest.mark.parametrize("framework", devices.BUILDS)
 def test_the_builds_that_are_installed_here_are_known(framework: str) -> None:
     if not find_spec(devices.BUILDS[framework][0]):
         pytest.skip(f"{framework} is not installed here")
-    version, _ = told(framework)
+    version, _ = installed_build(framework)
     assert version[0].isdigit()
 
 
 def test_a_cpu_build_in_the_environment_for_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
     monkeypatch.setattr(devices, "_build", lambda framework, _: ("2.13.0+cpu", framework != "pytorch"))
-    words = lack({"pytorch": "a", "jax": "b"})
+    words = cuda_problem({"pytorch": "a", "jax": "b"})
     assert words.startswith("pytorch 2.13.0+cpu was built without CUDA: install its extra pytorch-cuda")
     assert "jax" not in words
     monkeypatch.setattr(devices, "has_gpu", lambda: False)
-    assert "pytorch 2.13.0+cpu was built without CUDA" in lack({"pytorch": "a"}), "it is said without a GPU too"
+    assert "pytorch 2.13.0+cpu was built without CUDA" in cuda_problem({"pytorch": "a"}), "it is said without a GPU too"
 
 
 def test_an_interpreter_without_the_framework_is_left_to_its_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
-    assert lack({"pytorch": "/nowhere/python"}) == ""
+    assert cuda_problem({"pytorch": "/nowhere/python"}) == ""

@@ -65,8 +65,8 @@ def scores(
     model: Cnn, weights: Tree, statistics: Tree, images: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,); without dropout."""
-    found = logits(model, weights, statistics, images).astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(found, labels), found.argmax(1) == labels
+    output = logits(model, weights, statistics, images).astype(model.numbers.weights)
+    return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
 
 
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
@@ -81,8 +81,8 @@ def statistics(model: Cnn) -> Tree:
 
 def import_weights(model: Cnn, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
-    cast = {name: jnp.array(array, model.numbers.weights) for name, array in weights.items()}
-    return unflatten_dict(cast, sep="/")
+    parameters = {name: jnp.array(array, model.numbers.weights) for name, array in weights.items()}
+    return unflatten_dict(parameters, sep="/")
 
 
 def export_weights(model: Cnn, weights: Tree) -> dict[str, Array]:

@@ -1,7 +1,7 @@
-"""`cifar100_cnn` in PyTorch: channels-last memory, and one view where the others have nothing to do.
+"""`cifar100_cnn` in PyTorch: channels-last memory, through a view that the other frameworks do not need.
 
 Images come as (batch, height, width, channel). Seen through `permute` they are (batch, channel, height, width) in
-channels-last memory, so that no byte moves; the same view back before flattening keeps the canonical feature order.
+channels-last memory, so nothing is copied; the same view back before flattening keeps the canonical feature order.
 """
 
 from __future__ import annotations
@@ -76,22 +76,22 @@ def import_weights(model: Cnn, weights: dict[str, Array]) -> None:
 
 def export_weights(model: Cnn, of: str = "data") -> dict[str, Array]:
     """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    found = {}
+    exported = {}
     for name, (parameter, layout) in _tensors(model).items():
         array = getattr(parameter, of).detach().cpu().numpy()
-        found[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return found
+        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
+    return exported
 
 
 def _tensors(model: Cnn) -> dict[str, tuple[nn.Parameter, list[int]]]:
     """Canonical name to parameter, and the canonical axes in the parameter's order."""
     convolutions = [layer for layer in model.blocks if isinstance(layer, nn.Conv2d)]
-    named: dict[str, nn.Module] = {
+    layers: dict[str, nn.Module] = {
         f"conv{index // 2 + 1}{'ab'[index % 2]}": layer for index, layer in enumerate(convolutions)
     }
-    named |= {"hidden": model.hidden, "logits": model.logits}
-    found = {}
-    for name, layer in named.items():
-        found[f"{name}/kernel"] = (layer.weight, [3, 2, 0, 1] if isinstance(layer, nn.Conv2d) else [1, 0])
-        found[f"{name}/bias"] = (layer.bias, [0])
-    return found
+    layers |= {"hidden": model.hidden, "logits": model.logits}
+    tensors = {}
+    for name, layer in layers.items():
+        tensors[f"{name}/kernel"] = (layer.weight, [3, 2, 0, 1] if isinstance(layer, nn.Conv2d) else [1, 0])
+        tensors[f"{name}/bias"] = (layer.bias, [0])
+    return tensors

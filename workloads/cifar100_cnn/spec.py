@@ -49,20 +49,20 @@ class CnnSpec(WorkloadSpec):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        found = []
+        tensors = []
         for name, inputs, outputs, _ in self.layers:
             shape = (KERNEL, KERNEL, inputs, outputs)
-            found += [
+            tensors += [
                 Tensor(f"{name}/kernel", shape, bound=glorot_bound(KERNEL**2 * inputs, KERNEL**2 * outputs)),
                 Tensor(f"{name}/bias", (outputs,)),
             ]
-        found += [
+        tensors += [
             Tensor("hidden/kernel", (self.features, self.hidden), bound=glorot_bound(self.features, self.hidden)),
             Tensor("hidden/bias", (self.hidden,)),
             Tensor("logits/kernel", (self.hidden, CLASSES), bound=glorot_bound(self.hidden, CLASSES)),
             Tensor("logits/bias", (CLASSES,)),
         ]
-        return tuple(found)
+        return tuple(tensors)
 
     @property
     def flops_per_sample(self) -> int:

@@ -80,9 +80,9 @@ def scores(
     model: ResNet, weights: Tree, statistics: Tree, images: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,); with running statistics."""
-    found = model.clone(evaluating=True).apply({"params": weights, "batch_stats": statistics}, images)
-    found = found.astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(found, labels), found.argmax(1) == labels
+    output = model.clone(evaluating=True).apply({"params": weights, "batch_stats": statistics}, images)
+    output = output.astype(model.numbers.weights)
+    return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
 
 
 def _unbiased(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:
@@ -90,13 +90,13 @@ def _unbiased(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:
 
     flax takes the biased one, which is smaller by (n - 1) / n over n = batch x height x width values.
     """
-    found = {}
+    corrected = {}
     for c in spec.convolutions:
         name = f"{c.name}_normalisation"
         variance = after[name]["var"]
-        taken = variance - (1 - MOMENTUM) * before[name]["var"]  # of this batch, times MOMENTUM
-        found[name] = {**after[name], "var": variance + taken / (batch * c.side**2 - 1)}
-    return found
+        contribution = variance - (1 - MOMENTUM) * before[name]["var"]  # of this batch, times MOMENTUM
+        corrected[name] = {**after[name], "var": variance + contribution / (batch * c.side**2 - 1)}
+    return corrected
 
 
 def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
@@ -115,8 +115,8 @@ def statistics(model: ResNet) -> Tree:
 
 def import_weights(model: ResNet, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
-    own = {_own_name(name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
-    return unflatten_dict(own, sep="/")
+    parameters = {_own_name(name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
+    return unflatten_dict(parameters, sep="/")
 
 
 def export_weights(model: ResNet, weights: Tree) -> dict[str, Array]:

@@ -88,21 +88,21 @@ def import_weights(model: ResNet, weights: dict[str, Array]) -> None:
 
 def export_weights(model: ResNet, of: str = "data") -> dict[str, Array]:
     """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    found = {}
+    exported = {}
     for name, (parameter, layout) in _tensors(model).items():
         array = getattr(parameter, of).detach().cpu().numpy()
-        found[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return found
+        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
+    return exported
 
 
 def _tensors(model: ResNet) -> dict[str, tuple[nn.Parameter, list[int]]]:
     """Canonical name to parameter, and the canonical axes in the parameter's order."""
-    found: dict[str, tuple[nn.Parameter, list[int]]] = {}
+    tensors: dict[str, tuple[nn.Parameter, list[int]]] = {}
     for layer in model.modules():
         if isinstance(layer, Normalised):
-            found[f"{layer.name}/kernel"] = (layer.convolution.weight, [3, 2, 0, 1])
-            found[f"{layer.name}/scale"] = (layer.normalisation.weight, [0])
-            found[f"{layer.name}/shift"] = (layer.normalisation.bias, [0])
-    found["logits/kernel"] = (model.logits.weight, [1, 0])
-    found["logits/bias"] = (model.logits.bias, [0])
-    return found
+            tensors[f"{layer.name}/kernel"] = (layer.convolution.weight, [3, 2, 0, 1])
+            tensors[f"{layer.name}/scale"] = (layer.normalisation.weight, [0])
+            tensors[f"{layer.name}/shift"] = (layer.normalisation.bias, [0])
+    tensors["logits/kernel"] = (model.logits.weight, [1, 0])
+    tensors["logits/bias"] = (model.logits.bias, [0])
+    return tensors

@@ -53,7 +53,7 @@ class ResNetSpec(WorkloadSpec):
     @property
     def blocks(self) -> list[list[Convolution]]:
         """Every block's convolutions: two in a row, and where the shape changes a third in the shortcut."""
-        found, inputs, side = [], self.channels[0], IMAGE[0]
+        blocks, inputs, side = [], self.channels[0], IMAGE[0]
         for stage, outputs in enumerate(self.channels, start=1):
             for block in range(1, BLOCKS + 1):
                 stride = 2 if stage > 1 and block == 1 else 1
@@ -65,9 +65,9 @@ class ResNetSpec(WorkloadSpec):
                 ]
                 if stride > 1 or inputs != outputs:
                     convolutions.append(Convolution(f"{name}shortcut", 1, inputs, outputs, stride, side))
-                found.append(convolutions)
+                blocks.append(convolutions)
                 inputs = outputs
-        return found
+        return blocks
 
     @property
     def convolutions(self) -> list[Convolution]:
@@ -75,22 +75,22 @@ class ResNetSpec(WorkloadSpec):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        found = []
+        tensors = []
         for c in self.convolutions:
             shape = (c.kernel, c.kernel, c.inputs, c.outputs)
             # He et al. (2015), uniform, over the outputs: variance 2 / (kernel ** 2 * outputs).
             bound = math.sqrt(6 / (c.kernel**2 * c.outputs))
-            found += [
+            tensors += [
                 Tensor(f"{c.name}/kernel", shape, bound=bound),
                 Tensor(f"{c.name}/scale", (c.outputs,), offset=1.0, offset_to=c.outputs),
                 Tensor(f"{c.name}/shift", (c.outputs,)),
             ]
         features = self.channels[-1]
-        found += [
+        tensors += [
             Tensor("logits/kernel", (features, CLASSES), bound=glorot_bound(features, CLASSES)),
             Tensor("logits/bias", (CLASSES,)),
         ]
-        return tuple(found)
+        return tuple(tensors)
 
     @property
     def flops_per_sample(self) -> int:

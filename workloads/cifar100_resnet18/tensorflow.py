@@ -22,11 +22,11 @@ class FusedBatchNormalization(keras.layers.Layer):
 
     def build(self, shape: tuple[int, ...]) -> None:
         # Scale, shift and statistics stay in the weights' type in every precision.
-        kept = {"shape": shape[-1:], "autocast": False}
-        self.scale = self.add_weight(**kept, initializer="ones", name="scale")
-        self.shift = self.add_weight(**kept, initializer="zeros", name="shift")
-        self.mean = self.add_weight(**kept, initializer="zeros", name="mean", trainable=False)
-        self.variance = self.add_weight(**kept, initializer="ones", name="variance", trainable=False)
+        options = {"shape": shape[-1:], "autocast": False}
+        self.scale = self.add_weight(**options, initializer="ones", name="scale")
+        self.shift = self.add_weight(**options, initializer="zeros", name="shift")
+        self.mean = self.add_weight(**options, initializer="zeros", name="mean", trainable=False)
+        self.variance = self.add_weight(**options, initializer="ones", name="variance", trainable=False)
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         scale, shift = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.shift)
@@ -99,8 +99,8 @@ def export_weights(model: keras.Model) -> dict[str, Array]:
 
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
-    found = {}
+    by_name = {}
     for variable in model.trainable_variables:
         layer, name = variable.path.split("/")[-2:]
-        found[f"{layer.removesuffix('_normalisation')}/{name}"] = variable
-    return found
+        by_name[f"{layer.removesuffix('_normalisation')}/{name}"] = variable
+    return by_name

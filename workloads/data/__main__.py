@@ -1,4 +1,4 @@
-"""``python -m workloads.data``: get the data sets ready, check them, or say where they are."""
+"""``python -m workloads.data``: prepares the data sets, verifies them, or shows where they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from workloads.data import cache as caches
 from workloads.data.dataset import KINDS, DataError, arrays
 from workloads.data.identity import identified
-from workloads.data.prepare import NAMES, SOURCES, NothingToBeHadError, cache_directory, data_directory, prepare
+from workloads.data.prepare import NAMES, SOURCES, UnavailableError, cache_directory, data_directory, prepare
 
 DESCRIPTION = """\
 Get the data sets ready for the suite, check them, or say where they are.
@@ -40,7 +40,7 @@ exit status: 0 done, 1 not to be had or damaged, 2 wrong usage, 130 interrupted
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command and give the exit status."""
+    """Run the command and return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -86,11 +86,11 @@ def _fetch(options: argparse.Namespace) -> int:
     for name in options.names or NAMES:
         try:
             folder = prepare(name, options.source, options.data_dir, options.cache_dir)
-        except NothingToBeHadError as error:
+        except UnavailableError as error:
             print(f"error: {error}", file=sys.stderr)
             print(f"Until then the suite uses the synthetic twin of {name} in its place, and says so.", file=sys.stderr)
             failed = True
-        except DataError as error:  # the others may still be had
+        except DataError as error:  # the others may still be available
             print(f"error: {error}", file=sys.stderr)
             failed = True
         else:
@@ -110,8 +110,8 @@ def _verify(options: argparse.Namespace) -> int:
             print(f"error: {error}", file=sys.stderr)
             failed = True
         else:
-            but = " by the MD5 of the authors' archive, not by the expected digest" if data.voucher else ""
-            print(f"{_line(folder)}  verified{but}")
+            note = " by the MD5 of the authors' archive, not by the expected digest" if data.voucher else ""
+            print(f"{_line(folder)}  verified{note}")
     return int(failed)
 
 
@@ -128,13 +128,13 @@ def _where(options: argparse.Namespace) -> int:
             print(f"error: {error}", file=sys.stderr)
             failed = True
     for name in NAMES:
-        if name not in {found for found, _, _ in cached}:
+        if name not in {cached_name for cached_name, _, _ in cached}:
             print(f"{name:9} not cached; `python -m workloads.data fetch {name}`")
     return int(failed)
 
 
 def _cached(cache: Path) -> list[tuple[str, str, Path]]:
-    """The folders of this format that exist, with name and kind, in the order of both."""
+    """The existing cache folders of this format, with name and kind, sorted by both."""
     folders = ((name, kind, caches.folder_of(cache, name, kind)) for name in NAMES for kind in KINDS)
     try:
         return [(name, kind, folder) for name, kind, folder in folders if folder.exists()]

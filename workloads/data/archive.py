@@ -1,4 +1,4 @@
-"""How archives are read: member by member into memory, never extracted to disk, and hashed on the way."""
+"""Reads archives member by member into memory, without extracting them to disk, and hashes them on the way."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Members:
 
 
 def broken(path: Path, error: Exception) -> DataError:
-    """One line for what cannot be read to its end, be it truncated, no regular file, or no archive at all."""
+    """The error, in one line, for a file that is truncated, not regular, or no archive at all."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return BrokenSourceError(f"{path} cannot be read: {' '.join(reason.split()) or type(error).__name__}")
 
@@ -160,7 +160,7 @@ class _Hashed(io.RawIOBase):
 
 
 class _Limited(io.RawIOBase):
-    """What tarfile needs of a file, up to a limit, whatever sizes the archive claims."""
+    """A file as tarfile needs it, up to a limit, whatever sizes the archive claims."""
 
     def __init__(self, file: gzip.GzipFile, path: Path, limit_bytes: int) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _Limited(io.RawIOBase):
         self.count, self.next_content = 0, MAX_HEADER_BYTES
 
     def expect(self, content_bytes: int) -> None:
-        """A header was read, and a content of this size follows it."""
+        """Expect a content of this size after a header."""
         self.next_content = self.count + content_bytes + MAX_HEADER_BYTES
 
     def read(self, count: int = -1) -> bytes:

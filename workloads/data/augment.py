@@ -21,7 +21,7 @@ ORDER, DRAWS = 0, 1
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch does to the training split.
+    """The order and the augmentation draws of one epoch of the training split.
 
     ``order`` holds sample indices, int64 ``(n,)``. ``rows`` and ``columns`` are crop offsets into the image padded by
     `PAD`, int32 ``(n,)`` in ``[0, 2 * PAD]``, and ``flips`` says which samples are mirrored, bool ``(n,)``, all three
@@ -62,8 +62,8 @@ class Batches:
 
     A batch is ``(inputs, labels)``: uint8 images ``(b, 32, 32, 3)``, cropped and flipped, or int32 tokens
     ``(b, length)``, the last ``length`` of each review; labels int32 ``(b,)``. The rest of an epoch that fills no batch
-    is dropped. With ``first_epoch`` the numbers start with that epoch, for who goes on from a checkpoint. Raises
-    `DataError` where the split does not fill a batch.
+    is dropped. With ``first_epoch`` the numbers start with that epoch, to continue from a checkpoint. Raises
+    `DataError` if the split does not fill a batch.
     """
 
     def __init__(self, data: DataSet, batch: int, seed: int, length: int | None = None, first_epoch: int = 0) -> None:
@@ -75,27 +75,27 @@ class Batches:
         self._plan: tuple[int, Epoch] | None = None
 
     def plan(self, number: int) -> Epoch:
-        """The plan of epoch ``number`` after the first; the last one is kept, since batches are asked for in order."""
-        kept = self._plan
-        if kept is None or kept[0] != number:
-            self._plan = kept = number, epoch(self.seed, self.first_epoch + number, len(self.split))
-        return kept[1]
+        """The plan of epoch ``number`` after the first; the last plan is cached, as batches are requested in order."""
+        last = self._plan
+        if last is None or last[0] != number:
+            self._plan = last = number, epoch(self.seed, self.first_epoch + number, len(self.split))
+        return last[1]
 
     def chosen(self, number: int) -> Array:
-        """The samples of a batch, in order: int64 ``(b,)``."""
+        """Indices of the samples of a batch, in order: int64 ``(b,)``."""
         start = number % self.per_epoch * self.batch
-        chosen: Array = self.plan(number // self.per_epoch).order[start : start + self.batch]
-        return chosen
+        indices: Array = self.plan(number // self.per_epoch).order[start : start + self.batch]
+        return indices
 
     def __getitem__(self, number: int) -> tuple[Array, Array]:
-        plan, chosen = self.plan(number // self.per_epoch), self.chosen(number)
-        inputs, labels = self.split.inputs[chosen], self.split.labels[chosen]
+        plan, indices = self.plan(number // self.per_epoch), self.chosen(number)
+        inputs, labels = self.split.inputs[indices], self.split.labels[indices]
         if inputs.ndim == 4:
-            return crop_and_flip(inputs, plan.rows[chosen], plan.columns[chosen], plan.flips[chosen]), labels
+            return crop_and_flip(inputs, plan.rows[indices], plan.columns[indices], plan.flips[indices]), labels
         return inputs[:, -(self.length or 0) :].astype(np.int32), labels
 
     def sample(self, number: int, index: int) -> tuple[Array, Array]:
-        """One sample of batch ``number``, by its index in the split, as a loader that knows no batches makes it."""
+        """One sample of batch ``number``, by its index in the split, for loaders that work sample by sample."""
         plan = self.plan(number // self.per_epoch)
         image = self.split.inputs[index]
         if image.ndim == 1:
@@ -114,15 +114,15 @@ class Batches:
 def evaluation_batches(data: DataSet, batch: int, length: int | None = None) -> Iterable[tuple[Array, Array, int]]:
     """The whole test split in order, as it is; the last batch is filled up with its first sample.
 
-    Inputs and labels as `Batches` has them, and how many samples of the batch count.
+    Yields inputs and labels as `Batches` does, and how many samples of the batch count.
     """
     split = data.test
     for start in range(0, len(split), batch):
-        chosen = np.arange(start, start + batch)
-        count = int(np.count_nonzero(chosen < len(split)))
-        chosen[count:] = start
-        inputs = split.inputs[chosen]
-        yield inputs if inputs.ndim == 4 else inputs[:, -(length or 0) :].astype(np.int32), split.labels[chosen], count
+        indices = np.arange(start, start + batch)
+        count = int(np.count_nonzero(indices < len(split)))
+        indices[count:] = start
+        inputs = split.inputs[indices]
+        yield inputs if inputs.ndim == 4 else inputs[:, -(length or 0) :].astype(np.int32), split.labels[indices], count
 
 
 def batches_digest(batches: Iterable[tuple[Array, Array]]) -> str:

@@ -31,7 +31,7 @@ VERSION = 1
 
 REBUILD = "`python -m workloads.data fetch` builds it anew"
 
-# All that a cache folder holds. meta.json is the last to be removed, for a folder without it is not known as ours.
+# All files of a cache folder. meta.json is removed last, since a folder without it is not recognised as ours.
 FILES = (*(f"{name}.npy" for name in ARRAYS), "meta.json")
 MAX_META_BYTES = 2**16
 CHUNK_BYTES = 2**24
@@ -61,11 +61,11 @@ def folder_of(cache: Path, name: str, kind: str) -> Path:
 
 
 def write(data: DataSet, cache: Path) -> Path:
-    """Store a data set in the cache directory and give its folder; a cache that lay there before is replaced as a
-    whole, unless it is whole and the same.
+    """Store a data set in the cache directory and return its folder; replaces an existing cache as a whole, unless it
+    is complete and the same.
 
-    Raises OSError if it cannot be written (no permission, no space), and `DataError` if what lies there is not from
-    this program; then nothing is left behind.
+    Raises OSError if it cannot be written (no permission, no space), and `DataError` if this program did not write
+    what is there; then nothing is left behind.
     """
     folder = folder_of(cache, data.name, data.kind)
     cache.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def write(data: DataSet, cache: Path) -> Path:
 
 
 def refuse_foreign(folder: Path) -> None:
-    """`DataError` if what lies under the name of this cache folder was not written by this program."""
+    """Raise `DataError` if this program did not write what has the name of this cache folder."""
     reason = _foreign(folder)
     if reason:
         raise DataError(
@@ -92,19 +92,19 @@ def refuse_foreign(folder: Path) -> None:
         )
 
 
-def clear_left(folder: Path) -> None:
-    """Remove the temporary folders that killed writers of a cache folder left, and nothing else of like names."""
+def clear_leftovers(folder: Path) -> None:
+    """Remove the temporary folders that killed writers of a cache folder left, and nothing else with similar names."""
     temporary = re.compile(re.escape(folder.name) + r"\.tmp-[a-z0-9_]{8}")  # as `tempfile.mkdtemp` makes them
-    for left in folder.parent.iterdir():
+    for entry in folder.parent.iterdir():
         with suppress(OSError):  # gone meanwhile, or closed to us
-            if temporary.fullmatch(left.name) and _is_folder(left) and all(map(_is_ours, left.iterdir())):
-                _remove(left)
+            if temporary.fullmatch(entry.name) and _is_folder(entry) and all(map(_is_ours, entry.iterdir())):
+                _remove(entry)
 
 
 def open_cached(folder: Path) -> DataSet:
     """The data set in a cache folder, memory-mapped and read-only, in milliseconds.
 
-    Checked are the format's version and the arrays' shapes, types and file sizes, not their bytes: `verify` does that.
+    Checks the format's version and the arrays' shapes, types and file sizes, but not their bytes: `verify` does that.
     Raises `DataError`.
     """
     try:
@@ -121,10 +121,10 @@ def open_cached(folder: Path) -> DataSet:
 def verify(folder: Path) -> DataSet:
     """The data set in a cache folder, every byte of it hashed; `DataError` if it is not what it was when written."""
     data = open_cached(folder)
-    found = digest(data)
-    if found != data.digest:
+    actual = digest(data)
+    if actual != data.digest:
         raise DataError(
-            f"cache {folder} is damaged: digest {found[:16]}..., it was written with {data.digest[:16]}...; {REBUILD}"
+            f"cache {folder} is damaged: digest {actual[:16]}..., it was written with {data.digest[:16]}...; {REBUILD}"
         )
     return data
 
@@ -160,7 +160,7 @@ def _meta(data: DataSet) -> dict[str, Any]:
         "arrays": {name: _facts(array) for name, array in arrays(data).items()},
     }
     if data.voucher:
-        # Both digests: what this program expects of the official archive, and what it found in it.
+        # Both digests: the one that this program expects of the official archive, and the actual one.
         meta["official_archive"] = {
             "md5": data.voucher.archive_md5,
             "expected_digest": data.voucher.expected,
@@ -170,12 +170,12 @@ def _meta(data: DataSet) -> dict[str, Any]:
 
 
 def _voucher(meta: dict[str, Any]) -> Voucher | None:
-    told = meta.get("official_archive")
-    if told is None:
+    official = meta.get("official_archive")
+    if official is None:
         return None
-    if told["found_digest"] != meta["digest"]:
+    if official["found_digest"] != meta["digest"]:
         raise ValueError("its official_archive is about another digest")
-    return Voucher(str(told["md5"]), str(told["expected_digest"]))
+    return Voucher(str(official["md5"]), str(official["expected_digest"]))
 
 
 def _facts(array: Array) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _facts(array: Array) -> dict[str, Any]:
 
 
 def _write_array(path: Path, array: Array, advance: Advance) -> None:
-    """As `numpy.save` does it, but a full disk raises an OSError with its number, and the bytes are not copied."""
+    """Like `numpy.save`, but a full disk raises an OSError with its number, and the bytes are not copied."""
     header = {"shape": array.shape, "fortran_order": False, "descr": _dtype(array)}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
@@ -205,7 +205,7 @@ def _open_array(path: Path, facts: dict[str, Any]) -> Array:
 
 
 def _put(temporary: Path, folder: Path, data: DataSet) -> None:
-    """Rename onto the final name. What lies there is kept if it is as good, else moved away and removed."""
+    """Rename to the final name. An existing folder is kept if it is as good, else moved away and removed."""
     for attempt in range(10):
         refuse_foreign(folder)
         try:
@@ -218,10 +218,10 @@ def _put(temporary: Path, folder: Path, data: DataSet) -> None:
         with suppress(DataError):
             if verify(folder).digest == data.digest:  # another process wrote the same meanwhile
                 return
-        away = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
+        discarded = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
         with suppress(FileNotFoundError):  # another process moved it first
-            folder.replace(away)  # onto an empty folder, which a rename may replace
-        _remove(away)
+            folder.replace(discarded)  # onto an empty folder, which a rename may replace
+        _remove(discarded)
 
 
 def _unfit(folder: Path, reason: str) -> DataError:
@@ -229,17 +229,17 @@ def _unfit(folder: Path, reason: str) -> DataError:
 
 
 def _foreign(folder: Path) -> str:
-    """What shows that a folder is not from this program; nothing if it is, is empty, or is not there."""
+    """Why a folder is not from this program; empty if it is, has no files, or does not exist."""
     try:
         if not _is_folder(folder):
             return "is no folder"
-    except OSError:  # out of reach, which who writes there will hear of
+    except OSError:  # not accessible, which writing to it will report
         return ""
     try:
         entries = sorted(folder.iterdir())
-        others = [entry.name for entry in entries if not _is_ours(entry)]
-        if others:
-            return f"holds {others[0]!r}"
+        foreign = [entry.name for entry in entries if not _is_ours(entry)]
+        if foreign:
+            return f"holds {foreign[0]!r}"
         return _foreign_meta(folder, entries) if entries else ""
     except FileNotFoundError:  # another process has moved it away
         return ""
@@ -267,7 +267,7 @@ def _is_ours(entry: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with the files of a cache; if it holds anything else, that stays, and the folder with it."""
+    """Remove a folder with the files of a cache; anything else stays, and then the folder too."""
     for name in FILES:
         with suppress(OSError):
             (folder / name).unlink()

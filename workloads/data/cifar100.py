@@ -63,9 +63,9 @@ class Cifar100(Source):
         for name, md5 in progress(self.md5.items(), "cifar100: checking", "file"):
             if name not in contents:
                 raise BrokenSourceError(f"{path} has no file {self.folder}/{name}")
-            found = hashlib.md5(contents[name], usedforsecurity=False).hexdigest()
-            if found != md5 and not official:  # the official archive's own MD5 covers what is in it
-                raise BrokenSourceError(f"{path}: {name} has MD5 {found}, the official one has {md5}")
+            actual = hashlib.md5(contents[name], usedforsecurity=False).hexdigest()
+            if actual != md5 and not official:  # the official archive's own MD5 covers what is in it
+                raise BrokenSourceError(f"{path}: {name} has MD5 {actual}, the official one has {md5}")
         train, test = (
             parse(contents.pop(name), name) for name in progress(("train", "test"), "cifar100: parsing", "file")
         )

@@ -1,4 +1,4 @@
-"""What the loading code hands out: two splits of memory-mapped arrays with a name, a kind and a digest."""
+"""A loaded data set: two splits of memory-mapped arrays with a name, a kind and a digest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _open_split(inputs: str, labels: str) -> Split:
 
 @dataclass(frozen=True)
 class Voucher:
-    """What stands for real data that has not the ``expected`` digest: the MD5 of the authors' archive it is from."""
+    """Accepts real data without the ``expected`` digest, by the MD5 of the authors' archive that it comes from."""
 
     archive_md5: str
     expected: str

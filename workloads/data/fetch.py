@@ -45,13 +45,13 @@ def present(archive: Archive, folder: Path) -> Path | None:
     path = folder / archive.file
     way_out = "remove it to have the archive downloaded, or name the folder of a good one in SUITE_DATA_DIR"
     try:
-        found = md5_of(path)
+        actual = md5_of(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise DownloadError(f"{path} cannot be read: {error.strerror}; {way_out}") from error
-    if found != archive.md5:
-        raise DownloadError(f"{path} has the MD5 {found}, the official archive {archive.md5}; {way_out}")
+    if actual != archive.md5:
+        raise DownloadError(f"{path} has the MD5 {actual}, the official archive {archive.md5}; {way_out}")
     return path
 
 
@@ -65,9 +65,9 @@ def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0
     Raises `DownloadError` for all that lies with the network, the host or the content, OSError for what lies with the
     disk: then the ``.part`` is removed if the disk is full, else kept for the next run.
     """
-    there = present(archive, folder)
-    if there:
-        return there
+    path = present(archive, folder)
+    if path:
+        return path
     try:
         import pooch
     except ImportError as error:
@@ -101,13 +101,13 @@ class _Transfer:
     reached: bool = field(default=False, init=False)
 
     def __call__(self, url: str, output_file: str, _: Any) -> None:
-        self.resumed = self._have() > 0
+        self.resumed = self._received() > 0
         failures = 0
-        while (have := self._have()) < self.archive.bytes:
+        while (received := self._received()) < self.archive.bytes:
             try:
-                self._go_on(url, have)
+                self._go_on(url, received)
             except _BrokenOffError as error:
-                failures = 1 if self._have() > have else failures + 1
+                failures = 1 if self._received() > received else failures + 1
                 if failures >= self.tries or not self.reached:
                     raise DownloadError(f"{url} cannot be downloaded: {error}") from error
                 wait_s = self.wait_s * 2 ** (failures - 1)
@@ -119,42 +119,42 @@ class _Transfer:
                 raise
         self.part.replace(output_file)
 
-    def _have(self) -> int:
+    def _received(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0
 
-    def _go_on(self, url: str, have: int) -> None:
+    def _go_on(self, url: str, received: int) -> None:
         """One connection, from byte ``have`` to the end or to where it breaks."""
-        if shutil.disk_usage(self.part.parent).free < self.archive.bytes - have:
-            raise OSError(ENOSPC, f"no space for the {self.archive.bytes - have} bytes of {self.archive.file}")
-        with closing(self._answer(url, have)) as answer:
+        if shutil.disk_usage(self.part.parent).free < self.archive.bytes - received:
+            raise OSError(ENOSPC, f"no space for the {self.archive.bytes - received} bytes of {self.archive.file}")
+        with closing(self._answer(url, received)) as answer:
             self.reached = True
             if answer.status != http.client.PARTIAL_CONTENT:
-                have = 0  # the host does not know ranges and sends all of it
-            elif not str(answer.headers["Content-Range"]).startswith(f"bytes {have}-"):
+                received = 0  # the host does not know ranges and sends all of it
+            elif not str(answer.headers["Content-Range"]).startswith(f"bytes {received}-"):
                 self.part.unlink()
                 raise _BrokenOffError("the host answered with another range than was asked for")
             length = answer.headers["Content-Length"]
-            if length and have + int(length) != self.archive.bytes:
-                raise DownloadError(f"{url} has {have + int(length)} bytes, the official file {self.archive.bytes}")
-            with open(str(self.part), "ab" if have else "wb", opener=regular) as file:
-                self._copy(answer, file, have)
+            if length and received + int(length) != self.archive.bytes:
+                raise DownloadError(f"{url} has {received + int(length)} bytes, the official file {self.archive.bytes}")
+            with open(str(self.part), "ab" if received else "wb", opener=regular) as file:
+                self._copy(answer, file, received)
 
-    def _copy(self, answer: http.client.HTTPResponse, file: BinaryIO, have: int) -> None:
-        with byte_progress(self.archive.file, have, self.archive.bytes) as advance:
-            while have < self.archive.bytes:
+    def _copy(self, answer: http.client.HTTPResponse, file: BinaryIO, received: int) -> None:
+        with byte_progress(self.archive.file, received, self.archive.bytes) as advance:
+            while received < self.archive.bytes:
                 try:
                     content = answer.read1(CHUNK_BYTES)  # what is there, so that a break loses nothing
                 except (OSError, http.client.HTTPException) as error:
-                    raise _BrokenOffError(f"the connection broke after {have} bytes: {error}") from error
+                    raise _BrokenOffError(f"the connection broke after {received} bytes: {error}") from error
                 if not content:
-                    raise _BrokenOffError(f"the connection ended after {have} of {self.archive.bytes} bytes")
+                    raise _BrokenOffError(f"the connection ended after {received} of {self.archive.bytes} bytes")
                 file.write(content)
                 file.flush()  # what a kill leaves behind is what the next run has
-                have += len(content)
+                received += len(content)
                 advance(len(content))
 
-    def _answer(self, url: str, have: int) -> http.client.HTTPResponse:
-        headers = {"User-Agent": "framework-training-suite"} | ({"Range": f"bytes={have}-"} if have else {})
+    def _answer(self, url: str, received: int) -> http.client.HTTPResponse:
+        headers = {"User-Agent": "framework-training-suite"} | ({"Range": f"bytes={received}-"} if received else {})
         request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the sources' own https addresses
         opener = urllib.request.build_opener()  # urlopen's own keeps the proxies of its first call
         try:

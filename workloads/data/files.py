@@ -47,7 +47,7 @@ def read_regular(path: Path, limit_bytes: int) -> bytes:
         return content
 
 
-def _refuse(path: str, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+def _refuse(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, and a regular file is expected", path)

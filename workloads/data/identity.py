@@ -1,4 +1,4 @@
-"""Is a cached data set what its folder's name says? `prepare` and ``verify`` ask the same."""
+"""Checks that a cached data set is what its folder's name says, for `prepare` and ``verify``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workloads.data.sources import Source
 
 
 def identified(folder: Path, kind: str, source: Source) -> DataSet:
-    """The data set in a cache folder, every byte of it hashed and the digest compared with the one that it must have.
+    """The data set in a cache folder, every byte of it hashed and the digest compared with the expected one.
 
-    Without the comparison, data that was changed together with the digest in its meta.json would be taken. Raises
+    Without the comparison, data that was changed together with the digest in its meta.json would pass. Raises
     `DataError` in one line.
     """
     data = caches.verify(folder)

@@ -59,10 +59,10 @@ class Imdb(Source):
         """
         reviews, official = (_from_folder(path), False) if path.is_dir() else self._from_archive(path)
         ordered = sorted(reviews, key=lambda key: (FOLDERS.index(key[:2]), _encoded(key[2])))
-        found = content_digest(reviews, ordered)
-        if found != self.content and not official:
+        actual = content_digest(reviews, ordered)
+        if actual != self.content and not official:
             raise BrokenSourceError(
-                f"{path}: its {len(ordered)} reviews have the digest {found[:16]}..., "
+                f"{path}: its {len(ordered)} reviews have the digest {actual[:16]}..., "
                 f"the official 50000 have {self.content[:16]}..."
             )
         if len({key[:2] for key in ordered}) < len(FOLDERS):

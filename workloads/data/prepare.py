@@ -1,4 +1,4 @@
-"""From a name to a verified cache folder that a worker can open: the one way into the data.
+"""Turns the name of a data set into a verified cache folder that a worker can open.
 
 Real data comes from, in this order: a valid cache, the data directory (argument, else ``SUITE_DATA_DIR``), a download.
 The cache directory is the argument, else ``SUITE_CACHE_DIR``, else ``framework-training-suite`` in ``XDG_CACHE_HOME``
@@ -35,7 +35,7 @@ WAYS_OUT = (
 )
 
 
-class NothingToBeHadError(DataError):
+class UnavailableError(DataError):
     """No real data in the cache or the data directory, and none could be downloaded."""
 
 
@@ -48,15 +48,15 @@ def cache_directory(cache: Path | str | None = None) -> Path:
 
 def data_directory(directory: Path | str | None = None) -> Path | None:
     """The data directory that an argument or the environment names, or None; it need not exist."""
-    named = directory or os.environ.get("SUITE_DATA_DIR")
-    return _expanded(named) if named else None
+    chosen = directory or os.environ.get("SUITE_DATA_DIR")
+    return _expanded(chosen) if chosen else None
 
 
-def _expanded(named: Path | str) -> Path:
+def _expanded(directory: Path | str) -> Path:
     try:
-        return Path(named).expanduser().absolute()
+        return Path(directory).expanduser().absolute()
     except RuntimeError as error:  # no such user, or a container's user without a home
-        raise DataError(f"{named}: {error}; name a directory in full, the cache's in SUITE_CACHE_DIR") from error
+        raise DataError(f"{directory}: {error}; name a directory in full, the cache's in SUITE_CACHE_DIR") from error
 
 
 def prepare(
@@ -72,7 +72,7 @@ def prepare(
     """The cache folder of a data set, verified by its full digest, for `workloads.data.cache.open_cached`.
 
     ``source`` is ``real``, ``synthetic``, or ``auto``: real, else the synthetic twin with a notice through ``say``.
-    ``fetch`` allows a download. ``official`` replaces what the real data is verified by.
+    ``fetch`` allows a download. ``official`` replaces the source that verifies the real data.
 
     Raises `DataError`, in one line: for ``real`` when there is none to be had; for ``real`` and ``auto`` when what the
     data directory holds is broken or is not the official data, or when the directory cannot be read; for all when the
@@ -82,26 +82,26 @@ def prepare(
         raise DataError(f"unknown data set {name!r}; there are: {', '.join(NAMES)}")
     if source not in ("auto", "real", "synthetic"):
         raise DataError(f"unknown source {source!r}; there are: auto, real, synthetic")
-    place = cache_directory(cache)
+    cache_folder = cache_directory(cache)
     if source != "synthetic":
         try:
-            return _real(official or SOURCES[name], data_directory(directory), place, fetch, say)
-        except NothingToBeHadError as error:
+            return _real(official or SOURCES[name], data_directory(directory), cache_folder, fetch, say)
+        except UnavailableError as error:
             if source == "real":
                 raise
             say(_notice(name, str(error)))
-    return _synthetic(name, place, say)
+    return _synthetic(name, cache_folder, say)
 
 
-def _real(source: Source, directory: Path | None, place: Path, fetch: bool, say: Callable[[str], None]) -> Path:
-    folder = caches.folder_of(place, source.name, "real")
+def _real(source: Source, directory: Path | None, cache: Path, fetch: bool, say: Callable[[str], None]) -> Path:
+    folder = caches.folder_of(cache, source.name, "real")
     if _valid(folder, "real", source, None):
         return folder
-    found = source.find(directory) if directory else None
-    with _writing(place, folder, say):
+    local = source.find(directory) if directory else None
+    with _writing(cache, folder, say):
         if _valid(folder, "real", source, say):  # another process may have built it while this one waited
             return folder
-        path = found or _downloaded(source, directory, place / "downloads", fetch, say)
+        path = local or _downloaded(source, directory, cache / "downloads", fetch, say)
         say(f"{source.name}: reading {path}")
         data = source.read(path)
         if data.voucher:
@@ -110,51 +110,51 @@ def _real(source: Source, directory: Path | None, place: Path, fetch: bool, say:
                 f"has the digest {data.digest[:16]}..., where this program expects {data.voucher.expected[:16]}...; "
                 "results with it are kept apart from others: please report this"
             )
-        return _stored(data, place)
+        return _stored(data, cache)
 
 
 def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: bool, say: Callable[[str], None]) -> Path:
-    lack = f"no real {source.name} in the cache" + (f" or in {directory}" if directory else "")
+    problem = f"no real {source.name} in the cache" + (f" or in {directory}" if directory else "")
     ways_out = WAYS_OUT.format(archive=source.archive.file, folder=source.folder)
     try:
-        there = downloads.present(source.archive, folder)
-        if there:
-            return there
+        path = downloads.present(source.archive, folder)
+        if path:
+            return path
         if not fetch:
-            raise NothingToBeHadError(f"{lack}; {ways_out}")
+            raise UnavailableError(f"{problem}; {ways_out}")
         say(f"{source.name}: downloading {source.archive.url} ({source.archive.bytes / 2**20:.0f} MiB)")
         return downloads.download(source.archive, folder)
     except downloads.DownloadError as error:
-        raise NothingToBeHadError(f"{lack}, and {error}; {ways_out}") from error
+        raise UnavailableError(f"{problem}, and {error}; {ways_out}") from error
 
 
-def _synthetic(name: str, place: Path, say: Callable[[str], None]) -> Path:
-    folder = caches.folder_of(place, name, "synthetic")
+def _synthetic(name: str, cache: Path, say: Callable[[str], None]) -> Path:
+    folder = caches.folder_of(cache, name, "synthetic")
     if _valid(folder, "synthetic", SOURCES[name], None):
         return folder
-    with _writing(place, folder, say):
+    with _writing(cache, folder, say):
         if _valid(folder, "synthetic", SOURCES[name], say):
             return folder
         say(f"{name}: generating the synthetic twin")
-        return _stored(synthetic.generate(name), place)
+        return _stored(synthetic.generate(name), cache)
 
 
-def _stored(data: DataSet, place: Path) -> Path:
-    folder = caches.write(data, place)
+def _stored(data: DataSet, cache: Path) -> Path:
+    folder = caches.write(data, cache)
     caches.verify(folder)
     return folder
 
 
 def _valid(folder: Path, kind: str, source: Source, say: Callable[[str], None] | None) -> bool:
-    """Whether the folder holds what it should, all of it hashed; if it is there and does not, ``say`` hears why.
+    """Whether the folder holds what it should, all of it hashed; if it exists and does not, ``say`` gets the reason.
 
-    `DataError` if it is not this program's to replace.
+    Raises `DataError` if this program may not replace it.
     """
     try:
         if not folder.exists():
             caches.refuse_foreign(folder)  # it may be a link to nowhere
             return False
-    except OSError:  # the cache directory is closed to us, which `_writing` will say
+    except OSError:  # no access to the cache directory, which `_writing` reports
         return False
     try:
         identified(folder, kind, source)
@@ -167,18 +167,18 @@ def _valid(folder: Path, kind: str, source: Source, say: Callable[[str], None] |
 
 
 @contextmanager
-def _writing(place: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Write access to the cache: one process at a time for each folder, and what a killed one left is cleared away."""
+def _writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Write access to the cache: one process at a time for each folder; leftovers of killed ones are removed."""
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with open(str(place / f"{folder.name}.lock"), "a", opener=regular) as lock:
+        cache.mkdir(parents=True, exist_ok=True)
+        with open(str(cache / f"{folder.name}.lock"), "a", opener=regular) as lock:
             if _locked(lock, folder, say):
-                caches.clear_left(folder)
+                caches.clear_leftovers(folder)
             yield
     except OSError as error:
         raise DataError(
-            f"cache directory {place} cannot be written: {error.strerror or error}; "
-            f"mend that at {error.filename or place}, or name another one in SUITE_CACHE_DIR"
+            f"cache directory {cache} cannot be written: {error.strerror or error}; "
+            f"mend that at {error.filename or cache}, or name another one in SUITE_CACHE_DIR"
         ) from error
 
 
@@ -195,7 +195,7 @@ def _locked(lock: IO[str], folder: Path, say: Callable[[str], None]) -> bool:
 
 
 def _notice(name: str, reason: str) -> str:
-    """What `prepare` says when the twin stands in: hard to overlook, since its accuracies mean nothing."""
+    """The notice that the twin is used: hard to overlook, since its accuracies mean nothing."""
     paragraphs = (
         f"{name}: SYNTHETIC data stands in for the real data.",
         "Shapes, types and label counts are the same, so throughput may be read; accuracy and loss must not be.",

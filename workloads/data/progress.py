@@ -1,4 +1,4 @@
-"""Progress on stderr for what may take longer than two seconds: a bar in a terminal, elsewhere a line now and then."""
+"""Progress on stderr for work that may take longer than two seconds: a bar in a terminal, elsewhere regular lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-QUIET_S = 2.0  # what takes less says nothing in a log
+QUIET_S = 2.0  # shorter work leaves no lines in a log
 EVERY_S = 10.0
 
 Item = TypeVar("Item")
@@ -19,12 +19,12 @@ Advance = Callable[[int], object]
 
 
 def print_to_stderr(text: str) -> None:
-    """Say something at once, beside the results on stdout."""
+    """Print a line at once, apart from the results on stdout."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the function that prints
 
 
 def progress(items: Iterable[Item], description: str, unit: str) -> Iterator[Item]:
-    """The same items, and how many of them are done."""
+    """Yield the items, and show how many of them are done."""
     total = len(items) if isinstance(items, Sized) else None
     with _meter(description, 0, total, f" {unit}s", 1) as advance:
         for item in items:
@@ -33,7 +33,7 @@ def progress(items: Iterable[Item], description: str, unit: str) -> Iterator[Ite
 
 
 def byte_progress(description: str, done: int, total: int) -> AbstractContextManager[Advance]:
-    """Progress over ``total`` bytes of which ``done`` are there; gives the function that advances it."""
+    """Progress over ``total`` bytes of which ``done`` are done; yields the function that advances it."""
     return _meter(description, done, total, "B", 2**20)
 
 
@@ -49,7 +49,7 @@ def _meter(description: str, done: int, total: int | None, unit: str, scale: int
 
 
 def _bar(unit: str) -> Progress | None:
-    """A bar that goes when it is done; None where rich is not installed, or the terminal cannot move its cursor."""
+    """A bar that disappears at the end; None where rich is not installed, or the terminal cannot move its cursor."""
     try:
         from rich.console import Console
         from rich.progress import (

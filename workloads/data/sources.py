@@ -1,4 +1,4 @@
-"""Where raw data is looked for, and what verifies it.
+"""Where raw data is searched for, and how it is verified.
 
 A data directory is only ever read. In it, and in each folder directly below it, a data set is looked for as its
 official archive first (one file, so complete or broken as a whole), then as the folder that the archive unpacks to.
@@ -19,7 +19,7 @@ from workloads.data.files import read_regular
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """A data set as its authors publish it, with all that it is verified by.
+    """A data set as its authors publish it, with the values that verify it.
 
     ``digest`` is that of the parsed data set; an empty one is not checked. The official values are the defaults of the
     subclasses.
@@ -103,5 +103,5 @@ def read_file(path: Path, limit_bytes: int) -> bytes:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # in a folder below that is closed to us, so not ours to use
+    except OSError:  # in a folder below without access
         return False

@@ -1,4 +1,4 @@
-"""The synthetic twins: what stands in where the real data cannot be had, good for speed and for nothing else.
+"""The synthetic twins: replacements for real data that is not available, for measuring speed only.
 
 Same shapes, types, split sizes and label counts as the real data. The images are smooth random fields with a little
 noise, with the real mean and deviation of each channel; the tokens have the real frequencies and lengths of reviews,
@@ -24,7 +24,7 @@ CHUNK = 1000  # samples generated at once, which bounds the memory
 
 # Mean of each channel (red, green, blue) over the CIFAR-100 training images: 129.30, 124.07, 112.43; deviation 68.17,
 # 65.39, 70.42. The gains (in 1/16384) and offsets below give the fields that mean and deviation after clipping to a
-# byte; they were found by trial.
+# byte; they were chosen by trial.
 GAINS = np.array([164, 155, 174], dtype=np.int32)
 CENTRES = np.array([130, 125, 112], dtype=np.int32)
 NODES = 5  # a field is drawn on 5x5 nodes, 8 pixels apart, and interpolated between them
@@ -50,19 +50,19 @@ TOKENS_UP_TO = {
 
 
 def generate(name: str, train: int | None = None, test: int | None = None) -> DataSet:
-    """The twin of ``cifar100`` or ``imdb``, with the real number of samples in each split unless told otherwise.
+    """The twin of ``cifar100`` or ``imdb``, with the real number of samples in each split by default.
 
-    Raises `DataError` for another name, and if the twin of real size does not come out as it is on all machines.
+    Raises `DataError` for another name, and if the twin of real size differs from that on other machines.
     """
     if name not in TWINS:
         raise DataError(f"no synthetic twin of {name!r}; there are: {', '.join(TWINS)}")
     make, (real_train, real_test) = TWINS[name]
     splits = (make(real_train if train is None else train, 0), make(real_test if test is None else test, 1))
     data = with_digest(name, "synthetic", *splits)
-    known = DIGESTS.get((name, len(data.train), len(data.test)))
-    if known and data.digest != known:
+    expected = DIGESTS.get((name, len(data.train), len(data.test)))
+    if expected and data.digest != expected:
         raise DataError(
-            f"the twin of {name} comes out with digest {data.digest[:16]}..., not {known[:16]}...; "
+            f"the twin of {name} comes out with digest {data.digest[:16]}..., not {expected[:16]}...; "
             f"NumPy {np.__version__} draws differently here: install another version"
         )
     return data

@@ -2,7 +2,7 @@
 
 JAX reaches cuDNN's LSTM through `jax.experimental.rnn`, on CUDA and in the types of `CUDNN_TYPES` only. Elsewhere the
 time steps run in one `lax.scan`. Projecting the inputs of all steps at once, before the scan, is slower on a CPU (by
-1.4 on two busy cores, batch 32, n = 10): the projected inputs leave the cache before their step comes.
+1.4 on two busy cores, batch 32, n = 10): the projected inputs are out of the cache before they are used.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def scores(
     model: Lstm, weights: Tree, statistics: Tree, tokens: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Of every sample the loss (b,), and whether the logit's sign is the label's (b,)."""
-    found = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
-    return optax.sigmoid_binary_cross_entropy(found, labels.astype(found.dtype)), (found > 0) == (labels > 0)
+    output = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
+    return optax.sigmoid_binary_cross_entropy(output, labels.astype(output.dtype)), (output > 0) == (labels > 0)
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
@@ -126,14 +126,14 @@ def statistics(model: Lstm) -> Tree:
 
 def import_weights(model: Lstm, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
-    cast = {_NAMES.get(name, name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
-    return unflatten_dict(cast, sep="/")
+    parameters = {_NAMES.get(name, name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
+    return unflatten_dict(parameters, sep="/")
 
 
 def export_weights(model: Lstm, weights: Tree) -> dict[str, Array]:
     """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
-    own = {flax: canonical for canonical, flax in _NAMES.items()}
-    return {own.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}
+    canonical_names = {flax: canonical for canonical, flax in _NAMES.items()}
+    return {canonical_names.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}
 
 
 #: Canonical names that flax spells otherwise.

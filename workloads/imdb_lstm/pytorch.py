@@ -65,11 +65,11 @@ def import_weights(model: Lstm, weights: dict[str, Array]) -> None:
 
 def export_weights(model: Lstm, of: str = "data") -> dict[str, Array]:
     """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    found = {}
+    exported = {}
     for name, (parameter, layout) in _tensors(model).items():
         array = getattr(parameter, of).detach().cpu().numpy()
-        found[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return found
+        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
+    return exported
 
 
 def _tensors(model: Lstm) -> dict[str, tuple[nn.Parameter, list[int]]]:

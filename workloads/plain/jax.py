@@ -46,27 +46,27 @@ class Lstm(nn.Module):
 def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
     del device  # JAX takes a GPU where there is one
-    held = [jax.device_put(batch) for batch in batches]
-    chosen: Any = spec.optimizer
+    on_device = [jax.device_put(batch) for batch in batches]
+    settings: Any = spec.optimizer
     model: nn.Module
     if isinstance(spec, CnnSpec):
         model, criterion = Cnn(spec), optax.softmax_cross_entropy_with_integer_labels
         optimizer = optax.chain(
-            optax.add_decayed_weights(chosen.l2), optax.sgd(chosen.learning_rate, momentum=chosen.momentum)
+            optax.add_decayed_weights(settings.l2), optax.sgd(settings.learning_rate, momentum=settings.momentum)
         )
     else:
         model, criterion = Lstm(spec), optax.sigmoid_binary_cross_entropy
-        optimizer = optax.adam(chosen.learning_rate)
+        optimizer = optax.adam(settings.learning_rate)
     key = jax.random.key(0)
-    params = model.init({"params": key, "dropout": key}, held[0][0])
+    params = model.init({"params": key, "dropout": key}, on_device[0][0])
     state = [params, optimizer.init(params), key]
 
     @jax.jit
     def step(params: Any, slots: Any, key: Any, inputs: Any, labels: Any) -> Any:
-        key, used = jax.random.split(key)
+        key, dropout_key = jax.random.split(key)
 
         def loss(params: Any) -> Any:
-            return criterion(model.apply(params, inputs, rngs={"dropout": used}), labels).mean()
+            return criterion(model.apply(params, inputs, rngs={"dropout": dropout_key}), labels).mean()
 
         value, gradients = jax.value_and_grad(loss)(params)
         updates, slots = optimizer.update(gradients, slots, params)
@@ -74,7 +74,7 @@ def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: 
 
     def steps(count: int) -> None:
         for index in range(count):
-            *state[:], _ = step(*state, *held[index % len(held)])
+            *state[:], _ = step(*state, *on_device[index % len(on_device)])
         jax.block_until_ready(state)
 
     return steps

@@ -15,12 +15,12 @@ from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 
 def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
-    held = [tuple(torch.from_numpy(array).to(device) for array in batch) for batch in batches]
-    chosen: Any = spec.optimizer
+    on_device = [tuple(torch.from_numpy(array).to(device) for array in batch) for batch in batches]
+    settings: Any = spec.optimizer
     if isinstance(spec, CnnSpec):
         model, criterion = cnn(spec).to(device), nn.CrossEntropyLoss()
         optimizer: torch.optim.Optimizer = torch.optim.SGD(
-            model.parameters(), lr=chosen.learning_rate, momentum=chosen.momentum, weight_decay=chosen.l2
+            model.parameters(), lr=settings.learning_rate, momentum=settings.momentum, weight_decay=settings.l2
         )
         mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (MEAN, DEVIATION))
 
@@ -29,7 +29,7 @@ def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: 
             return criterion(model(images), labels.long())
     else:
         model, criterion = Lstm(spec).to(device), nn.BCEWithLogitsLoss()
-        optimizer = torch.optim.Adam(model.parameters(), lr=chosen.learning_rate)
+        optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
 
         def loss(inputs: Any, labels: Any) -> Any:
             return criterion(model(inputs), labels.float())
@@ -37,7 +37,7 @@ def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: 
     def steps(count: int) -> None:
         for step in range(count):
             optimizer.zero_grad()
-            loss(*held[step % len(held)]).backward()
+            loss(*on_device[step % len(on_device)]).backward()
             optimizer.step()
         if device == "cuda":
             torch.cuda.synchronize()

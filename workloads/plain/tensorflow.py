@@ -16,7 +16,7 @@ from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
     del device  # Keras takes a GPU where there is one
-    layers, chosen = keras.layers, spec.optimizer
+    layers, settings = keras.layers, spec.optimizer
     optimizer: Any
     loss: Any
     if isinstance(spec, CnnSpec):
@@ -32,12 +32,12 @@ def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: 
         stack += [layers.Flatten(), layers.Dense(spec.hidden, activation="relu"), layers.Dropout(spec.hidden_dropout)]
         stack += [layers.Dense(CLASSES)]
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        optimizer = keras.optimizers.SGD(chosen.learning_rate, momentum=getattr(chosen, "momentum", 0.0))
+        optimizer = keras.optimizers.SGD(settings.learning_rate, momentum=getattr(settings, "momentum", 0.0))
     else:
         stack = [keras.Input((spec.length,), dtype="int32"), layers.Embedding(VOCABULARY, spec.embedding)]
         stack += [layers.LSTM(spec.units), layers.Dense(1)]
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
-        optimizer = keras.optimizers.Adam(chosen.learning_rate)
+        optimizer = keras.optimizers.Adam(settings.learning_rate)
     model = keras.Sequential(stack)
     model.compile(optimizer=optimizer, loss=loss, jit_compile=False)
     inputs, labels = (tf.stack(arrays) for arrays in zip(*batches, strict=True))
