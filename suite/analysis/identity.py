@@ -23,12 +23,13 @@ from suite.analysis.tolerances import (
     DROPOUT,
     DROPOUT_SPREAD,
     OPTIMIZER,
+    REPLAYED,
     SCATTERED,
     TOLERANCE,
     Tolerance,
     tolerance_of,
 )
-from suite.record.evidence import Identity, Trace
+from suite.record.evidence import Identity, Last, Trace
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
@@ -40,6 +41,7 @@ COMPARED = {
     "float64": "in float64, ",
     "own": "at the cell's batch, ",
     "timed": "in what is timed, ",
+    "evaluation": "in evaluation, ",
 }
 
 
@@ -154,7 +156,7 @@ def _kind(record: Record, name: str) -> Hashable:
 
 
 def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
-    if name == "float64":
+    if name in ("float64", "evaluation"):
         return TOLERANCE[record.cell.workload, "fp64"]
     if name == "timed" and _identity(record).dropout:
         return SCATTERED
@@ -233,10 +235,8 @@ def _by_itself(launches: Sequence[Record]) -> str:
     for identity in map(_identity, launches):
         if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
             return f"the optimizer is off its formula by {identity.optimizer:.0e}"
-        if identity.last and not identity.last.equal:
-            return f"batch {identity.last.batch}, after the last window, is not the reference's"
-        if unmoved := [name for name, norm in (identity.last.updates if identity.last else {}).items() if not norm]:
-            return f"{unmoved[0]} does not move after the last window"
+        if identity.last and (words := _at_the_end(identity.last)):
+            return words
     dropouts = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
     if any(len(set(dropout.losses)) < len(dropout.losses) for dropout in dropouts):
         return "dropout draws the same masks in every step"
@@ -245,6 +245,17 @@ def _by_itself(launches: Sequence[Record]) -> str:
         spread = fmean(dropout.spread for dropout in dropouts)
         if _relative(spread, expected) > DROPOUT:
             return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+    return ""
+
+
+def _at_the_end(last: Last) -> str:
+    """Returns what is wrong with the steps after the last window, in words."""
+    if not last.equal:
+        return f"batch {last.batch} is not the reference's"
+    if unmoved := [name for name, norm in last.updates.items() if not norm]:
+        return f"{unmoved[0]} does not move after the last window"
+    if (deviation := last.replayed or 0.0) > REPLAYED:
+        return f"after the last window, steps are off a fresh model's by {deviation:.0e}"
     return ""
 
 

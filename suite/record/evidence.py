@@ -23,12 +23,15 @@ class Last:
     """What the timed object did after its last window.
 
     ``batch`` is the number of the loader's next batch, ``equal`` whether it was the reference's batch of that number
-    bit for bit. ``updates`` is how far each tensor moved in the steps after it.
+    bit for bit, as were some before it; else ``batch`` is the first that was not. ``updates`` is how far each tensor
+    moved in the steps after it, ``replayed`` how far that is off the same steps of a fresh model, relative to the
+    movement, where there was one.
     """
 
     batch: Count
     equal: bool
     updates: dict[str, Number]
+    replayed: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,9 @@ class Identity:
     What follows is missing in records of older versions, and where a launch has no such evidence. ``own`` is a
     fingerprint at the cell's own batch size, ``float64`` one in double precision on the host, ``timed`` are the first
     steps of the very object that is timed, ``last`` is what that did after the last window. ``optimizer`` is the
-    largest relative deviation of a tensor's update from the spec's formula in float64. ``seconds`` is what each part
-    took.
+    largest relative deviation of a tensor's update from the spec's formula in float64, or from the recipe's where there
+    is one; then ``evaluation`` holds, after these steps, the loss and the share of right answers of some test samples.
+    ``seconds`` is what each part took.
     """
 
     weights: str
@@ -63,6 +67,7 @@ class Identity:
     own: Trace | None = None
     float64: Trace | None = None
     timed: Trace | None = None
+    evaluation: Trace | None = None
     last: Last | None = None
     dropout: Draws | None = None
     optimizer: Number | None = None
@@ -71,5 +76,5 @@ class Identity:
     @property
     def traces(self) -> dict[str, Trace]:
         """The fingerprints besides the first one, by the names of their fields."""
-        traces = {"own": self.own, "float64": self.float64, "timed": self.timed}
+        traces = {"own": self.own, "float64": self.float64, "timed": self.timed, "evaluation": self.evaluation}
         return {name: trace for name, trace in traces.items() if trace}

@@ -26,16 +26,20 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
+from suite.worker.replay import Replay
+from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
-from workloads.data.dataset import Array, DataSet
+from workloads.data.dataset import Array, DataSet, Split
 from workloads.spec import WorkloadSpec, specification, weights_digest
 
 #: First steps of the timed object, and steps of the fingerprint at its batch size.
 TIMED_STEPS = OWN_STEPS = EARLY
-#: Steps after the last window. In fp16 one may overflow and change nothing, so that one alone proves nothing.
+#: Steps after the last window, where not two. In fp16 some may overflow and change nothing.
 LAST_STEPS = {"fp16": 4}
 #: Steps and batch in float64, which is slow on a GPU and no faster than it must be on a CPU.
 FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
+#: Test samples of the evaluation in a record, and how many of them at a time.
+EVALUATED, EVALUATED_BATCH = 12, 8
 #: Forward passes with dropout, and images in each, every one with masks of its own. Of the spread that they show, one
 #: standard deviation is 0.6 % (n = 26 groups of 16 passes). Size small draws by the same code and at the same rates as
 #: the full one, whose passes took as long as eight training steps.
@@ -44,18 +48,31 @@ DRAWS, DRAWS_BATCH, DRAWS_SIZE = 20, 32, "small"
 DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
 
+#: The first batch that a loader's count keeps, and how many it keeps at most.
+KEPT_FROM, KEPT = 8, 4
+
+
 class Counted:
-    """A loader that knows how many batches it has delivered. The count takes 0.2 microseconds a batch."""
+    """A loader that knows how many batches it has delivered, and keeps some of them: numbers 8, 16, 32 and so on.
+
+    So a loader that errs for a while is seen, however long it ran. Of those kept only the latest stay, in the device's
+    memory. Counting takes 0.2 microseconds a batch.
+    """
 
     def __init__(self, loader: Any) -> None:
         self.loader, self.settings, self.close, self.delivered = loader, loader.settings, loader.close, 0
+        self.kept: dict[int, Any] = {}
 
     def __iter__(self) -> Counted:
         return self
 
     def __next__(self) -> Any:
+        number, batch = self.delivered, next(self.loader)
         self.delivered += 1
-        return next(self.loader)
+        if number >= KEPT_FROM and not number & (number - 1):
+            self.kept[number] = batch
+            self.kept.pop(number >> KEPT, None)
+        return batch
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,8 @@ class Subject:
     spec: WorkloadSpec
     data: DataSet
     dropout: bool = True  # whether what is timed has the workload's dropout
+    recipe: WorkloadSpec | None = None  # the spec with a recipe's optimizer, where the cell trains to its end
+    rates: Array | None = None  # and the learning rates of all its steps
 
     @property
     def tools(self) -> ModuleType:
@@ -90,11 +109,13 @@ class Subject:
         """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
         return proof(self.spec) == self.spec and not self.draws
 
-    def training(self, cell: Cell, spec: WorkloadSpec, device: str = "", dropout: bool = False) -> Any:
-        """A model of its own, from the fingerprint's weights."""
-        weights = spec.reference_weights(SEED)
-        on = device or self.device
-        return self.framework.Training(cell, spec, self.module, weights, on, dropout=dropout, seed=SEED)
+    def training(
+        self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
+        weights: dict[str, Array] | None = None, dropout: bool = False, rates: Array | None = None,
+    ) -> Any:  # fmt: skip
+        """A model of its own, from the fingerprint's weights unless there are others."""
+        weights, on = weights or spec.reference_weights(SEED), device or self.device
+        return self.framework.Training(cell, spec, self.module, weights, on, dropout=dropout, seed=SEED, rates=rates)
 
 
 class Evidence:
@@ -104,6 +125,8 @@ class Evidence:
         self.subject, self.send = subject, send
         self.parts: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
+        self.replay: Replay | None = None
+        self.after: dict[str, Array] = {}
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
@@ -136,14 +159,22 @@ class Evidence:
         return errors
 
     def last(self, training: Any, loader: Counted, source: Batches) -> None:
-        """After the last window: the loader's next batch against the reference's, and how far one more step moves."""
+        """After the last window: are kept batches and the next ones the reference's, and how far do the steps move.
+
+        Where a fresh model can take the steps again, their start is remembered.
+        """
         with self._part("last"):
-            number, before, equal = loader.delivered, training.weights(), True
-            for step in range(LAST_STEPS.get(self.subject.cell.precision, 1)):
-                batch = next(loader)
-                equal &= batches_digest([training.get(batch)]) == batches_digest([source[number + step]])
-                check([training.step(batch)], training, "the last step")
-            self.parts["last"] = Last(number, equal, movement(before, training.weights()))
+            number, before = loader.delivered, training.weights()
+            batches = [next(loader) for _ in range(LAST_STEPS.get(self.subject.cell.precision, 2))]
+            if self.subject.proves_itself:
+                self.replay = Replay.of(training, batches)
+            check([training.step(batch) for batch in batches], training, "the last steps")
+            self.after = training.weights()
+            kept = loader.kept | dict(enumerate(batches, number))
+            digests = {at: batches_digest([training.get(batch)]) for at, batch in kept.items()}
+            wrong = [at for at, digest in digests.items() if digest != batches_digest([source[at]])]
+            loader.kept.clear()
+            self.parts["last"] = Last(min(wrong, default=number), not wrong, movement(before, self.after))
 
     def afterwards(self, timed: Any = None) -> None:
         """What needs models of its own. ``timed`` is the timed object where `Subject.proves_itself`.
@@ -151,7 +182,7 @@ class Evidence:
         What does not fit into memory beside the data is left out; the log says so.
         """
         gc.collect()  # of what was timed, its memory included
-        parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: {"own": own(self.subject, timed)}}
+        parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: self._own(timed)}
         if self.subject.draws:
             parts["dropout"] = lambda: {"dropout": draws(self.subject)}
         parts["float64"] = lambda: float64(self.subject)
@@ -163,6 +194,14 @@ class Evidence:
                 if not (isinstance(error, UnsupportedError) or self.subject.framework.out_of_memory(error)):
                     raise
                 traceback.print_exc()
+
+    def _own(self, timed: Any) -> dict[str, Any]:
+        """The fingerprint at the cell's batch; its model then takes the timed object's last steps again."""
+        trace, training = own(self.subject, timed)
+        if timed is None or self.replay is None:
+            return {"own": trace}
+        off = self.replay.deviation(training, self.after)
+        return {"own": trace, "last": replace(self.parts["last"], replayed=off)}
 
 
 def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
@@ -182,8 +221,11 @@ def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     return parts | {"updates": movement(before, training.weights())}, errors
 
 
-def own(subject: Subject, timed: Any = None) -> Trace:
-    """A fingerprint at the cell's own batch size; with what ``timed`` has compiled, where that is the same program."""
+def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
+    """A fingerprint at the cell's own batch size, and the model that made it.
+
+    With what ``timed`` has compiled, where that is the same program.
+    """
     cell = subject.cell
     training = subject.training(cell, proof(subject.spec))
     host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
@@ -194,7 +236,7 @@ def own(subject: Subject, timed: Any = None) -> Trace:
         subject.tools.adopt(training, timed)
     before = training.weights()
     losses = check([training.step(batch) for batch in batches], training, "the fingerprint at the cell's batch")
-    return Trace(tuple(losses), movement(before, training.weights()))
+    return Trace(tuple(losses), movement(before, training.weights())), training
 
 
 def draws(subject: Subject) -> Draws:
@@ -220,17 +262,33 @@ def spread(logits: Array) -> float:
 
 
 def float64(subject: Subject) -> dict[str, Any]:
-    """A fingerprint in float64 on the host, and how far the optimizer is off its formula there."""
+    """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
+
+    Where the cell trains to its end, by its recipe, and with an evaluation after it.
+    """
     usual = USUAL_COMPILE[subject.cell.framework]
     cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto", compile=usual)
-    spec, losses = proof(subject.spec), []
+    spec, losses = subject.recipe or proof(subject.spec), []
+    parts: dict[str, Any] = {}
     with subject.tools.on_host():
-        training = subject.training(cell, spec, "cpu")
-        formula = Formula(spec.optimizer)
+        training = subject.training(cell, spec, "cpu", rates=subject.rates)
+        formula = Formula(spec.optimizer, subject.rates)
         before = expected = training.weights()
         for batch in fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS):
             loss, gradients = subject.tools.explained_step(training, training.put(batch))
             expected = formula.step(expected, gradients)
             losses.append(loss)
         after = training.weights()
-    return {"float64": Trace(tuple(losses), movement(before, after)), "optimizer": deviation(before, after, expected)}
+        if subject.recipe:
+            if subject.draws:  # what is evaluated has dropout, which an evaluation must switch off
+                training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
+            parts["evaluation"] = evaluation(subject, training)
+    parts["float64"] = Trace(tuple(losses), movement(before, after))
+    return parts | {"optimizer": deviation(before, after, expected)}
+
+
+def evaluation(subject: Subject, training: Any) -> Trace:
+    """The loss and the share of right answers of the first test samples, the last batch of which is not full."""
+    test = subject.data.test
+    few = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
+    return Trace(evaluate(training, replace(subject.data, test=few), subject.length, EVALUATED_BATCH), {})

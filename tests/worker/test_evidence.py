@@ -17,6 +17,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.evidence import Draws, Trace
 from suite.worker.evidence import Counted, Evidence, Subject, draws, float64, own, spread
 from suite.worker.optimizer import Formula, deviation
+from suite.worker.replay import Replay
 from tests.frameworks import batches, data, each_framework, module, needs_frameworks
 from workloads.spec import Adam, Sgd, specification
 
@@ -33,7 +34,7 @@ def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
 
 @cache
 def proof(workload: str, framework: str) -> Trace:
-    return own(subject(workload, framework))
+    return own(subject(workload, framework))[0]
 
 
 def apart(one: Trace, other: Trace) -> tuple[float, float]:
@@ -86,7 +87,7 @@ def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
     assert bounds
     step = code.Training.step
     monkeypatch.setattr(code.Training, "step", lambda training, batch: fault(step, training, batch))
-    losses, updates = apart(own(subject("imdb_lstm", framework)), proof("imdb_lstm", framework))
+    losses, updates = apart(own(subject("imdb_lstm", framework))[0], proof("imdb_lstm", framework))
     assert losses > 10 * bounds.first_loss or updates > 10 * bounds.early_updates
 
 
@@ -97,7 +98,7 @@ def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) 
     assert one.proves_itself
     timed = one.training(one.cell, one.spec)
     timed.compile(timed.put(batches(one.spec, BATCH)[0]))
-    assert own(one, timed) == proof("imdb_lstm", framework)
+    assert own(one, timed)[0] == proof("imdb_lstm", framework)
     assert not subject("cifar100_cnn", framework).proves_itself, "it draws masks that no fingerprint has"
 
 
@@ -132,6 +133,38 @@ def test_another_optimizer_is_off_its_formula(
 
     monkeypatch.setattr(one.framework, "_optimizer", other)
     assert float64(one)["optimizer"] > 100 * OPTIMIZER
+
+
+RATES = np.array([0.002, 0.001, 0.003, 0.5], np.float32)
+
+
+def by_recipe(workload: str, framework: str) -> Subject:
+    """A subject that trains to its end, at rates of its own."""
+    one = subject(workload, framework)
+    return replace(one, recipe=one.spec, rates=RATES)
+
+
+@needs_frameworks
+@each_framework
+def test_a_recipe_s_rates_are_part_of_the_formula(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = by_recipe("imdb_lstm", framework)
+    assert float64(one)["optimizer"] < OPTIMIZER
+    init = one.framework.Training.__init__
+
+    def late(*arguments: Any, rates: Any, **keywords: Any) -> None:
+        init(*arguments, rates=np.roll(rates, 1), **keywords)
+
+    monkeypatch.setattr(one.framework.Training, "__init__", late)
+    assert float64(one)["optimizer"] > 0.1
+
+
+@needs_frameworks
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_an_evaluation_after_the_steps_agrees_and_draws_nothing(workload: str) -> None:
+    one, other = (float64(by_recipe(workload, framework))["evaluation"] for framework in ("pytorch", "tensorflow"))
+    assert one.losses == pytest.approx(other.losses, rel=1e-9)
+    assert not one.updates
+    assert "evaluation" not in in_float64(workload, "pytorch"), "nothing is evaluated where nothing trains to its end"
 
 
 @needs_frameworks
@@ -207,7 +240,7 @@ def after_the_windows(delivered: Iterator[Any], training: Straight, precision: s
     for _ in range(20):
         next(loader)
     cell = Cell("cifar100_cnn", "pytorch", precision=precision)
-    evidence = Evidence(SimpleNamespace(cell=cell), lambda **message: None)  # type: ignore[arg-type]
+    evidence = Evidence(SimpleNamespace(cell=cell, proves_itself=False), lambda **message: None)  # type: ignore[arg-type]
     evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
     return evidence.parts["last"]
 
@@ -220,7 +253,7 @@ def reference() -> Iterator[Any]:
 def test_the_batch_after_the_last_window_is_the_reference_s() -> None:
     last = after_the_windows(reference(), Straight())
     assert (last.batch, last.equal) == (20, True)
-    assert last.updates == {"a/kernel": 1.0, "b/bias": 2.0}
+    assert last.updates == {"a/kernel": 2.0, "b/bias": 4.0}
     assert after_the_windows(reference(), Straight(), "fp16").updates == {"a/kernel": 4.0, "b/bias": 8.0}
 
 
@@ -232,8 +265,55 @@ def test_a_loader_that_lost_its_way_inside_the_windows_is_seen() -> None:
     assert not after_the_windows(repeating, Straight()).equal
 
 
+def test_a_loader_that_lost_its_way_for_a_while_is_seen() -> None:
+    source = batches(specification("cifar100_cnn"), BATCH)
+    delivered = (source[12 if 12 <= number < 18 else number] for number in range(40))
+    last = after_the_windows(delivered, Straight())
+    assert (last.batch, last.equal) == (16, False)
+
+
+def test_of_the_batches_kept_only_the_latest_stay() -> None:
+    loader = Counted(SimpleNamespace(settings={}, close=None))
+    loader.loader = iter(range(1000))
+    assert list(loader) == [*range(1000)]
+    assert loader.kept == {64: 64, 128: 128, 256: 256, 512: 512}
+
+
+class Aging(Straight):
+    """Moves by less where it is older than a state tells."""
+
+    def __init__(self, lasts: int) -> None:
+        super().__init__()
+        self.lasts = lasts
+
+    def step(self, batch: Any) -> float:
+        self.lasts -= 1
+        self.held = {name: array + (1.0 if self.lasts > 0 else 0.1) for name, array in self.held.items()}
+        return 1.0
+
+    def checkpoint(self) -> dict[str, Any]:
+        return dict(self.held)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.held = state
+
+    def put(self, batch: Any) -> Any:
+        return batch
+
+
+@pytest.mark.parametrize(("lasts", "off"), [(100, 0.0), (3, 0.9)])
+def test_a_step_that_became_another_is_off_a_fresh_model_s(lasts: int, off: float) -> None:
+    old = Aging(lasts)
+    for number in range(5):
+        old.step(number)
+    replay = Replay.of(old, [5, 6])
+    old.step(5)
+    old.step(6)
+    assert replay.deviation(Aging(100), old.weights()) == pytest.approx(off)
+
+
 def test_a_tensor_that_stays_after_the_last_window_is_seen() -> None:
-    assert after_the_windows(reference(), Straight("a/kernel")).updates == {"a/kernel": 0.0, "b/bias": 2.0}
+    assert after_the_windows(reference(), Straight("a/kernel")).updates == {"a/kernel": 0.0, "b/bias": 4.0}
 
 
 @pytest.mark.parametrize("optimizer", [Sgd(0.1, 0.5, 1e-2), Adam()], ids=["sgd", "adam"])

@@ -1,0 +1,105 @@
+"""Plants a mutant, rehearses a launch, and asks the comparison which evidence notices."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from suite.analysis.identity import verdicts
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.record.record import Record
+from tests.studies.mutants.mutant import Mutant
+from tests.studies.mutants.rehearsal import rehearse
+
+#: The parts of a record that can notice something, by the fields of `Identity` that they are made of.
+EVIDENCE = {
+    "weights": ("weights",),
+    "batches": ("batches",),
+    "fingerprint": ("losses", "updates"),
+    "early": ("early_updates",),
+    "float64": ("float64",),
+    "own": ("own",),
+    "timed": ("timed",),
+    "last": ("last",),
+    "dropout": ("dropout",),
+    "optimizer": ("optimizer",),
+    "evaluation": ("evaluation",),
+}
+#: A launch that fails, or that its own probes refuse, is never compared.
+REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of a mutant: the comparison's verdict on it, and in ``noticed`` each part that notices it alone."""
+
+    kind: str
+    words: str = ""
+    noticed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def killed(self) -> bool:
+        return self.kind in ("differs", REFUSED)
+
+
+def judge(mutant: Mutant) -> Judgement:
+    """The comparison of the mutant's launch with the other frameworks' launches, as a whole and part by part.
+
+    A part notices by itself what remains when all other evidence is that of the framework's unchanged launch.
+    """
+    unchanged = twins(mutant.cell)
+    record, whole = _launched(mutant, unchanged)
+    if whole.kind == REFUSED:
+        return replace(whole, noticed={REFUSED: whole.words})
+    clean, changed = unchanged[mutant.framework].identity, record.identity
+    assert clean is not None
+    assert changed is not None
+    noticed = {}
+    for part, fields in EVIDENCE.items():
+        taken = {name: getattr(changed, name) for name in fields}
+        alone = _compared(replace(record, identity=replace(clean, **taken)), unchanged)
+        if alone.killed:
+            noticed[part] = alone.words
+    return replace(whole, noticed=noticed)
+
+
+def judge_beside(mutant: Mutant, others: Sequence[str]) -> Judgement:
+    """The verdict beside unchanged launches of these frameworks only; beside none, what a launch shows by itself."""
+    return _launched(mutant, twins(mutant.cell, others))[1]
+
+
+def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, Judgement]:
+    with mutant.planted():
+        record = rehearse(mutant.cell)
+    if not record.outcome.ok:
+        return record, Judgement(REFUSED, record.outcome.reason)
+    return record, _compared(record, unchanged)
+
+
+def _compared(record: Record, unchanged: Mapping[str, Record]) -> Judgement:
+    rows = {name: [each] for name, each in unchanged.items()} | {record.cell.framework: [record]}
+    found = verdicts(rows)[record.cell.framework]
+    return Judgement(found.kind, found.detail)
+
+
+def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Record]:
+    """The launches of this cell in some frameworks, without any difference; each is launched once."""
+    return {framework: _twin(cell.but(framework=framework)) for framework in frameworks}
+
+
+@cache
+def _twin(cell: Cell) -> Record:
+    record = rehearse(cell)
+    gc.collect()
+    gc.freeze()  # launches collect often, which takes its time with three frameworks loaded
+    return record
+
+
+def false_alarms(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, str]:
+    """What the comparison finds wrong where nothing was planted, by framework."""
+    unchanged = twins(cell, frameworks)
+    failed = {name: record.outcome.reason for name, record in unchanged.items() if not record.outcome.ok}
+    compared = verdicts({name: [record] for name, record in unchanged.items() if record.outcome.ok})
+    return failed | {name: str(each) for name, each in compared.items() if each.kind != "same"}
