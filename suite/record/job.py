@@ -9,9 +9,6 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.plan.schema import decode
 
-#: The environment variable that holds a launch's mark, and the one with the process id of its worker.
-MARK, WORKER = "SUITE_LAUNCH", "SUITE_WORKER"
-
 
 @dataclass(frozen=True)
 class Job:

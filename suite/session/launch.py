@@ -27,7 +27,8 @@ from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.frameworks import ALLOCATOR, VARIABLES
 from suite.record.environment import machine, recorded, redact
-from suite.record.job import MARK, Job
+from suite.record.job import Job
+from suite.record.mark import MARK
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
 from suite.record.scratch import scratch
 from suite.record.text import clean

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
-from suite.record.job import MARK
+from suite.record.mark import MARK
 from suite.record.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 
-from suite.record.job import MARK, WORKER
+from suite.record.mark import MARK, WORKER
 
 
 def adopt() -> None:

@@ -125,7 +125,8 @@ def take_turns(train: Series, compute: Series, loading: Series, plan: Plan, pref
     """
     for series in (train, compute, loading):
         series.warm_up()
-    burst = max(1, min(round(BURST_S / plan.min_window_s), math.ceil(plan.windows / TURNS)))
+    in_time = round(BURST_S / max(plan.min_window_s, 1e-3))
+    burst = max(1, min(in_time, math.ceil(plan.windows / TURNS)))
     burst_s = burst * compute.last.seconds
     fill_s = min((prefetch or 0) * loading.step_s, burst_s)
     made = math.ceil((fill_s + burst_s) / loading.step_s)

@@ -24,7 +24,8 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.record.environment import describe, redact
 from suite.record.history import Course
-from suite.record.job import WORKER, Job
+from suite.record.job import Job
+from suite.record.mark import WORKER
 from suite.record.record import Phase
 from suite.worker import group
 from suite.worker.evidence import TIMED_STEPS, Counted, Evidence, Subject

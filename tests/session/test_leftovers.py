@@ -18,7 +18,8 @@ import pytest
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import Plan
-from suite.record.job import MARK, Job
+from suite.record.job import Job
+from suite.record.mark import MARK
 from suite.record.scratch import OWNED, OWNED_TEXT, scratch, sweep
 from suite.session import leftovers
 from suite.session.launch import ROOT, launch
@@ -199,6 +200,14 @@ def test_a_scratch_folder_of_a_dead_process_is_swept_and_nobody_elses(tmp_path: 
         assert living.exists(), "its owner lives"
     assert {path.name for path in tmp_path.iterdir()} == {theirs.name, forged.name, linked.name}
     assert (theirs / "bill.txt").exists()
+
+
+def test_the_guardian_needs_the_standard_library_only() -> None:
+    """It runs without site-packages, so that it starts at once and in any environment; a failure would not be seen."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.leftovers import guard"
+    command = [sys.executable, "-I", "-S", "-c", code, str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_guardian_goes_when_its_process_ends_and_nothing_is_said_of_it() -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import psutil
 
-from suite.record.job import MARK
+from suite.record.mark import MARK
 from suite.session.journal import read
 from workloads.data import cache as caches
 from workloads.data import synthetic
