@@ -1,0 +1,10 @@
+"""All mutants, kind by kind."""
+
+from __future__ import annotations
+
+from tests.studies.mutants import dropout, evaluations, inputs, models, optimizers, precisions, steps
+from tests.studies.mutants.mutant import Mutant
+
+FILES = (dropout, steps, optimizers, models, inputs, precisions, evaluations)
+MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in FILES for mutant in file.MUTANTS)
+KINDS = tuple(dict.fromkeys(mutant.kind for mutant in MUTANTS))

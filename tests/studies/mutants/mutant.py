@@ -1,0 +1,88 @@
+"""What a mutant is: one difference, planted in one framework, and the evidence that must notice it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import FRAMEWORKS, Cell
+
+
+@dataclass(frozen=True)
+class Target:
+    """The files of one framework in which a difference is planted until ``patch`` is undone."""
+
+    patch: pytest.MonkeyPatch
+    name: str
+    framework: ModuleType
+    workload: ModuleType
+    loaders: ModuleType
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Replace a function or method by what ``make`` makes of it."""
+        self.patch.setattr(owner, name, make(getattr(owner, name)))
+
+    def overlay(self, name: str, **changes: Any) -> None:
+        """Show the workload's file a module with other members, as in ``overlay("nn", relu=gelu)``."""
+        self.patch.setattr(self.workload, name, Overlay(getattr(self.workload, name), **changes))
+
+
+class Overlay:
+    """A module in which some members are others."""
+
+    def __init__(self, module: Any, **changes: Any) -> None:
+        self.__dict__.update(changes)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+Plant = Callable[[Target], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``plant`` puts the difference in; ``noticed_by`` are the parts of a record that must notice it.
+
+    ``settings`` are those of the cell that are not usual. What no record can show says in ``harmless`` why that is so.
+    """
+
+    kind: str
+    name: str
+    framework: str
+    workload: str
+    plant: Plant
+    noticed_by: tuple[str, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    harmless: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.framework}: {self.name}"
+
+    @property
+    def cell(self) -> Cell:
+        """The cell whose launches have the difference."""
+        return Cell(self.workload, self.framework, **{"batch": 16, "size": "small", **self.settings})
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            files = ("suite.worker.frameworks", f"workloads.{self.workload}", "suite.worker.loaders")
+            self.plant(Target(patch, self.framework, *(import_module(f"{each}.{self.framework}") for each in files)))
+            yield
+
+
+def mutants(
+    kind: str, name: str, workload: str, plant: Plant, *noticed_by: str,
+    of: Sequence[str] = FRAMEWORKS, harmless: str = "", **settings: Any,
+) -> list[Mutant]:  # fmt: skip
+    """The same difference in each of some frameworks, one mutant for each."""
+    return [Mutant(kind, name, each, workload, plant, noticed_by, settings, harmless) for each in of]

@@ -1,0 +1,87 @@
+"""A launch in this process: the worker's own steps on a little synthetic data, with windows of one step each."""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
+from suite.record.job import Job
+from suite.record.record import SCHEMA, Record
+from suite.worker.outcome import classify
+from suite.worker.process import _Launch
+from workloads.data import cache as caches
+from workloads.data import synthetic
+from workloads.spec import specification
+
+#: Samples of the twins; the training split does not hold a whole number of batches.
+TRAIN, TEST = 250, 40
+#: No window is timed: each is one step, and so many follow one another that the loader goes through several epochs.
+PLAN = Plan(min_window_s=0.0, windows=24, max_warmup_s=0.0)
+SEED = 7
+
+
+class Rehearsal(_Launch):
+    """A launch without the search for the device's peak, which takes longer than all the rest."""
+
+    def _measure_peak(self) -> None:
+        self.send(part={"settings": self.settings})
+
+
+@cache
+def data(name: str) -> Path:
+    """The folder of a small twin; it lasts as long as the process."""
+    folder = Path(_place().name)
+    caches.write(synthetic.generate(name, TRAIN, TEST), folder)
+    return caches.folder_of(folder, name, "synthetic")
+
+
+@cache
+def _place() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="mutants-")
+
+
+def rehearse(cell: Cell) -> Record:
+    """The record of a launch of this cell on the CPU, however it ended."""
+    job = Job(cell, str(data(specification(cell.workload).data)), seed=SEED, device="cpu", plan=PLAN, epochs=1)
+    parts: dict[str, Any] = {"outcome": {"status": "ok", "reason": ""}}
+
+    def send(**message: Any) -> None:
+        parts.update(message.get("part", {}))
+
+    framework = import_module(f"suite.worker.frameworks.{cell.framework}")
+    try:
+        with _switches_restored(cell.framework):
+            Rehearsal(job, framework, send, 0.0).run()
+    except Exception as error:
+        traceback.print_exc()
+        status, reason = classify(error, job, framework)
+        parts["outcome"] = {"status": status, "reason": reason}
+    started = "2026-01-01T00:00:00+00:00"
+    return Record.from_json(
+        {"schema": SCHEMA, "cell": cell.to_json(), "launch": 0, "started": started, "run": {"seed": SEED}, **parts}
+    )
+
+
+@contextmanager
+def _switches_restored(framework: str) -> Iterator[None]:
+    """JAX's types and precisions are global; the other frameworks' are the tensors' own."""
+    if framework != "jax":
+        yield
+        return
+    import jax
+
+    names = ("jax_enable_x64", "jax_default_matmul_precision")
+    kept = {name: getattr(jax.config, name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            jax.config.update(name, value)
