@@ -1,6 +1,7 @@
 """`cifar100_resnet18` in JAX: a flax module with `nn.BatchNorm`, whose running statistics are state beside the weights.
 
-Padding is explicit, because "SAME" with stride 2 pads on one side only.
+flax's running variance is biased, which `loss` corrects. Padding is explicit, because "SAME" with stride 2 pads on one
+side only.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def loss(
     variables = {"params": weights, "batch_stats": statistics}
     output, changed = model.apply(variables, images, mutable=["batch_stats"])
     output = output.astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), changed["batch_stats"]
+    after = _unbiased(model.spec, statistics, changed["batch_stats"], len(images))
+    return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), after
 
 
 def scores(
@@ -81,6 +83,20 @@ def scores(
     found = model.clone(evaluating=True).apply({"params": weights, "batch_stats": statistics}, images)
     found = found.astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(found, labels), found.argmax(1) == labels
+
+
+def _unbiased(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:
+    """Statistics whose running variance took the batch's unbiased variance, as the other frameworks' do.
+
+    flax takes the biased one, which is smaller by (n - 1) / n over n = batch x height x width values.
+    """
+    found = {}
+    for c in spec.convolutions:
+        name = f"{c.name}_normalisation"
+        variance = after[name]["var"]
+        taken = variance - (1 - MOMENTUM) * before[name]["var"]  # of this batch, times MOMENTUM
+        found[name] = {**after[name], "var": variance + taken / (batch * c.side**2 - 1)}
+    return found
 
 
 def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
