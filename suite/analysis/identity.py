@@ -40,6 +40,7 @@ COMPARED = {
     "float64": "in float64, ",
     "own": "at the cell's batch, ",
     "timed": "in what is timed, ",
+    "evaluation": "in evaluation, ",
 }
 
 
@@ -151,7 +152,7 @@ def _kind(record: Record, name: str) -> Hashable:
 
 
 def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
-    if name == "float64":
+    if name in ("float64", "evaluation"):
         return TOLERANCE[record.cell.workload, "fp64"]
     if name == "timed" and _identity(record).dropout:
         return SCATTERED

@@ -53,8 +53,9 @@ class Identity:
     What follows is missing in records of older versions, and where a launch has no such evidence. ``own`` is a
     fingerprint at the cell's own batch size, ``float64`` one in double precision on the host, ``timed`` are the first
     steps of the very object that is timed, ``last`` is what that did after the last window. ``optimizer`` is the
-    largest relative deviation of a tensor's update from the spec's formula in float64. ``seconds`` is what each part
-    took.
+    largest relative deviation of a tensor's update from the spec's formula in float64, or from the recipe's where there
+    is one; then ``evaluation`` holds, after these steps, the loss and the share of right answers of some test samples.
+    ``seconds`` is what each part took.
     """
 
     weights: str
@@ -65,6 +66,7 @@ class Identity:
     own: Trace | None = None
     float64: Trace | None = None
     timed: Trace | None = None
+    evaluation: Trace | None = None
     last: Last | None = None
     dropout: Draws | None = None
     optimizer: float | None = None
@@ -76,7 +78,7 @@ class Identity:
         values = {**data, "losses": _items(data["losses"]), "updates": _names(data["updates"])}
         for name in ("early_updates", "seconds"):
             values[name] = _names(data.get(name, {}))
-        for name in ("own", "float64", "timed"):
+        for name in ("own", "float64", "timed", "evaluation"):
             if (trace := data.get(name)) is not None:
                 values[name] = Trace(
                     **{**trace, "losses": _items(trace["losses"]), "updates": _names(trace["updates"])}
@@ -90,7 +92,7 @@ class Identity:
     @property
     def traces(self) -> dict[str, Trace]:
         """The fingerprints besides the first one, by the names of their fields."""
-        traces = {"own": self.own, "float64": self.float64, "timed": self.timed}
+        traces = {"own": self.own, "float64": self.float64, "timed": self.timed, "evaluation": self.evaluation}
         return {name: trace for name, trace in traces.items() if trace}
 
     def problem(self) -> str:

@@ -26,8 +26,9 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
+from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
-from workloads.data.dataset import Array, DataSet
+from workloads.data.dataset import Array, DataSet, Split
 from workloads.spec import WorkloadSpec, specification, weights_digest
 
 #: First steps of the timed object, and steps of the fingerprint at its batch size.
@@ -36,6 +37,8 @@ TIMED_STEPS = OWN_STEPS = EARLY
 LAST_STEPS = {"fp16": 4}
 #: Steps and batch in float64, which is slow on a GPU and no faster than it must be on a CPU.
 FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
+#: Test samples of the evaluation in a record, and how many of them at a time.
+EVALUATED, EVALUATED_BATCH = 12, 8
 #: Forward passes with dropout, and images in each, every one with masks of its own. Of the spread that they show, one
 #: standard deviation is 0.6 % (n = 26 groups of 16 passes). Size small draws by the same code and at the same rates as
 #: the full one, whose passes took as long as eight training steps.
@@ -69,6 +72,8 @@ class Subject:
     spec: WorkloadSpec
     data: DataSet
     dropout: bool = True  # whether what is timed has the workload's dropout
+    recipe: WorkloadSpec | None = None  # the spec with a recipe's optimizer, where the cell trains to its end
+    rates: Array | None = None  # and the learning rates of all its steps
 
     @property
     def tools(self) -> ModuleType:
@@ -90,11 +95,13 @@ class Subject:
         """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
         return proof(self.spec) == self.spec and not self.draws
 
-    def training(self, cell: Cell, spec: WorkloadSpec, device: str = "", dropout: bool = False) -> Any:
-        """A model of its own, from the fingerprint's weights."""
-        weights = spec.reference_weights(SEED)
-        on = device or self.device
-        return self.framework.Training(cell, spec, self.module, weights, on, dropout=dropout, seed=SEED)
+    def training(
+        self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
+        weights: dict[str, Array] | None = None, dropout: bool = False, rates: Array | None = None,
+    ) -> Any:  # fmt: skip
+        """A model of its own, from the fingerprint's weights unless there are others."""
+        weights, on = weights or spec.reference_weights(SEED), device or self.device
+        return self.framework.Training(cell, spec, self.module, weights, on, dropout=dropout, seed=SEED, rates=rates)
 
 
 class Evidence:
@@ -220,17 +227,33 @@ def spread(logits: Array) -> float:
 
 
 def float64(subject: Subject) -> dict[str, Any]:
-    """A fingerprint in float64 on the host, and how far the optimizer is off its formula there."""
+    """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
+
+    Where the cell trains to its end, by its recipe, and with an evaluation after it.
+    """
     usual = USUAL_COMPILE[subject.cell.framework]
     cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto", compile=usual)
-    spec, losses = proof(subject.spec), []
+    spec, losses = subject.recipe or proof(subject.spec), []
+    parts: dict[str, Any] = {}
     with subject.tools.on_host():
-        training = subject.training(cell, spec, "cpu")
-        formula = Formula(spec.optimizer)
+        training = subject.training(cell, spec, "cpu", rates=subject.rates)
+        formula = Formula(spec.optimizer, subject.rates)
         before = expected = training.weights()
         for batch in fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS):
             loss, gradients = subject.tools.explained_step(training, training.put(batch))
             expected = formula.step(expected, gradients)
             losses.append(loss)
         after = training.weights()
-    return {"float64": Trace(tuple(losses), movement(before, after)), "optimizer": deviation(before, after, expected)}
+        if subject.recipe:
+            if subject.draws:  # what is evaluated has dropout, which an evaluation must switch off
+                training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
+            parts["evaluation"] = evaluation(subject, training)
+    parts["float64"] = Trace(tuple(losses), movement(before, after))
+    return parts | {"optimizer": deviation(before, after, expected)}
+
+
+def evaluation(subject: Subject, training: Any) -> Trace:
+    """The loss and the share of right answers of the first test samples, the last batch of which is not full."""
+    test = subject.data.test
+    few = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
+    return Trace(evaluate(training, replace(subject.data, test=few), subject.length, EVALUATED_BATCH), {})

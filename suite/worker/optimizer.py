@@ -13,8 +13,9 @@ from workloads.spec import Adam, Sgd
 class Formula:
     """An optimizer of `workloads.spec` with its state, for all tensors by their names."""
 
-    def __init__(self, optimizer: Sgd | Adam) -> None:
-        self.optimizer, self.steps = optimizer, 0
+    def __init__(self, optimizer: Sgd | Adam, rates: Array | None = None) -> None:
+        """``rates`` are the learning rates of all steps, where they are not the optimizer's one."""
+        self.optimizer, self.rates, self.steps = optimizer, rates, 0
         self._velocities: dict[str, Array] = {}
         self._means: dict[str, Array] = {}
         self._squares: dict[str, Array] = {}
@@ -24,18 +25,22 @@ class Formula:
         self.steps += 1
         return {name: array - self._move(name, array, gradients[name]) for name, array in weights.items()}
 
+    @property
+    def _rate(self) -> float:
+        return self.optimizer.learning_rate if self.rates is None else float(self.rates[self.steps - 1])
+
     def _move(self, name: str, weights: Array, gradient: Array) -> Array:
         chosen, move = self.optimizer, np.zeros_like(weights)
         if isinstance(chosen, Sgd):
             coupled = gradient + chosen.l2 * weights
             self._velocities[name] = chosen.momentum * self._velocities.get(name, 0.0) + coupled
-            move = chosen.learning_rate * self._velocities[name]
+            move = self._rate * self._velocities[name]
         else:
             self._means[name] = chosen.beta1 * self._means.get(name, 0.0) + (1 - chosen.beta1) * gradient
             self._squares[name] = chosen.beta2 * self._squares.get(name, 0.0) + (1 - chosen.beta2) * gradient**2
             mean = self._means[name] / (1 - chosen.beta1**self.steps)
             square = self._squares[name] / (1 - chosen.beta2**self.steps)
-            move = chosen.learning_rate * mean / (np.sqrt(square) + chosen.epsilon)
+            move = self._rate * mean / (np.sqrt(square) + chosen.epsilon)
         return move
 
 

@@ -37,7 +37,7 @@ from suite.worker.probe import denormals, peak_flops_per_s, precision_errors
 from suite.worker.training import Saved, follow
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
-from workloads.data.dataset import DataSet
+from workloads.data.dataset import Array, DataSet
 from workloads.recipes import Recipe, recipe
 from workloads.spec import WorkloadSpec, specification
 
@@ -99,14 +99,15 @@ class _Launch:
             )
         source = Batches(data, self.cell.effective_batch, self.job.seed, length)
         found = recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
-        training = self._trained(spec, found, source.per_epoch)
+        rates = found.rates(found.epochs * source.per_epoch) if found else None
+        training = self._trained(spec, found, rates)
         self._mark("build_s")
         loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put))
         first = next(loader)
         self._mark("first_batch_s")
         self._describe(data, spec, loader, found)
-        drawn = not found or found.dropout
-        subject = Subject(self.cell, self.framework, self.module, self.device, spec, data, dropout=drawn)
+        drawn, followed = not found or found.dropout, found.applied(spec) if found else None
+        subject = Subject(self.cell, self.framework, self.module, self.device, spec, data, drawn, followed, rates)
         evidence = Evidence(subject, self.send)
         try:
             losses = self._first_step(training, first, train=not found)
@@ -145,11 +146,10 @@ class _Launch:
             traceback.print_exc()
         self.send(part={"settings": self.settings})
 
-    def _trained(self, spec: WorkloadSpec, found: Recipe | None, per_epoch: int) -> Any:
+    def _trained(self, spec: WorkloadSpec, found: Recipe | None, rates: Array | None) -> Any:
         """What is measured: at the spec's own rate, or by the recipe."""
         if not found:
             return self._training(spec, self.cell, self.job.seed, dropout=True)
-        rates = found.rates(found.epochs * per_epoch)
         return self._training(found.applied(spec), self.cell, self.job.seed, dropout=found.dropout, rates=rates)
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:

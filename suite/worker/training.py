@@ -108,10 +108,10 @@ def follow(
         told(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
 
 
-def evaluate(training: Any, data: DataSet, length: int | None) -> tuple[float, float]:
+def evaluate(training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH) -> tuple[float, float]:
     """Mean loss and accuracy over the whole test split: no augmentation, no dropout."""
     found = []
-    for inputs, labels, count in evaluation_batches(data, EVALUATION_BATCH, length):
+    for inputs, labels, count in evaluation_batches(data, batch, length):
         found.append((training.evaluate(training.put((inputs, labels))), count))
     cut = [[array[:count] for array in training.get(scores)] for scores, count in found]
     losses, right = (np.concatenate(arrays) for arrays in zip(*cut, strict=True))
