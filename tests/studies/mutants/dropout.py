@@ -126,7 +126,7 @@ def in_evaluation(target: Target) -> None:
     if target.name == "pytorch":
         from torch.nn import Module
 
-        target.patch.setattr(target.workload.Cnn, "eval", lambda self: Module.train(self))
+        target.patch.setattr(target.workload.Cnn, "eval", Module.train)
     elif target.name == "tensorflow":
 
         class Trained(Overlay):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -51,7 +51,8 @@ Plant = Callable[[Target], None]
 class Mutant:
     """``plant`` puts the difference in; ``noticed_by`` are the parts of a record that must notice it.
 
-    ``settings`` are those of the cell that are not usual. What no record can show says in ``harmless`` why that is so.
+    ``settings`` are those of the cell that are not usual. ``survives`` says why nothing in a record notices it, where
+    that is so; it is then the study's finding, and no failure.
     """
 
     kind: str
@@ -61,11 +62,26 @@ class Mutant:
     plant: Plant
     noticed_by: tuple[str, ...]
     settings: dict[str, Any] = field(default_factory=dict)
-    harmless: str = ""
+    survives: str = ""
 
     @property
     def id(self) -> str:
         return f"{self.framework}: {self.name}"
+
+    @property
+    def key(self) -> str:
+        """Which mutant this is, in a journal."""
+        return f"{self.kind}: {self.id}: {self.cell.id}"
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def problem(self, noticed: Container[str], killed: bool) -> str:
+        """What is wrong with what became of it, in words."""
+        if self.survives:
+            return "no longer survives" if killed else ""
+        missed = [part for part in self.noticed_by if part not in noticed]
+        return "survives" if not killed else f"not noticed by {', '.join(missed)}" if missed else ""
 
     @property
     def cell(self) -> Cell:
@@ -82,7 +98,7 @@ class Mutant:
 
 def mutants(
     kind: str, name: str, workload: str, plant: Plant, *noticed_by: str,
-    of: Sequence[str] = FRAMEWORKS, harmless: str = "", **settings: Any,
+    of: Sequence[str] = FRAMEWORKS, survives: str = "", **settings: Any,
 ) -> list[Mutant]:  # fmt: skip
     """The same difference in each of some frameworks, one mutant for each."""
-    return [Mutant(kind, name, each, workload, plant, noticed_by, settings, harmless) for each in of]
+    return [Mutant(kind, name, each, workload, plant, noticed_by, settings, survives) for each in of]

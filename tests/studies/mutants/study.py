@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 from suite.analysis.identity import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.record.evidence import Identity
 from suite.record.record import Record
 from tests.studies.mutants.mutant import Mutant
 from tests.studies.mutants.rehearsal import rehearse
@@ -33,7 +33,7 @@ REFUSED = "refused"
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of a mutant: in ``noticed`` each part that notices it by itself, and the comparison's words."""
+    """What became of a mutant: the comparison's verdict on it, and in ``noticed`` each part that notices it alone."""
 
     kind: str
     words: str = ""
@@ -45,49 +45,61 @@ class Judgement:
 
 
 def judge(mutant: Mutant) -> Judgement:
-    """Launch the mutant's cell with the difference in it, and compare with the other frameworks' launches."""
-    unchanged = twins(mutant.cell.but(framework=FRAMEWORKS[0]))
-    with mutant.planted():
-        record = rehearse(mutant.cell)
-    return compare(record, unchanged)
-
-
-def compare(record: Record, unchanged: Mapping[str, Record]) -> Judgement:
-    """The comparison of this record with the other frameworks' ones, as a whole and part by part.
+    """The comparison of the mutant's launch with the other frameworks' launches, as a whole and part by part.
 
     A part notices by itself what remains when all other evidence is that of the framework's unchanged launch.
     """
-    name = record.cell.framework
-    if not record.outcome.ok:
-        return Judgement(REFUSED, record.outcome.reason, {REFUSED: record.outcome.reason})
-    verdict = _verdict(record, unchanged)
-    clean, changed = unchanged[name].identity, record.identity
+    unchanged = twins(mutant.cell)
+    record, whole = _launched(mutant, unchanged)
+    if whole.kind == REFUSED:
+        return replace(whole, noticed={REFUSED: whole.words})
+    clean, changed = unchanged[mutant.framework].identity, record.identity
     assert clean is not None
     assert changed is not None
     noticed = {}
     for part, fields in EVIDENCE.items():
-        known = {field: getattr(changed, field) for field in fields if hasattr(Identity, field) or field in vars(clean)}
-        alone = _verdict(replace(record, identity=replace(clean, **known)), unchanged)
-        if alone[0] == "differs":
-            noticed[part] = alone[1]
-    return Judgement(*verdict, noticed)
+        taken = {name: getattr(changed, name) for name in fields}
+        alone = _compared(replace(record, identity=replace(clean, **taken)), unchanged)
+        if alone.killed:
+            noticed[part] = alone.words
+    return replace(whole, noticed=noticed)
 
 
-def _verdict(record: Record, unchanged: Mapping[str, Record]) -> tuple[str, str]:
-    name = record.cell.framework
-    found = verdicts({**{key: [each] for key, each in unchanged.items()}, name: [record]})[name]
-    return found.kind, found.detail
+def judge_beside(mutant: Mutant, others: Sequence[str]) -> Judgement:
+    """The verdict beside unchanged launches of these frameworks only; beside none, what a launch shows by itself."""
+    return _launched(mutant, twins(mutant.cell, others))[1]
+
+
+def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, Judgement]:
+    with mutant.planted():
+        record = rehearse(mutant.cell)
+    if not record.outcome.ok:
+        return record, Judgement(REFUSED, record.outcome.reason)
+    return record, _compared(record, unchanged)
+
+
+def _compared(record: Record, unchanged: Mapping[str, Record]) -> Judgement:
+    rows = {name: [each] for name, each in unchanged.items()} | {record.cell.framework: [record]}
+    found = verdicts(rows)[record.cell.framework]
+    return Judgement(found.kind, found.detail)
+
+
+def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Record]:
+    """The launches of this cell in some frameworks, without any difference; each is launched once."""
+    return {framework: _twin(cell.but(framework=framework)) for framework in frameworks}
 
 
 @cache
-def twins(cell: Cell) -> dict[str, Record]:
-    """The launches of all frameworks without any difference."""
-    return {framework: rehearse(cell.but(framework=framework)) for framework in FRAMEWORKS}
+def _twin(cell: Cell) -> Record:
+    record = rehearse(cell)
+    gc.collect()
+    gc.freeze()  # launches collect often, which takes its time with three frameworks loaded
+    return record
 
 
-def false_alarms(cell: Cell) -> dict[str, str]:
+def false_alarms(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, str]:
     """What the comparison finds wrong where nothing was planted, by framework."""
-    unchanged = twins(cell)
+    unchanged = twins(cell, frameworks)
     failed = {name: record.outcome.reason for name, record in unchanged.items() if not record.outcome.ok}
     compared = verdicts({name: [record] for name, record in unchanged.items() if record.outcome.ok})
     return failed | {name: str(each) for name, each in compared.items() if each.kind != "same"}

@@ -1,0 +1,84 @@
+"""The kill table as Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+
+from suite.plan.cell import FRAMEWORKS
+from tests.studies.mutants.mutant import Mutant
+from tests.studies.mutants.study import EVIDENCE, REFUSED, Judgement
+
+PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax", "numpy")
+HEAD = """\
+# Mutants
+
+Each row is a difference of a kind that has spoiled published comparisons. It is planted in one framework, alone; the
+launch is rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data), and compared with
+the unchanged launches of the other two as `suite.compare` compares records. A part of the evidence *notices* a mutant
+when the verdict is `differs` though all other evidence is that of an unchanged launch; *refused* means that the launch
+itself ends without a record that could be compared. Parts in bold must notice it, or the study fails.
+
+Written by `python -m tests.studies.mutants --write docs/mutants.md`.
+"""
+
+
+def page(judged: Mapping[Mutant, Judgement], cells: int, written: datetime) -> str:
+    """The whole page; ``cells`` is how many different cells the mutants are planted in."""
+    killed = sum(judgement.killed for judgement in judged.values())
+    lines = [HEAD, *_conditions(written), ""]
+    lines += [f"**{killed} of {len(judged)} mutants are noticed by the record alone ({killed / len(judged):.1%})**,"]
+    lines += [f"one launch of each. Without a difference {cells} cells were launched in each of the three frameworks."]
+    lines += ["", *_survivors(judged), *_parts(judged), *_table(judged)]
+    return "\n".join(lines) + "\n"
+
+
+def _conditions(written: datetime) -> list[str]:
+    installed = []
+    for name in PACKAGES:
+        try:
+            installed.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return [f"{written:%Y-%m-%d}; {machine}; {', '.join(installed)}."]
+
+
+def _survivors(judged: Mapping[Mutant, Judgement]) -> list[str]:
+    alive = [mutant for mutant, judgement in judged.items() if not judgement.killed]
+    if not alive:
+        return []
+    lines = [f"- {mutant.kind}, {mutant.id}: {mutant.survives or 'not explained'}" for mutant in alive]
+    return ["## Survivors", "", *lines, ""]
+
+
+def _parts(judged: Mapping[Mutant, Judgement]) -> list[str]:
+    noticed = Counter(part for judgement in judged.values() for part in judgement.noticed)
+    alone = Counter(next(iter(each.noticed)) for each in judged.values() if len(each.noticed) == 1)
+    rows = [f"| {part} | {noticed[part]} | {alone[part]} |" for part in (*EVIDENCE, REFUSED)]
+    return ["## By evidence", "", "| evidence | mutants noticed | by it alone |", "|---|---:|---:|", *rows, ""]
+
+
+def _table(judged: Mapping[Mutant, Judgement]) -> list[str]:
+    lines = [
+        "## All mutants",
+        "",
+        f"| kind | difference | workload | {' | '.join(FRAMEWORKS)} |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for mutant, judgement in judged.items():
+        row = rows.setdefault((mutant.kind, mutant.name, mutant.workload), {})
+        row[mutant.framework] = _noticed(mutant, judgement)
+    for (kind, name, workload), cells in rows.items():
+        lines.append(f"| {kind} | {name} | {workload} | {' | '.join(cells.get(each, '') for each in FRAMEWORKS)} |")
+    return lines
+
+
+def _noticed(mutant: Mutant, judgement: Judgement) -> str:
+    parts = [f"**{part}**" if part in mutant.noticed_by else part for part in judgement.noticed]
+    return ", ".join(parts) or ("*survives*" if not judgement.killed else judgement.kind)

@@ -1,0 +1,88 @@
+"""Planted differences are noticed: one of each kind here, all of them by `python -m tests.studies.mutants`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from suite.plan.cell import FRAMEWORKS
+from tests.frameworks import needs_frameworks
+from tests.studies.mutants.catalogue import KINDS, MUTANTS
+from tests.studies.mutants.mutant import Mutant
+from tests.studies.mutants.page import page
+from tests.studies.mutants.study import EVIDENCE, REFUSED, Judgement, false_alarms, judge_beside
+
+#: One of each kind, and which frameworks it is compared with: with none, where a launch shows it by itself.
+#: PyTorch's launches are the shortest, and JAX's compile for the longest.
+CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
+    "dropout": ("pytorch: rate .3 for .25", ()),
+    "loop": ("pytorch: stops updating after 20 steps", ()),
+    "accumulation": ("pytorch: gradients summed", ("tensorflow",)),
+    "optimizer": ("pytorch: learning rate 1 % higher", ()),
+    "loss": ("tensorflow: averaged over two logits", ("pytorch",)),
+    "layout": ("pytorch: input and forget gate swapped", ("tensorflow",)),
+    "layer": ("pytorch: a bias that is not trained", ()),
+    "LSTM": ("pytorch: padding masked", ("tensorflow",)),
+    "initial weights": ("tensorflow: the LSTM's bias doubled", ("pytorch",)),
+    "data": ("pytorch: labels of the sample before", ("tensorflow",)),
+    "data in the middle of a run": ("pytorch: the first epoch's plan in all", ()),
+    "precision": ("pytorch: bf16 everywhere", ()),
+    "evaluation": ("pytorch: of half the test split", ("tensorflow",)),
+    "batch normalisation": ("pytorch: never updated", ("tensorflow",)),
+    "recipe": ("pytorch: rates late by one step", ()),
+}
+
+
+def chosen(kind: str) -> Mutant:
+    (mutant,) = (mutant for mutant in MUTANTS if (mutant.kind, mutant.id) == (kind, CHOSEN[kind][0]))
+    return mutant
+
+
+@needs_frameworks
+@pytest.mark.parametrize("kind", CHOSEN)
+def test_one_of_each_kind_is_noticed(kind: str) -> None:
+    judgement = judge_beside(chosen(kind), CHOSEN[kind][1])
+    assert judgement.killed, judgement
+
+
+@needs_frameworks
+def test_what_was_not_changed_raises_no_alarm() -> None:
+    cell = chosen("layout").cell
+    assert not false_alarms(cell, ("pytorch", "tensorflow"))
+
+
+def test_the_catalogue_is_in_order() -> None:
+    assert len(MUTANTS) >= 60
+    assert {mutant.framework for mutant in MUTANTS} == set(FRAMEWORKS)
+    assert len({mutant.key for mutant in MUTANTS}) == len(MUTANTS)
+    assert set(CHOSEN) == set(KINDS)
+    for mutant in MUTANTS:
+        assert bool(mutant.noticed_by) != bool(mutant.survives), mutant.id
+        assert set(mutant.noticed_by) <= {*EVIDENCE, REFUSED}, mutant.id
+
+
+@pytest.fixture
+def mutant() -> Mutant:
+    return chosen("layout")
+
+
+def test_a_mutant_that_is_not_noticed_as_it_must_be_is_a_problem(mutant: Mutant) -> None:
+    assert mutant.noticed_by == ("fingerprint", "float64")
+    assert not mutant.problem({"fingerprint", "float64", "own"}, killed=True)
+    assert mutant.problem({"own", "float64"}, killed=True) == "not noticed by fingerprint"
+    assert mutant.problem((), killed=False) == "survives"
+    expected = Mutant("loop", "x", "jax", "imdb_lstm", mutant.plant, (), survives="nobody looks")
+    assert not expected.problem((), killed=False)
+    assert expected.problem({"last"}, killed=True) == "no longer survives"
+
+
+def test_the_page_shows_who_noticed_what(mutant: Mutant) -> None:
+    survivor = Mutant("loop", "rests now and then", "jax", "imdb_lstm", mutant.plant, (), survives="nobody looks")
+    judged = {mutant: Judgement("differs", "x", {"fingerprint": "x", "own": "y"}), survivor: Judgement("same")}
+    text = page(judged, 2, datetime(2026, 1, 2, tzinfo=UTC))
+    assert "1 of 2 mutants are noticed by the record alone (50.0%)" in text
+    assert "- loop, jax: rests now and then: nobody looks" in text
+    assert "| layout | input and forget gate swapped | imdb_lstm | **fingerprint**, own |  |  |" in text
+    assert "| loop | rests now and then | imdb_lstm |  |  | *survives* |" in text
+    assert "2026-01-02" in text
