@@ -23,12 +23,13 @@ from suite.analysis.tolerances import (
     DROPOUT,
     DROPOUT_SPREAD,
     OPTIMIZER,
+    REPLAYED,
     SCATTERED,
     TOLERANCE,
     Tolerance,
     tolerance_of,
 )
-from suite.record.evidence import Identity, Trace
+from suite.record.evidence import Identity, Last, Trace
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
@@ -227,10 +228,8 @@ def _by_itself(launches: Sequence[Record]) -> str:
     for identity in map(_identity, launches):
         if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
             return f"the optimizer is off its formula by {identity.optimizer:.0e}"
-        if identity.last and not identity.last.equal:
-            return f"batch {identity.last.batch}, after the last window, is not the reference's"
-        if still := [name for name, moved in (identity.last.updates if identity.last else {}).items() if not moved]:
-            return f"{still[0]} does not move after the last window"
+        if identity.last and (words := _at_the_end(identity.last)):
+            return words
     drawn = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
     if any(len(set(draws.losses)) < len(draws.losses) for draws in drawn):
         return "dropout draws the same masks in every step"
@@ -239,6 +238,17 @@ def _by_itself(launches: Sequence[Record]) -> str:
         spread = fmean(draws.spread for draws in drawn)
         if _relative(spread, expected) > DROPOUT:
             return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+    return ""
+
+
+def _at_the_end(last: Last) -> str:
+    """What is wrong with the steps after the last window, in words."""
+    if not last.equal:
+        return f"batch {last.batch} is not the reference's"
+    if still := [name for name, moved in last.updates.items() if not moved]:
+        return f"{still[0]} does not move after the last window"
+    if (off := last.replayed or 0.0) > REPLAYED:
+        return f"after the last window, a step is off a fresh model's by {off:.0e}"
     return ""
 
 

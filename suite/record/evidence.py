@@ -25,12 +25,15 @@ class Last:
     """What the timed object did after its last window.
 
     ``batch`` is the number of the loader's next batch, ``equal`` whether it was the reference's batch of that number
-    bit for bit. ``updates`` is how far each tensor moved in the steps after it.
+    bit for bit, as were some before it; else ``batch`` is the first that was not. ``updates`` is how far each tensor
+    moved in the steps after it, ``replayed`` how far the last of these is off the same step of a fresh model, relative
+    to the movement, where one was made.
     """
 
     batch: int
     equal: bool
     updates: dict[str, float]
+    replayed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class Identity:
         losses += [(*self.dropout.losses, self.dropout.spread)] if self.dropout else []
         updates = [self.updates, self.early_updates, *(trace.updates for trace in traces)]
         updates += [last.updates] if last else []
+        deviations = [self.optimizer, last.replayed if last else None]
         numbered = not last or (type(last.batch) is int and 0 <= last.batch <= COUNT_MOST)
         spent = self.seconds.values()
         holds = {
@@ -109,7 +113,7 @@ class Identity:
             "a loss that is not finite": all(_finite(each) for each in losses),
             "an update that is not finite": all(_finite(each.values()) for each in updates),
             "a last batch that is none": numbered and (not last or isinstance(last.equal, bool)),
-            "a deviation that is not finite": self.optimizer is None or _finite([self.optimizer]),
+            "a deviation that is not finite": all(each is None or _finite([each]) for each in deviations),
             "a time that is no time": _finite(spent, SECONDS_MOST) and all(seconds >= 0 for seconds in spent),
         }
         return next((f"holds {what}" for what, right in holds.items() if not right), "")

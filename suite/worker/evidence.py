@@ -26,6 +26,7 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
+from suite.worker.replay import Start, replayed
 from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array, DataSet, Split
@@ -47,18 +48,31 @@ DRAWS, DRAWS_BATCH, DRAWS_SIZE = 20, 32, "small"
 DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
 
+#: The first batch that a loader's count keeps, and how many it keeps at most.
+KEPT_FROM, KEPT = 8, 4
+
+
 class Counted:
-    """A loader that knows how many batches it has delivered. The count takes 0.2 microseconds a batch."""
+    """A loader that knows how many batches it has delivered, and keeps some of them: numbers 8, 16, 32 and so on.
+
+    So a loader that errs for a while is seen, however long it ran. Of those kept only the latest stay, in the device's
+    memory. Counting takes 0.1 microseconds a batch.
+    """
 
     def __init__(self, loader: Any) -> None:
         self.loader, self.settings, self.close, self.delivered = loader, loader.settings, loader.close, 0
+        self.kept: dict[int, Any] = {}
 
     def __iter__(self) -> Counted:
         return self
 
     def __next__(self) -> Any:
+        number, batch = self.delivered, next(self.loader)
         self.delivered += 1
-        return next(self.loader)
+        if number >= KEPT_FROM and not number & (number - 1):
+            self.kept[number] = batch
+            self.kept.pop(number >> KEPT, None)
+        return batch
 
 
 @dataclass(frozen=True)
@@ -111,6 +125,8 @@ class Evidence:
         self.subject, self.send = subject, send
         self.parts: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
+        self.start: Start | None = None
+        self.after: dict[str, Array] = {}
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
@@ -143,14 +159,22 @@ class Evidence:
         return errors
 
     def last(self, training: Any, loader: Counted, source: Batches) -> None:
-        """After the last window: the loader's next batch against the reference's, and how far one more step moves."""
+        """After the last window: are kept batches and the next the reference's, and how far does a step move.
+
+        Where a fresh model can take it again, the start of the last step is remembered.
+        """
         with self._part("last"):
-            number, before, equal = loader.delivered, training.weights(), True
+            kept, loader.kept = loader.kept, {}
+            number, before = loader.delivered, training.weights()
             for step in range(LAST_STEPS.get(self.subject.cell.precision, 1)):
-                batch = next(loader)
-                equal &= batches_digest([training.get(batch)]) == batches_digest([source[number + step]])
+                kept[number + step] = batch = next(loader)
+                if self.subject.proves_itself:
+                    self.start = Start.of(training, batch)
                 check([training.step(batch)], training, "the last step")
-            self.parts["last"] = Last(number, equal, movement(before, training.weights()))
+            self.after = training.weights()
+            digests = {at: batches_digest([training.get(batch)]) for at, batch in kept.items()}
+            wrong = [at for at, digest in digests.items() if digest != batches_digest([source[at]])]
+            self.parts["last"] = Last(min(wrong, default=number), not wrong, movement(before, self.after))
 
     def afterwards(self, timed: Any = None) -> None:
         """What needs models of its own. ``timed`` is the timed object where `Subject.proves_itself`.
@@ -158,7 +182,7 @@ class Evidence:
         What does not fit into memory beside the data is left out; the log says so.
         """
         gc.collect()  # of what was timed, its memory included
-        parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: {"own": own(self.subject, timed)}}
+        parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: self._own(timed)}
         if self.subject.draws:
             parts["dropout"] = lambda: {"dropout": draws(self.subject)}
         parts["float64"] = lambda: float64(self.subject)
@@ -170,6 +194,13 @@ class Evidence:
                 if not (isinstance(error, UnsupportedError) or self.subject.framework.out_of_memory(error)):
                     raise
                 traceback.print_exc()
+
+    def _own(self, timed: Any) -> dict[str, Any]:
+        """The fingerprint at the cell's batch; its model then takes the timed object's last step again."""
+        trace, training = own(self.subject, timed)
+        if timed is None or self.start is None:
+            return {"own": trace}
+        return {"own": trace, "last": replace(self.parts["last"], replayed=replayed(training, self.start, self.after))}
 
 
 def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
@@ -189,8 +220,11 @@ def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     return parts | {"updates": movement(before, training.weights())}, errors
 
 
-def own(subject: Subject, timed: Any = None) -> Trace:
-    """A fingerprint at the cell's own batch size; with what ``timed`` has compiled, where that is the same program."""
+def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
+    """A fingerprint at the cell's own batch size, and the model that made it.
+
+    With what ``timed`` has compiled, where that is the same program.
+    """
     cell = subject.cell
     training = subject.training(cell, proof(subject.spec))
     host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
@@ -201,7 +235,7 @@ def own(subject: Subject, timed: Any = None) -> Trace:
         subject.tools.adopt(training, timed)
     before = training.weights()
     losses = check([training.step(batch) for batch in batches], training, "the fingerprint at the cell's batch")
-    return Trace(tuple(losses), movement(before, training.weights()))
+    return Trace(tuple(losses), movement(before, training.weights())), training
 
 
 def draws(subject: Subject) -> Draws:

@@ -204,7 +204,11 @@ SEEN = {
     ),
     "a frozen tensor": ({"timed": Trace(records.LOSSES[:2], STILL)}, "in what is timed, update of conv1/bias by 1e+00"),
     "an end of training": ({"last": Last(900, True, STILL)}, "conv1/bias does not move after the last window"),
-    "another batch": ({"last": Last(900, False, UPDATES)}, "batch 900, after the last window, is not the reference's"),
+    "another batch": ({"last": Last(900, False, UPDATES)}, "batch 900 is not the reference's"),
+    "another step at the end": (
+        {"last": Last(900, True, UPDATES, 0.9)},
+        "after the last window, a step is off a fresh model's by 9e-01",
+    ),
     "the optimizer": ({"optimizer": 2e-3}, "the optimizer is off its formula by 2e-03"),
     "a rate of dropout": (
         {"dropout": Draws(0.2633, (4.6, 4.5))},

@@ -33,7 +33,7 @@ def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
 
 @cache
 def proof(workload: str, framework: str) -> Trace:
-    return own(subject(workload, framework))
+    return own(subject(workload, framework))[0]
 
 
 def apart(one: Trace, other: Trace) -> tuple[float, float]:
@@ -86,7 +86,7 @@ def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
     assert bounds
     step = code.Training.step
     monkeypatch.setattr(code.Training, "step", lambda training, batch: fault(step, training, batch))
-    losses, updates = apart(own(subject("imdb_lstm", framework)), proof("imdb_lstm", framework))
+    losses, updates = apart(own(subject("imdb_lstm", framework))[0], proof("imdb_lstm", framework))
     assert losses > 10 * bounds.first_loss or updates > 10 * bounds.early_updates
 
 
@@ -97,7 +97,7 @@ def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) 
     assert one.proves_itself
     timed = one.training(one.cell, one.spec)
     timed.compile(timed.put(batches(one.spec, BATCH)[0]))
-    assert own(one, timed) == proof("imdb_lstm", framework)
+    assert own(one, timed)[0] == proof("imdb_lstm", framework)
     assert not subject("cifar100_cnn", framework).proves_itself, "it draws masks that no fingerprint has"
 
 
@@ -207,7 +207,7 @@ def after_the_windows(delivered: Iterator[Any], training: Straight, precision: s
     for _ in range(20):
         next(loader)
     cell = Cell("cifar100_cnn", "pytorch", precision=precision)
-    evidence = Evidence(SimpleNamespace(cell=cell), lambda **message: None)  # type: ignore[arg-type]
+    evidence = Evidence(SimpleNamespace(cell=cell, proves_itself=False), lambda **message: None)  # type: ignore[arg-type]
     evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
     return evidence.parts["last"]
 
