@@ -17,6 +17,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.evidence import Draws, Trace
 from suite.worker.evidence import Counted, Evidence, Subject, draws, float64, own, spread
 from suite.worker.optimizer import Formula, deviation
+from suite.worker.replay import Start, replayed
 from tests.frameworks import batches, data, each_framework, module, needs_frameworks
 from workloads.spec import Adam, Sgd, specification
 
@@ -134,6 +135,38 @@ def test_another_optimizer_is_off_its_formula(
     assert float64(one)["optimizer"] > 100 * OPTIMIZER
 
 
+RATES = np.array([0.002, 0.001, 0.003, 0.5], np.float32)
+
+
+def by_recipe(workload: str, framework: str) -> Subject:
+    """A subject that trains to its end, at rates of its own."""
+    one = subject(workload, framework)
+    return replace(one, recipe=one.spec, rates=RATES)
+
+
+@needs_frameworks
+@each_framework
+def test_a_recipe_s_rates_are_part_of_the_formula(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = by_recipe("imdb_lstm", framework)
+    assert float64(one)["optimizer"] < OPTIMIZER
+    init = one.framework.Training.__init__
+
+    def late(*arguments: Any, rates: Any, **keywords: Any) -> None:
+        init(*arguments, rates=np.roll(rates, 1), **keywords)
+
+    monkeypatch.setattr(one.framework.Training, "__init__", late)
+    assert float64(one)["optimizer"] > 0.1
+
+
+@needs_frameworks
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_an_evaluation_after_the_steps_agrees_and_draws_nothing(workload: str) -> None:
+    one, other = (float64(by_recipe(workload, framework))["evaluation"] for framework in ("pytorch", "tensorflow"))
+    assert one.losses == pytest.approx(other.losses, rel=1e-9)
+    assert not one.updates
+    assert "evaluation" not in in_float64(workload, "pytorch"), "nothing is evaluated where nothing trains to its end"
+
+
 @needs_frameworks
 def test_evidence_in_float64_leaves_the_process_in_float32() -> None:
     import jax.numpy as jnp
@@ -230,6 +263,52 @@ def test_a_loader_that_lost_its_way_inside_the_windows_is_seen() -> None:
     assert not after_the_windows(skipping, Straight()).equal
     repeating = (source[number % source.per_epoch] for number in range(40))  # the first epoch, over and over
     assert not after_the_windows(repeating, Straight()).equal
+
+
+def test_a_loader_that_lost_its_way_for_a_while_is_seen() -> None:
+    source = batches(specification("cifar100_cnn"), BATCH)
+    delivered = (source[12 if 12 <= number < 18 else number] for number in range(40))
+    last = after_the_windows(delivered, Straight())
+    assert (last.batch, last.equal) == (16, False)
+
+
+def test_of_the_batches_kept_only_the_latest_stay() -> None:
+    loader = Counted(SimpleNamespace(settings={}, close=None))
+    loader.loader = iter(range(1000))
+    assert list(loader) == [*range(1000)]
+    assert loader.kept == {64: 64, 128: 128, 256: 256, 512: 512}
+
+
+class Aging(Straight):
+    """Moves by less where it is older than a state tells."""
+
+    def __init__(self, lasts: int) -> None:
+        super().__init__()
+        self.lasts = lasts
+
+    def step(self, batch: Any) -> float:
+        self.lasts -= 1
+        self.held = {name: array + (1.0 if self.lasts > 0 else 0.1) for name, array in self.held.items()}
+        return 1.0
+
+    def checkpoint(self) -> dict[str, Any]:
+        return dict(self.held)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.held = state
+
+    def put(self, batch: Any) -> Any:
+        return batch
+
+
+@pytest.mark.parametrize(("lasts", "off"), [(100, 0.0), (3, 0.9)])
+def test_a_step_that_became_another_is_off_a_fresh_model_s(lasts: int, off: float) -> None:
+    old = Aging(lasts)
+    for number in range(5):
+        old.step(number)
+    start = Start.of(old, 5)
+    old.step(5)
+    assert replayed(Aging(100), start, old.weights()) == pytest.approx(off)
 
 
 def test_a_tensor_that_stays_after_the_last_window_is_seen() -> None:

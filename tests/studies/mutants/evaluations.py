@@ -55,8 +55,8 @@ def biased(target: Target) -> None:
             before = self.running_var.clone()
             y = forward(self, x)
             if self.training:
-                n = x.numel() / x.shape[1]
-                self.running_var.sub_((self.running_var - (1 - self.momentum) * before) / n)
+                count = x.numel() / x.shape[1]
+                self.running_var = self.running_var - (self.running_var - (1 - self.momentum) * before) / count
             return y
 
         return normalised

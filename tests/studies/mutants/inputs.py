@@ -147,7 +147,7 @@ MUTANTS = [
     *mutants(KIND, "not augmented", CNN, planned(not_augmented), "batches", of=["pytorch", "tensorflow"]),
     *mutants(KIND, "not flipped", CNN, planned(not_flipped), "batches", of=["tensorflow"]),
     *mutants(KIND, "augmented by other draws", CNN, planned(drawn_anew), "batches", of=["pytorch"]),
-    *mutants(KIND, "labels of the sample before", LSTM, fed(labels_shifted), "batches"),
+    *mutants(KIND, "labels of the sample before", CNN, fed(labels_shifted), "batches"),
     *mutants(KIND, "cut at the other end", LSTM, fed(first_words), "batches", of=["jax"]),
     *mutants(KIND, "every batch twice", LSTM, delivered(lambda number, seen: seen[number // 2]), "batches", of=["jax"]),
     *mutants(

@@ -157,7 +157,7 @@ OPTIMIZER, LOSS = "optimizer", "loss"
 MUTANTS = [
     *mutants(OPTIMIZER, "momentum .45 for .5", CNN, optimized_with(momentum=0.45), "early", "optimizer"),
     *mutants(OPTIMIZER, "learning rate 1 % higher", LSTM, optimized_with(1.01), "early", "optimizer"),
-    *mutants(OPTIMIZER, "L2 missing", CNN, optimized_with(l2=0.0), "float64", "optimizer", of=["pytorch", "jax"]),
+    *mutants(OPTIMIZER, "L2 missing", CNN, optimized_with(l2=0.0), "optimizer", of=["pytorch", "tensorflow"]),
     *mutants(OPTIMIZER, "L2 on kernels alone", CNN, kernels_only, "optimizer", of=["pytorch"]),
     *mutants(
         OPTIMIZER,
