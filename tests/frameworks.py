@@ -91,14 +91,14 @@ def training(
     spec = spec or proof(specification(workload, size))
     code = import_module(f"suite.worker.frameworks.{framework}")
     cell = Cell(workload, framework, precision=precision, size=size)
-    with _switches_restored(framework):
+    with switches_restored(framework):
         code.prepare(cell, "cpu", 0)
         weights = weights or spec.reference_weights(0)
         yield code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout, rates=rates)
 
 
 @contextmanager
-def _switches_restored(framework: str) -> Iterator[None]:
+def switches_restored(framework: str) -> Iterator[None]:
     if framework != "jax":  # the others' types are the tensors' own
         yield
         return

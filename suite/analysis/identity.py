@@ -248,7 +248,7 @@ def _at_the_end(last: Last) -> str:
     if still := [name for name, moved in last.updates.items() if not moved]:
         return f"{still[0]} does not move after the last window"
     if (off := last.replayed or 0.0) > REPLAYED:
-        return f"after the last window, a step is off a fresh model's by {off:.0e}"
+        return f"after the last window, steps are off a fresh model's by {off:.0e}"
     return ""
 
 

@@ -26,8 +26,8 @@ class Last:
 
     ``batch`` is the number of the loader's next batch, ``equal`` whether it was the reference's batch of that number
     bit for bit, as were some before it; else ``batch`` is the first that was not. ``updates`` is how far each tensor
-    moved in the steps after it, ``replayed`` how far the last of these is off the same step of a fresh model, relative
-    to the movement, where one was made.
+    moved in the steps after it, ``replayed`` how far that is off the same steps of a fresh model, relative to the
+    movement, where there was one.
     """
 
     batch: int

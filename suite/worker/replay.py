@@ -1,4 +1,4 @@
-"""One step taken again by a fresh model, from the same state on the same batch: a step does not depend on its age.
+"""The last steps taken again by a fresh model, from the same state on the same batches: a step knows no age.
 
 So a program that has changed its ways since its first steps is seen, whatever it is that changed.
 """
@@ -13,22 +13,22 @@ from workloads.data.dataset import Array
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a step starts, on the host: all that it depends on, the weights among it."""
+class Replay:
+    """Some steps of a `Training`, on the host: the state that they started from, its weights, and the batches."""
 
     state: dict[str, Array]
-    batch: tuple[Array, Array]
     weights: dict[str, Array]
+    batches: list[tuple[Array, Array]]
 
     @classmethod
-    def of(cls, training: Any, batch: Any) -> Start:
-        """The state of a `Training` before its step on this batch."""
+    def of(cls, training: Any, batches: list[Any]) -> Replay:
+        """The state of a `Training` before its steps on these batches."""
         state = {name: array.copy() for name, array in training.checkpoint().items()}
-        return cls(state, training.get(batch), training.weights())
+        return cls(state, training.weights(), [training.get(batch) for batch in batches])
 
-
-def replayed(training: Any, start: Start, after: dict[str, Array]) -> float:
-    """How far the step that led to ``after`` is off the same step of this `Training`, relative to its movement."""
-    training.restore(start.state)
-    training.read([training.step(training.put(start.batch))])
-    return deviation(start.weights, after, training.weights())
+    def deviation(self, training: Any, after: dict[str, Array]) -> float:
+        """How far the movement to ``after`` is off that of this `Training`, relative."""
+        names = training.checkpoint()  # Keras numbers its models, so that only the order is the same
+        training.restore(dict(zip(names, self.state.values(), strict=True)))
+        training.read([training.step(training.put(batch)) for batch in self.batches])
+        return deviation(self.weights, after, training.weights())

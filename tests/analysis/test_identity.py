@@ -207,7 +207,7 @@ SEEN = {
     "another batch": ({"last": Last(900, False, UPDATES)}, "batch 900 is not the reference's"),
     "another step at the end": (
         {"last": Last(900, True, UPDATES, 0.9)},
-        "after the last window, a step is off a fresh model's by 9e-01",
+        "after the last window, steps are off a fresh model's by 9e-01",
     ),
     "the optimizer": ({"optimizer": 2e-3}, "the optimizer is off its formula by 2e-03"),
     "a rate of dropout": (

@@ -80,9 +80,10 @@ def test_a_mutant_that_is_not_noticed_as_it_must_be_is_a_problem(mutant: Mutant)
 def test_the_page_shows_who_noticed_what(mutant: Mutant) -> None:
     survivor = Mutant("loop", "rests now and then", "jax", "imdb_lstm", mutant.plant, (), survives="nobody looks")
     judged = {mutant: Judgement("differs", "x", {"fingerprint": "x", "own": "y"}), survivor: Judgement("same")}
-    text = page(judged, 2, datetime(2026, 1, 2, tzinfo=UTC))
+    text = page(judged, 2, 3, datetime(2026, 1, 2, tzinfo=UTC))
     assert "1 of 2 mutants are noticed by the record alone (50.0%)" in text
     assert "- loop, jax: rests now and then: nobody looks" in text
     assert "| layout | channels flattened first | cifar100_cnn | **fingerprint**, own |  |  |" in text
     assert "| loop | rests now and then | imdb_lstm |  |  | *survives* |" in text
+    assert "3 more of the catalogue were not run" in text
     assert "2026-01-02" in text

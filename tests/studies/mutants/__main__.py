@@ -54,7 +54,9 @@ def main() -> int:
     for cell in cells:
         problems += [f"{cell.id}: a false alarm in {name}: {words}" for name, words in false_alarms(cell).items()]
     if options.write:
-        options.write.write_text(page(judged, len(cells), datetime.now(UTC)), encoding="utf-8")
+        options.write.write_text(
+            page(judged, len(cells), len(MUTANTS) - len(judged), datetime.now(UTC)), encoding="utf-8"
+        )
     killed = sum(judgement.killed for judgement in judged.values())
     print(f"{killed} of {len(judged)} killed", *problems, sep="\n")
     return 1 if problems else 0

@@ -15,6 +15,7 @@ from workloads.data.dataset import Array, Split
 
 CNN, LSTM = "cifar100_cnn", "imdb_lstm"
 MIDDLE = 20  # batches after which a loader changes its ways
+A_WHILE = range(12, 20)  # batches of one that then finds back
 
 Host = tuple[Array, Array]
 
@@ -177,10 +178,10 @@ MUTANTS = [
     ),
     *mutants(
         RUN,
-        f"one batch again and again from {MIDDLE} to {MIDDLE + 20}",
+        f"one batch again and again from {A_WHILE.start} to {A_WHILE.stop}",
         LSTM,
-        delivered(lambda number, seen: seen[MIDDLE if MIDDLE <= number < MIDDLE + 20 else number]),
-        "batches",
+        delivered(lambda number, seen: seen[A_WHILE.start if number in A_WHILE else number]),
+        "last",
         of=["jax"],
     ),
     *mutants(

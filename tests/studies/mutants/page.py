@@ -27,12 +27,13 @@ Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 """
 
 
-def page(judged: Mapping[Mutant, Judgement], cells: int, written: datetime) -> str:
-    """The whole page; ``cells`` is how many different cells the mutants are planted in."""
+def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: datetime) -> str:
+    """The whole page; ``cells`` is how many different cells the mutants are planted in, ``left`` were not run."""
     killed = sum(judgement.killed for judgement in judged.values())
     lines = [HEAD, *_conditions(written), ""]
     lines += [f"**{killed} of {len(judged)} mutants are noticed by the record alone ({killed / len(judged):.1%})**,"]
     lines += [f"one launch of each. Without a difference {cells} cells were launched in each of the three frameworks."]
+    lines += [f"{left} more of the catalogue were not run."] if left else []
     lines += ["", *_survivors(judged), *_parts(judged), *_table(judged)]
     return "\n".join(lines) + "\n"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +15,7 @@ from suite.record.job import Job
 from suite.record.record import SCHEMA, Record
 from suite.worker.outcome import classify
 from suite.worker.process import _Launch
+from tests.frameworks import switches_restored
 from workloads.data import cache as caches
 from workloads.data import synthetic
 from workloads.spec import specification
@@ -58,7 +57,7 @@ def rehearse(cell: Cell) -> Record:
 
     framework = import_module(f"suite.worker.frameworks.{cell.framework}")
     try:
-        with _switches_restored(cell.framework):
+        with switches_restored(cell.framework):
             Rehearsal(job, framework, send, 0.0).run()
     except Exception as error:
         traceback.print_exc()
@@ -68,20 +67,3 @@ def rehearse(cell: Cell) -> Record:
     return Record.from_json(
         {"schema": SCHEMA, "cell": cell.to_json(), "launch": 0, "started": started, "run": {"seed": SEED}, **parts}
     )
-
-
-@contextmanager
-def _switches_restored(framework: str) -> Iterator[None]:
-    """JAX's types and precisions are global; the other frameworks' are the tensors' own."""
-    if framework != "jax":
-        yield
-        return
-    import jax
-
-    names = ("jax_enable_x64", "jax_default_matmul_precision")
-    kept = {name: getattr(jax.config, name) for name in names}
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            jax.config.update(name, value)
