@@ -114,8 +114,8 @@ SCATTERED = Tolerance(first_loss=0.1, early_losses=0.1, losses=0.1, early_update
 #: The largest relative deviation of an update in float64 from the optimizer's formula.
 OPTIMIZER = 1e-9
 
-#: The same of the steps after the last window, which a fresh model takes again. On a CPU it was 0 (`imdb_lstm` small, in
-#: all three, fp32 and bf16, n = 1 each). A GPU's sums in another order, and so Adam's smallest moves, are not measured.
+#: The same of the steps after the last window, which a fresh model takes again. On a CPU it was 0 (`imdb_lstm` small,
+#: all three, fp32 and bf16, n = 1 each). A GPU's sums in another order, and Adam's smallest moves, are not measured.
 REPLAYED = 1e-2
 
 # The spread of the logits over dropout's draws, in size small, by workload: `cifar100_cnn` with 160 passes of 32 images
