@@ -179,12 +179,11 @@ def mean_of_states(target: Target) -> None:
     elif target.name == "tensorflow":
         import keras
 
-        class Lstm(keras.layers.LSTM):
-            def call(self, *arguments: Any, **keywords: Any) -> Any:
-                return keras.ops.mean(super().call(*arguments, **keywords), 1)
+        layers = keras.layers
 
         def lstm(units: int, **settings: Any) -> Any:
-            return Lstm(units, return_sequences=True, **settings)
+            states = layers.LSTM(units, return_sequences=True, **settings)
+            return keras.Sequential([states, layers.GlobalAveragePooling1D()])
 
         target.overlay("keras", layers=Overlay(keras.layers, LSTM=lstm))
     else:
@@ -305,7 +304,7 @@ MUTANTS = [
     ),
     *mutants(RECURRENT, "mean of the states", LSTM, mean_of_states, "refused"),
     *mutants(RECURRENT, "read backwards", LSTM, backwards, "refused"),
-    *mutants(RECURRENT, "padding masked", LSTM, masked, "refused", of=["tensorflow"]),
+    *mutants(RECURRENT, "padding masked", LSTM, masked, "fingerprint", of=["tensorflow"]),
     *mutants(RECURRENT, "padding not embedded", LSTM, masked, "early", of=["pytorch"]),
     *mutants(RECURRENT, "hard sigmoid", LSTM, hard_gates, "refused", of=["tensorflow", "jax"]),
     *mutants(RECURRENT, "recurrent dropout", LSTM, lstm_with(recurrent_dropout=0.2), "refused", of=["tensorflow"]),

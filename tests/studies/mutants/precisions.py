@@ -85,7 +85,7 @@ MUTANTS = [
     *mutants(KIND, "bf16 in models", CNN, in_models("bf16"), "fingerprint", "own", of=["pytorch", "tensorflow"]),
     *mutants(KIND, "bf16 above batch 8", LSTM, in_models("bf16", above=8), "own", "timed"),
     *mutants(KIND, "bf16 above batch 8", CNN, in_models("bf16", above=8), "own", of=["pytorch", "tensorflow"]),
-    *mutants(KIND, "weights kept in bf16", LSTM, rounded_weights, "fingerprint", of=["jax"]),
+    *mutants(KIND, "weights kept in bf16", LSTM, rounded_weights, "refused", of=["jax"]),
     *mutants(KIND, "TF32", CNN, tf32, "fingerprint", of=["pytorch"]),
-    *mutants(KIND, "TF32 in the last layer", LSTM, tf32, "fingerprint", of=["jax"]),
+    *mutants(KIND, "TF32 in the last layer", LSTM, tf32, "refused", of=["jax"]),
 ]
