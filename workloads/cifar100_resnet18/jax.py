@@ -99,20 +99,6 @@ def _unbiased(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:
     return corrected
 
 
-def _unbiased(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:
-    """Statistics whose running variance took the batch's unbiased variance, as the other frameworks' do.
-
-    flax takes the biased one, which is smaller by (n - 1) / n over n = batch x height x width values.
-    """
-    found = {}
-    for c in spec.convolutions:
-        name = f"{c.name}_normalisation"
-        variance = after[name]["var"]
-        taken = variance - (1 - MOMENTUM) * before[name]["var"]  # of this batch, times MOMENTUM
-        found[name] = {**after[name], "var": variance + taken / (batch * c.side**2 - 1)}
-    return found
-
-
 def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}
