@@ -33,9 +33,16 @@ def send_all(record):
 
 
 #: Tests that compute in the three frameworks share what they computed, and the time to import them: in one process.
-COMPUTING = ("test_identity_float", "test_lowering_", "test_recipes", "test_settings", "test_fingerprint")
+COMPUTING = (
+    "test_identity_float",
+    "test_lowering_",
+    "test_recipes",
+    "test_settings",
+    "test_fingerprint",
+    "test_evidence",
+)
 #: Modules whose tests look at launches or deliveries that were made once.
-SHARING = ("test_training", "test_launch_frameworks", "test_identity_input")
+SHARING = ("test_training", "test_launch_frameworks", "test_identity_input", "test_mutants")
 
 
 @pytest.hookimpl(tryfirst=True)

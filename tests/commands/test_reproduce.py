@@ -143,7 +143,8 @@ def test_the_command_runs_the_cells_again_and_says_what_holds(
     first = json.loads(journal.read_text().splitlines()[0])["run"]
     assert (first["seed"], first["plan"]["windows"], first["data"]) == (7, 3, "synthetic")
     assert main([str(result), "--device", "cpu", "-k", "jax", "--margin", "0.01"]) == 3
-    assert "inconclusive: margin 0.0%; more launches decide, or a wider --margin" in capsys.readouterr().out
+    words = " ".join(capsys.readouterr().out.split())
+    assert "inconclusive margin 0.0%; more launches decide, or a wider --margin" in words
     monkeypatch.setenv("SLOW", json.dumps({"jax": 2.0}))
     assert main([str(result), "--device", "cpu", "-k", "jax", "--launches", "3"]) == 1
     assert "slower" in capsys.readouterr().out

@@ -85,9 +85,9 @@ def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
     code = import_module(f"suite.worker.frameworks.{framework}")
     bounds = tolerance_of("imdb_lstm", "fp32", cuda=False)
     assert bounds
-    step = code.Training.step
+    step, right = code.Training.step, proof("imdb_lstm", framework)
     monkeypatch.setattr(code.Training, "step", lambda training, batch: fault(step, training, batch))
-    losses, updates = apart(own(subject("imdb_lstm", framework))[0], proof("imdb_lstm", framework))
+    losses, updates = apart(own(subject("imdb_lstm", framework))[0], right)
     assert losses > 10 * bounds.first_loss or updates > 10 * bounds.early_updates
 
 
