@@ -33,6 +33,12 @@ from suite.report.folder import INDEX
 from suite.session.storage import compact
 from tests.weights import published, weight
 
+#: Columns that hold no figure but what a rule makes of the figures.
+JUDGED = {
+    "ratio_verdict", "ratio_blocks_to_decide", "bottleneck", "bottleneck_detail", "loading_share", "advice", "symptoms",
+    "identity", "identity_kind",
+}  # fmt: skip
+
 TABLES = ("cells.csv", "accuracy.csv", "epochs.csv", "launches.csv")
 
 
@@ -88,8 +94,11 @@ def _figure(name: str, value: float) -> float:
     return value if name in ("median", "n") else short(value)
 
 
-def differences(old: Path, new: Path) -> Iterator[tuple[bool, str]]:
-    """What a published folder says otherwise than before: whether that is wrong, and what it is."""
+def differences(old: Path, new: Path, judged_anew: bool = False) -> Iterator[tuple[bool, str]]:
+    """What a published folder says otherwise than before: whether that is wrong, and what it is.
+
+    With ``judged_anew`` what is concluded from the figures (`JUDGED`) may differ.
+    """
     for name in TABLES:
         before, after = (_table(folder / name) for folder in (old, new))
         for column in sorted(after.keys() - before.keys()):
@@ -103,7 +112,7 @@ def differences(old: Path, new: Path) -> Iterator[tuple[bool, str]]:
             elif pairs := [pair for pair in zip(before[column], after[column], strict=True) if len({*pair}) > 1]:
                 wrong = [pair for pair in pairs if not _rounded(*pair)]
                 words = f"differs in {len(wrong)} rows" if wrong else f"is rounded otherwise in {len(pairs)} rows"
-                yield bool(wrong), f"{where} {words}"
+                yield bool(wrong) and not (judged_anew and column in JUDGED), f"{where} {words}"
 
 
 def _rounded(one: str, other: str) -> bool:
@@ -128,6 +137,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("new", type=Path, metavar="NEW", help="a folder to publish into, which must not be there yet")
     parser.add_argument("--results", type=Path, default=Path("results"), help="what is published (default: results)")
+    parser.add_argument(
+        "--judged-anew",
+        action="store_true",
+        help="verdicts may differ, since their rules changed; no measurement may",
+    )
     parser.add_argument("--in-place", action="store_true", help="then replace what is in results/")
     options = parser.parse_args(arguments)
     options.new.mkdir(parents=True)
@@ -140,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             status = compare([str(path), "--publish", str(options.new)])
         ends = [(True, f"{name} could not be compared")] if status else []
-        for bad, words in [*ends, *differences(options.results / name, options.new / name)]:
+        for bad, words in [*ends, *differences(options.results / name, options.new / name, options.judged_anew)]:
             print(f"{'WRONG: ' if bad else ''}{words}")
             wrong |= bad
     for name, paths in published(options.new).items():
