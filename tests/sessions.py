@@ -32,6 +32,21 @@ else:
 """
 
 
+#: Starts pytest. A command in the background may ignore interrupts from the start, as this one may not.
+MAIN = """
+import signal, sys, types, pytest
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Light:
+    def pytest_configure(self, config):
+        import suite.plugin
+        from suite.monitor.background import Background
+        suite.plugin.settle = lambda *_: Background(0.0, 1)
+        sys.modules["suite.report.short"] = types.ModuleType("short")
+        sys.modules["suite.report.short"].short = lambda *_: "left out"
+sys.exit(pytest.main(sys.argv[2:], plugins=[] if sys.argv[1] == "whole" else [Light()]))
+"""
+
+
 @dataclass
 class Done:
     """A finished session: its status, what it said, and what it saved."""
@@ -58,21 +73,21 @@ class Done:
 
 @dataclass
 class Suite:
-    """Runs ``pytest suite`` with everything it writes in a folder of the test's own."""
+    """Runs ``pytest suite`` with everything it writes in a folder of the test's own.
+
+    Unless it is ``whole``, the second in which the background load is measured and the comparison at the end are left
+    out: both take longer than all the rest.
+    """
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    whole: bool = False
 
     def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
-        # As a command in the background may have it, an interrupt could be ignored from the start.
-        code = (
-            "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-            "sys.exit(pytest.main(sys.argv[1:]))"
-        )
         apart = ["-p", "no:cacheprovider", f"--benchmark-storage={self.folder / 'runs'}"]
         apart += [f"--journals={self.folder / 'journals'}", "--data", data, "--device", "cpu"]
         return subprocess.Popen(
-            [sys.executable, "-c", code, *apart, *arguments],
+            [sys.executable, "-c", MAIN, "whole" if self.whole else "light", *apart, *arguments],
             cwd=ROOT, env=self.environment, text=True, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
 

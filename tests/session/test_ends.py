@@ -12,6 +12,11 @@ ONE = ("suite", "--launches=1", "-k", "imdb")
 TABLE = ("Name (time in", "Rounds", "Legend:", "IQR")
 
 
+@pytest.fixture(autouse=True)
+def whole(suite: Suite) -> None:
+    suite.whole = True
+
+
 def test_a_run_in_which_nothing_was_measured_ends_as_one_without_tests(suite: Suite) -> None:
     lacking = dict.fromkeys(("pytorch", "tensorflow", "jax"), "unsupported")
     done = suite(*ONE, "--benchmark-save", **lacking)
