@@ -101,5 +101,5 @@ def test_the_page_shows_who_noticed_what(mutant: Mutant) -> None:
     assert "- loop, jax: rests now and then: nobody looks" in text
     assert "| layout | channels flattened first | cifar100_cnn | **fingerprint**, own |  |  |" in text
     assert "| loop | rests now and then | imdb_lstm |  |  | *survives* |" in text
-    assert "3 more of the catalogue were not run" in text
+    assert "Of the catalogue 3 more were not run" in text
     assert "2026-01-02" in text
