@@ -21,7 +21,8 @@ Each row is a difference of a kind that has spoiled published comparisons. It is
 launch is rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data), and compared with
 the unchanged launches of the other two as `suite.compare` compares records. A part of the evidence *notices* a mutant
 when the verdict is `differs` though all other evidence is that of an unchanged launch; *refused* means that the launch
-itself ends, because its own probes find another precision or another network. Parts in bold must notice it, or the study fails.
+itself ends, because its own probes find another precision or another network. Parts in bold must notice it, or the
+study fails.
 
 Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 """
