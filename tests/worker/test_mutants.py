@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 import pytest
 
@@ -21,11 +23,11 @@ CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "accumulation": ("pytorch: gradients summed", ("tensorflow",)),
     "optimizer": ("pytorch: learning rate 1 % higher", ()),
     "loss": ("tensorflow: averaged over two logits", ("pytorch",)),
-    "layout": ("pytorch: channels flattened first", ("tensorflow",)),
+    "layout": ("pytorch: input and forget gate swapped", ()),
     "layer": ("pytorch: a bias that is not trained", ()),
     "LSTM": ("pytorch: padding not embedded", ("tensorflow",)),
     "initial weights": ("tensorflow: the LSTM's bias doubled", ("pytorch",)),
-    "data": ("pytorch: labels of the sample before", ("tensorflow",)),
+    "data": ("pytorch: samples of a batch in another order", ("tensorflow",)),
     "data in the middle of a run": ("pytorch: the first epoch's plan in all", ()),
     "precision": ("pytorch: bf16 everywhere", ()),
     "evaluation": ("pytorch: of half the test split", ("tensorflow",)),
@@ -39,6 +41,20 @@ def chosen(kind: str) -> Mutant:
     return mutant
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Models of this size are too small for more, which would wait for one another."""
+    if not find_spec("torch"):
+        yield
+        return
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @needs_frameworks
 @pytest.mark.parametrize("kind", CHOSEN)
 def test_one_of_each_kind_is_noticed(kind: str) -> None:
@@ -48,7 +64,7 @@ def test_one_of_each_kind_is_noticed(kind: str) -> None:
 
 @needs_frameworks
 def test_what_was_not_changed_raises_no_alarm() -> None:
-    cell = chosen("data").cell
+    cell = chosen("LSTM").cell
     assert not false_alarms(cell, ("pytorch", "tensorflow"))
 
 
@@ -85,5 +101,5 @@ def test_the_page_shows_who_noticed_what(mutant: Mutant) -> None:
     assert "- loop, jax: rests now and then: nobody looks" in text
     assert "| layout | channels flattened first | cifar100_cnn | **fingerprint**, own |  |  |" in text
     assert "| loop | rests now and then | imdb_lstm |  |  | *survives* |" in text
-    assert "3 more of the catalogue were not run" in text
+    assert "Of the catalogue 3 more were not run" in text
     assert "2026-01-02" in text

@@ -21,7 +21,8 @@ Each row is a difference of a kind that has spoiled published comparisons. It is
 launch is rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data), and compared with
 the unchanged launches of the other two as `suite.compare` compares records. A part of the evidence *notices* a mutant
 when the verdict is `differs` though all other evidence is that of an unchanged launch; *refused* means that the launch
-itself ends without a record that could be compared. Parts in bold must notice it, or the study fails.
+itself ends, because its own probes find another precision or another network. Parts in bold must notice it, or the
+study fails.
 
 Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 """
@@ -33,7 +34,7 @@ def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: dat
     lines = [HEAD, *_conditions(written), ""]
     lines += [f"**{killed} of {len(judged)} mutants are noticed by the record alone ({killed / len(judged):.1%})**,"]
     lines += [f"one launch of each. Without a difference {cells} cells were launched in each of the three frameworks."]
-    lines += [f"{left} more of the catalogue were not run."] if left else []
+    lines += [f"Of the catalogue {left} more were not run."] if left else []
     lines += ["", *_survivors(judged), *_parts(judged), *_table(judged)]
     return "\n".join(lines) + "\n"
 

@@ -27,8 +27,8 @@ EVIDENCE = {
     "optimizer": ("optimizer",),
     "evaluation": ("evaluation",),
 }
-#: A launch that fails, or that its own probes refuse, is never compared.
-REFUSED = "refused"
+#: A launch that its own probes refuse is never compared. One that fails otherwise says nothing: it was planted wrong.
+REFUSED, FAILED = "refused", "failed"
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ def judge(mutant: Mutant) -> Judgement:
     record, whole = _launched(mutant, unchanged)
     if whole.kind == REFUSED:
         return replace(whole, noticed={REFUSED: whole.words})
+    if whole.kind == FAILED:
+        return whole
     clean, changed = unchanged[mutant.framework].identity, record.identity
     assert clean is not None
     assert changed is not None
@@ -74,7 +76,8 @@ def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, 
     with mutant.planted():
         record = rehearse(mutant.cell)
     if not record.outcome.ok:
-        return record, Judgement(REFUSED, record.outcome.reason)
+        refused = record.outcome.status == "diverged" or record.outcome.reason.startswith("asked for")
+        return record, Judgement(REFUSED if refused else FAILED, record.outcome.reason)
     return record, _compared(record, unchanged)
 
 
