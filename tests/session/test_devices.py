@@ -66,7 +66,7 @@ def test_the_builds_that_are_installed_here_are_known(framework: str) -> None:
 
 def test_a_cpu_build_in_the_environment_for_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
-    monkeypatch.setattr(devices, "_build", lambda framework, _: ("2.13.0+cpu", framework != "pytorch"))
+    monkeypatch.setattr(devices, "_build_in", lambda framework, _: ("2.13.0+cpu", framework != "pytorch"))
     words = cuda_problem({"pytorch": "a", "jax": "b"})
     assert words.startswith("pytorch 2.13.0+cpu was built without CUDA: install its extra pytorch-cuda")
     assert "jax" not in words
