@@ -41,6 +41,10 @@ needs_frameworks = pytest.mark.skipif(bool(_missing), reason=f"not installed: {'
 has_dali = bool(find_spec("nvidia") and find_spec("nvidia.dali"))
 
 each_workload = pytest.mark.parametrize("workload", WORKLOADS)
+#: The same where ResNet-18, which takes as long as the other two together, shows nothing that only it can show.
+each_workload_resnet_slow = pytest.mark.parametrize(
+    "workload", [pytest.param(name, marks=[pytest.mark.slow] if "resnet" in name else []) for name in WORKLOADS]
+)
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
 

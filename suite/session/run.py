@@ -214,6 +214,8 @@ class Run:
             return Journal(journal_of(settings, cells), {})
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
+        if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
+            run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
         info |= {"cells": cells, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)

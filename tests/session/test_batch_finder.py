@@ -73,6 +73,7 @@ def test_a_launch_that_does_not_fit_after_all_leaves_the_next_smaller_batch() ->
     assert less.tries[-1] == Try(992, "out-of-memory", "too large", {"rss_peak_bytes": 992})
 
 
+@pytest.mark.slow
 @needs_frameworks
 def test_a_worker_under_a_real_limit_finds_what_fits_and_the_file_holds_every_try(tmp_path: Path) -> None:
     command = [

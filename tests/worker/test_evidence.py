@@ -190,6 +190,7 @@ def test_dropout_spreads_the_logits_as_measured_and_draws_anew_in_every_step(fra
     assert len(set(found.losses)) == len(found.losses)
 
 
+@pytest.mark.slow
 @needs_frameworks
 @each_framework
 def test_another_rate_of_dropout_is_beyond_the_bound(framework: str) -> None:

@@ -11,7 +11,7 @@ from suite.analysis.identity import Verdict, verdicts
 from suite.record.evidence import Identity
 from suite.worker.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
 from tests import records
-from tests.frameworks import batches, data, each_framework, each_workload, needs_frameworks, training
+from tests.frameworks import batches, data, each_framework, each_workload_resnet_slow, needs_frameworks, training
 from workloads.data.augment import batches_digest, crop_and_flip
 from workloads.spec import specification, weights_digest
 
@@ -125,7 +125,7 @@ def judged(workload, found: dict[str, Identity]) -> dict[str, Verdict]:
 
 
 @needs_frameworks
-@each_workload
+@each_workload_resnet_slow
 @each_framework
 def test_exported_weights_are_copies(workload, framework):
     """A view of a tensor that is updated in place would show no update at all, or half of one."""
@@ -145,7 +145,7 @@ def test_exported_weights_are_copies(workload, framework):
 
 
 @needs_frameworks
-@each_workload
+@each_workload_resnet_slow
 def test_the_three_have_the_same_fingerprint(workload):
     found = {framework: fingerprint(workload, framework) for framework in ("pytorch", "tensorflow", "jax")}
     assert {each.weights for each in found.values()} == {

@@ -19,6 +19,7 @@ from tests.frameworks import (
     each_framework,
     each_pair,
     each_workload,
+    each_workload_resnet_slow,
     found,
     needs_frameworks,
     training,
@@ -82,7 +83,7 @@ def test_the_first_step_s_loss_is_the_gradient_s_and_the_mean_over_the_batch(wor
     assert one.loss == pytest.approx(np.log(CLASSES[specification(workload).data]), rel=0.25)
 
 
-@each_workload
+@each_workload_resnet_slow
 @each_framework
 def test_the_optimizer_is_the_spec_s_formula(workload, framework):
     """Steps in NumPy along the gradients that the framework itself gives; an explained step is a step."""

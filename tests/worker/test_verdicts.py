@@ -52,10 +52,12 @@ def run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "sitecustomize.py").write_text(SITE)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
 
-    def ran(cell: Cell = CELL, slowed_s: float = 0.0, grows_s: float = 0.0, limit: int | None = None) -> Record:
+    def ran(
+        cell: Cell = CELL, slowed_s: float = 0.0, grows_s: float = 0.0, limit: int | None = None,
+        plan: Plan = Plan(min_window_s=0.15, windows=6, max_warmup_s=1.5),  # noqa: B008 - frozen
+    ) -> Record:  # fmt: skip
         monkeypatch.setenv("SLOWED_S", str(slowed_s))
         monkeypatch.setenv("GROWS_S", str(grows_s))
-        plan = Plan(min_window_s=0.15, windows=6, max_warmup_s=1.5)
         job = Job(cell, str(data), device="cpu", plan=plan, memory_limit=limit)
         record = launch(job, tmp_path / "log", watch=Monitor)
         assert record.outcome.ok or limit, record
@@ -81,6 +83,7 @@ def test_a_loader_that_does_not_overlap_is_named(run: Run) -> None:
     assert verdict(run(slowed_s=slowed_s)) == "poor overlap"
 
 
+@pytest.mark.slow
 def test_data_on_the_device_leaves_the_steps_as_the_limit(run: Run) -> None:
     tries = (verdict(run(CELL.but(loader=Loader("resident")))) for _ in range(3))  # others may have the machine
     assert "compute-bound" in tries
@@ -90,11 +93,14 @@ def test_steps_that_take_ever_longer_are_unsteady(run: Run) -> None:
     assert "unsteady" in run(grows_s=0.005).flags
 
 
+@pytest.mark.slow
 def test_a_tiny_batch_is_named(run: Run) -> None:
     tiny = CELL.but(framework="tensorflow", batch=2)
-    assert verdict(run(tiny), run(tiny.but(batch=4))) == "launch-bound"
+    tries = (verdict(run(tiny), run(tiny.but(batch=4))) for _ in range(3))  # others may have the machine
+    assert "launch-bound" in tries
 
 
+@pytest.mark.slow
 def test_a_batch_that_no_larger_one_fits_beside_is_named(run: Run) -> None:
     fits = CELL.but(loader=Loader("resident"))
     more = run(fits.but(batch=20480), limit=2 << 30)
@@ -107,7 +113,8 @@ def test_a_busy_neighbour_is_named_and_what_the_worker_took_is_told_from_it(run:
     cores = len(os.sched_getaffinity(0))
     neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((cores + 1) // 2)]
     try:
-        record = run(CELL.but(framework="tensorflow"))  # OpenMP's threads wait for each other, those of Eigen do not
+        # OpenMP's threads wait for each other, those of Eigen do not. The host is sampled twice a second.
+        record = run(CELL.but(framework="tensorflow"), plan=Plan(min_window_s=0.8, windows=4, max_warmup_s=1.5))
     finally:
         for process in neighbours:
             process.kill()
