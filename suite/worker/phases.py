@@ -23,7 +23,7 @@ def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: 
     ``batch`` is how many samples a step sees; spans are in seconds since ``spawned_ns``. Raises `RecompiledError` where
     a window had to compile, and `DivergedError` for a loss that is not finite.
     """
-    held = [next(loader) for _ in range(HELD_BATCHES)]
+    compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
     compiled = training.compiled()
 
     def series(name: str, steps: Steps, losses: list[Any]) -> Series:
@@ -31,7 +31,7 @@ def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: 
 
     losses: dict[str, list[Any]] = {"train": [], "compute": []}
     train = series("train", training_steps(loader, training, losses["train"]), losses["train"])
-    compute = series("compute", training_steps(cycle(held), training, losses["compute"]), losses["compute"])
+    compute = series("compute", training_steps(cycle(compute_batches), training, losses["compute"]), losses["compute"])
     loading = series("input", loading_steps(loader, training), [])
     for _ in take_turns(train, compute, loading, plan, prefetch(loader)):
         phases = {"train": train, "compute": compute, "input": loading}

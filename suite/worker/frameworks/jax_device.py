@@ -11,11 +11,11 @@ import jax
 def installation() -> dict[str, Any]:
     """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
     cards = [card for card in jax.devices() if card.platform == "gpu"]
-    built = next((major for major in ("13", "12") if _version(f"jax-cuda{major}-plugin")), None)
+    cuda = next((major for major in ("13", "12") if _version(f"jax-cuda{major}-plugin")), None)
     return {
         "version": jax.__version__,
-        "cuda": built,
-        "cudnn": _version(f"nvidia-cudnn-cu{built}"),
+        "cuda": cuda,
+        "cudnn": _version(f"nvidia-cudnn-cu{cuda}"),
         "devices": [{"name": card.device_kind, "compute_capability": str(card.compute_capability)} for card in cards],
     }
 

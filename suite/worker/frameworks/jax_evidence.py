@@ -16,14 +16,14 @@ from workloads.data.dataset import Array
 def on_host() -> Iterator[None]:
     """Within it a `Training` on ``cpu`` computes there, and in float64 where its cell says so."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
-    kept = {name: getattr(jax.config, name) for name in names}
+    previous = {name: getattr(jax.config, name) for name in names}
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_default_matmul_precision", "highest")
     try:
         with jax.default_device(jax.devices("cpu")[0]):
             yield
     finally:
-        for name, value in kept.items():
+        for name, value in previous.items():
             jax.config.update(name, value)
 
 
@@ -48,6 +48,6 @@ def draws(training: Any, batch: Any, count: int) -> Array:
 
     forward, key, passes = jax.jit(logits), training.state.key, []
     for _ in range(count):
-        key, now = jax.random.split(key)  # as a step does
-        passes.append(np.asarray(forward(training.state.weights, now, batch[0]), np.float64))
+        key, pass_key = jax.random.split(key)  # as a step does
+        passes.append(np.asarray(forward(training.state.weights, pass_key, batch[0]), np.float64))
     return np.stack(passes)
