@@ -1,6 +1,6 @@
-"""Where a long training stands after an epoch, on disk: arrays and a description in one file, without pickles.
+"""Checkpoints after an epoch of a long training: arrays and a description in one file, without pickles.
 
-Written under another name, brought to the disk, then renamed, so that a kill at any moment leaves the last whole one.
+A checkpoint is written under another name, synced, then renamed, so that a kill at any moment leaves the last one.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ KEPT_FROM, KEPT = 8, 4
 
 
 class Counted:
-    """A loader that knows how many batches it has delivered, and keeps some of them: numbers 8, 16, 32 and so on.
+    """A loader that counts the batches it delivers and keeps some of them: numbers 8, 16, 32 and so on.
 
     So a loader that errs for a while is seen, however long it ran. Of those kept only the latest stay, in the device's
     memory. Counting takes 0.2 microseconds a batch.
@@ -77,7 +77,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Subject:
-    """What evidence is taken of: a cell, and all that building its model and batches needs."""
+    """The subject of the evidence: a cell, and everything needed to build its model and batches."""
 
     cell: Cell
     framework: ModuleType
@@ -113,13 +113,13 @@ class Subject:
         self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
         weights: dict[str, Array] | None = None, dropout: bool = False, rates: Array | None = None,
     ) -> Any:  # fmt: skip
-        """A model of its own, from the fingerprint's weights unless there are others."""
+        """A new model, with the fingerprint's weights unless others are given."""
         weights, place = weights or spec.reference_weights(SEED), device or self.device
         return self.framework.Training(cell, spec, self.module, weights, place, dropout=dropout, seed=SEED, rates=rates)
 
 
 class Evidence:
-    """Gathers the parts of a record's `Identity`, and sends what is known after each."""
+    """Collects the parts of a record's `Identity`, and sends the parts so far after each."""
 
     def __init__(self, subject: Subject, send: Callable[..., None]) -> None:
         self.subject, self.send = subject, send

@@ -42,6 +42,6 @@ def end_with_worker() -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when its parent dies, however it dies (Linux: prctl, PR_SET_PDEATHSIG)."""
+    """Let the kernel end this process when its parent dies for any reason (Linux: prctl, PR_SET_PDEATHSIG)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)

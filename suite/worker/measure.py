@@ -59,7 +59,7 @@ class Series:
     def warm_up(self) -> None:
         """Find the number of steps of a window, and run until two windows agree or the limit is reached.
 
-        The first step is no part of the limit: what it does once may take longer than all that follows.
+        The limit does not include the first step, whose one-time work may take longer than all later steps.
         """
         plan = self.plan
         self.warmup.append(self._window(1)[0])
@@ -73,19 +73,19 @@ class Series:
             self.warm = previous.steps == window.steps and long_enough and _agree([previous.seconds, window.seconds])
 
     def burst(self, windows: int) -> None:
-        """Take so many windows that count, in a row."""
+        """Measure the given number of windows in a row."""
         timed = [self._window(self.last.steps) for _ in range(windows)]
         self.windows += [window for window, _ in timed]
         if timed:
             self.spans.append((timed[0][1], timed[-1][1] + timed[-1][0].seconds))
 
     def untimed(self, steps: int) -> None:
-        """Run so many steps outside of the clock."""
+        """Run the given number of steps without timing them."""
         if steps:
             self.steps(steps)
 
     def phase(self) -> Phase:
-        """What was measured, with spans in seconds of the clock.
+        """The measured phase, with spans in seconds of the clock.
 
         It is `steady` when warming up ended before its limit and the halves of the windows that count agree.
         """

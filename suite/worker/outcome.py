@@ -1,4 +1,4 @@
-"""How a launch ends: what went wrong in the worker, as the outcome of its record."""
+"""The outcome of a launch: turns an error in the worker into a status and a reason."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from suite.worker.probe import PrecisionError
 
 
 class DivergedError(RuntimeError):
-    """A loss that is not finite."""
+    """A loss is not finite."""
 
 
 class RecompiledError(RuntimeError):
-    """A framework that compiled inside a timed window, so that the window measured its compiler."""
+    """A framework compiled inside a timed window, so that the window measured the compiler."""
 
 
 def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:

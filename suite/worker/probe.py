@@ -1,4 +1,4 @@
-"""Is the precision that was asked for the one that is used? Errors of small computations against float64 tell.
+"""Checks that the requested precision is used, by the errors of small computations against float64.
 
 Each framework computes a matrix product and a convolution as its layers do, on fixed draws; their relative error lies
 in one band per number format, and the bands lie far apart. An LSTM is checked by its logits, against the same network
@@ -57,7 +57,7 @@ LSTM_MOST = {"fp64": 1e-11, "fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 2e
 def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str, float]:
     """The relative errors of a matrix product and of a convolution in the cell's precision.
 
-    Raises `PrecisionError` where one lies outside of the precision's band.
+    Raises `PrecisionError` if one lies outside of the precision's band.
     """
     draws = np.random.default_rng(0)
     a, b = draws.standard_normal((128, 512)), draws.standard_normal((512, 128))

@@ -32,7 +32,7 @@ CUDA_ONLY = {
 
 
 def check(workload: str, precision: str, kernel: str, device: str) -> None:
-    """Refuse what no framework has on this device. Raises `UnsupportedError` with the reason."""
+    """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
     if device == "cpu" and precision in CUDA_ONLY:
         raise UnsupportedError(f"{CUDA_ONLY[precision]}; this device is a CPU")
     if kernel != "auto" and workload != "imdb_lstm":

@@ -55,9 +55,9 @@ Batch = tuple[jax.Array, jax.Array]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back what is in force.
+    """Choose the device, set every global switch, and read back the settings.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what JAX does not have there.
     """
     del seed  # dropout draws from the key in the training state
@@ -129,7 +129,7 @@ class Training:
         return jax.device_get(batch)
 
     def compile(self, batch: Batch) -> bool:
-        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         self.jitted = self.jitted.lower(self.state, *batch).compile()
         return True
 
@@ -183,20 +183,20 @@ class Training:
         return jax.lax.scan(add, start, parts, unroll=count if self.device.platform == "cpu" else 1)[0]
 
     def step(self, batch: Batch) -> jax.Array:
-        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         self.state, loss = self.jitted(self.state, *batch)
         return loss
 
     def evaluate(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
-        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         return self._scored(self.state.weights, self.state.statistics, *batch)
 
     def _scores(self, weights: Any, statistics: Any, inputs: jax.Array, labels: jax.Array) -> Any:
         return self.module.scores(self.model, weights, statistics, inputs, labels)
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has finished all pending work."""
         jax.block_until_ready((self.state, pending))
 
     def read(self, losses: list[jax.Array]) -> list[float]:
@@ -204,7 +204,7 @@ class Training:
         return [float(loss) for loss in jax.device_get(losses)]
 
     def compiled(self) -> dict[str, int]:
-        """How much was compiled so far, and how often a graph broke; what is compiled ahead cannot compile again."""
+        """The number of compiled graphs and of graph breaks so far; what is compiled ahead cannot compile again."""
         return {"graphs": 1, "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
@@ -212,12 +212,12 @@ class Training:
         return self.module.export_weights(self.model, self.state.weights)
 
     def checkpoint(self) -> dict[str, Array]:
-        """All that the next step depends on, besides its batch."""
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
         leaves, _ = self._flattened()
         return {name: np.array(leaf) for name, leaf in leaves.items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         leaves, tree = self._flattened()
         restored = tree.unflatten([jax.device_put(state[name], self.device) for name in leaves])
         self.state = restored._replace(key=jax.random.wrap_key_data(restored.key, impl=self.prng))
@@ -261,7 +261,7 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that forms the matrix product so many times on the device, and waits for it."""
+    """A function that computes the matrix product a given number of times on the device and waits for it."""
     left, right = _operands(cell, device, a, b)
     multiply = jax.jit(jnp.matmul)
 

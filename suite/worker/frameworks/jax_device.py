@@ -37,6 +37,6 @@ def memory(device: str) -> dict[str, int]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the error says that memory did not suffice."""
+    """Whether the error means that memory ran out."""
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     return exhausted or isinstance(error, MemoryError)

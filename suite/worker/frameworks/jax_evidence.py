@@ -14,7 +14,7 @@ from workloads.data.dataset import Array
 
 @contextmanager
 def on_host() -> Iterator[None]:
-    """Within it a `Training` on ``cpu`` computes there, and in float64 where its cell says so."""
+    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
     previous = {name: getattr(jax.config, name) for name in names}
     jax.config.update("jax_enable_x64", True)
@@ -28,12 +28,12 @@ def on_host() -> Iterator[None]:
 
 
 def adopt(training: Any, other: Any) -> None:
-    """Take over what another `Training` of exactly the same program has compiled, where that can be shared."""
+    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
     training.jitted = other.jitted
 
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it: the loss before it, and the gradient it followed, canonical."""
+    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
         training.explained = training.explained.lower(training.state, *batch).compile()
     training.state, loss, gradients = training.explained(training.state, *batch)
@@ -41,7 +41,7 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
 
 
 def draws(training: Any, batch: Any, count: int) -> Array:
-    """The logits of so many forward passes in training mode, each with draws of its own: (count, b, classes)."""
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
 
     def logits(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
         return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})

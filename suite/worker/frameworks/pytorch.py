@@ -47,9 +47,9 @@ Batch = tuple[Tensor, Tensor]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back what is in force.
+    """Choose the device, set every global switch, and read back the settings.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what PyTorch does not have there.
     """
     available = "cuda" if torch.cuda.is_available() else "cpu"
@@ -133,12 +133,12 @@ class Training:
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:
-        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         del batch  # torch.compile works inside the first call
         return False
 
     def step(self, batch: Batch) -> Tensor:
-        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         losses = self.backward(batch)
         self.update()
@@ -166,7 +166,7 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         self.model.eval()
         with torch.inference_mode(), _autocast(self.cell, self.device):
             losses, right = self.scores(self.model, *batch)
@@ -176,7 +176,7 @@ class Training:
         return losses, right
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has finished all pending work."""
         del pending
         if self.device == "cuda":
             torch.cuda.synchronize()
@@ -186,7 +186,7 @@ class Training:
         return [float(loss) for loss in torch.stack(losses).cpu()] if losses else []
 
     def compiled(self) -> dict[str, int]:
-        """How much was compiled so far, and how often a graph broke."""
+        """The number of compiled graphs and of graph breaks so far."""
         return {
             "graphs": counters["stats"]["unique_graphs"],
             "graph_breaks": sum(counters["graph_break"].values()),
@@ -197,7 +197,7 @@ class Training:
         return self.module.export_weights(self.model)
 
     def checkpoint(self) -> dict[str, Array]:
-        """All that the next step depends on, besides its batch: for a checkpoint."""
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         for index, buffers in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer/{index}/{name}": value for name, value in buffers.items() if value is not None}
@@ -209,7 +209,7 @@ class Training:
         return arrays | {"steps": np.array(self.steps), "scale": np.array([*scale.values()], float)}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         self.steps = int(state["steps"])
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
         self.model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")})
@@ -264,7 +264,7 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that forms the matrix product so many times on the device, and waits for it."""
+    """A function that computes the matrix product a given number of times on the device and waits for it."""
     compute = getattr(torch, NUMBERS[cell.precision].compute)  # autocast would cast both in every product
     left, right = (operand.to(compute) for operand in _operands(cell, device, a, b))
 

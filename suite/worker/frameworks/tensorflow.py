@@ -50,9 +50,9 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back what is in force.
+    """Choose the device, set every global switch, and read back the settings.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what TensorFlow does not have there.
     """
     cards = tf.config.list_physical_devices("GPU")
@@ -117,7 +117,7 @@ class Training:
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:
-        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         self.function.get_concrete_function(*batch)  # traces; XLA, where asked for, compiles inside the first call
         return True
 
@@ -137,19 +137,19 @@ class Training:
         return tf.add_n(losses) / count if count > 1 else losses[0], means
 
     def step(self, batch: Batch) -> tf.Tensor:
-        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         return self.function(*batch)
 
     def evaluate(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         return self.scores(*batch)
 
     def _scores(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return self.module.scores(self.model, inputs, labels)
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has finished all pending work."""
         if pending is not None:
             tf.test.experimental.sync_devices()
 
@@ -158,7 +158,7 @@ class Training:
         return [float(loss) for loss in losses]
 
     def compiled(self) -> dict[str, int]:
-        """How much was compiled so far, and how often a graph broke."""
+        """The number of compiled graphs and of graph breaks so far."""
         return {"graphs": self.function.experimental_get_tracing_count(), "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
@@ -166,11 +166,11 @@ class Training:
         return self.module.export_weights(self.model)
 
     def checkpoint(self) -> dict[str, Array]:
-        """All that the next step depends on, besides its batch: for a checkpoint."""
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
         return {name: np.array(variable.numpy()) for name, variable in self._variables().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         for name, variable in self._variables().items():
             variable.assign(state[name])
 
@@ -213,7 +213,7 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that forms the matrix product so many times on the device, and waits for it."""
+    """A function that computes the matrix product a given number of times on the device and waits for it."""
     left, right = _operands(cell, device, a, b)
 
     def run(count: int) -> None:

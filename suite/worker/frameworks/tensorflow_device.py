@@ -33,7 +33,7 @@ def memory(device: str) -> dict[str, int]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the error says that memory did not suffice."""
+    """Whether the error means that memory ran out."""
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
 
 
