@@ -1,6 +1,6 @@
-"""Where a long training stands after an epoch, on disk: arrays and a description in one file, without pickles.
+"""Checkpoints after an epoch of a long training: arrays and a description in one file, without pickles.
 
-Written under another name, brought to the disk, then renamed, so that a kill at any moment leaves the last whole one.
+A checkpoint is written under another name, synced, then renamed, so that a kill at any moment leaves the last one.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ class CheckpointError(ValueError):
     """A file that is no checkpoint of this training; one line that says why."""
 
 
-def write(path: Path, key: dict[str, Any], told: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Save ``arrays`` and what is ``told``; ``key`` says which training it is. Raises OSError."""
+def write(path: Path, key: dict[str, Any], progress: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Save ``arrays`` and ``progress``; ``key`` identifies the training. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    text = json.dumps({"key": key, "told": told}, sort_keys=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    text = json.dumps({"key": key, "told": progress}, sort_keys=True)
     try:
-        with beside.open("wb") as file:
-            held: dict[str, Any] = {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
-            np.savez(file, **held)
+        with partial.open("wb") as file:
+            entries: dict[str, Any] = {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
+            np.savez(file, **entries)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        partial.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def read(path: Path, key: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]] | None:
-    """What was told and the arrays; None where there is no file.
+    """Returns the progress and the arrays, or None if there is no file.
 
-    Raises `CheckpointError` for one that is broken or of another training.
+    Raises `CheckpointError` if the file is broken or belongs to another training.
     """
     if not path.exists():
         return None
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-            arrays = {name: held[name] for name in held.files}
-        found = json.loads(arrays.pop(DESCRIPTION).tobytes())
-        known, told = found["key"], found["told"]
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        description = json.loads(arrays.pop(DESCRIPTION).tobytes())
+        saved_key, progress = description["key"], description["told"]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path.name} cannot be read: {error}") from None
-    own = json.loads(json.dumps(key))
-    if known != own:
-        other = sorted(name for name in {*known, *own} if known.get(name) != own.get(name))
-        raise CheckpointError(f"{path.name} is of another training: {', '.join(other)} differ")
-    return told, arrays
+    own_key = json.loads(json.dumps(key))
+    if saved_key != own_key:
+        differing = sorted(name for name in {*saved_key, *own_key} if saved_key.get(name) != own_key.get(name))
+        raise CheckpointError(f"{path.name} is of another training: {', '.join(differing)} differ")
+    return progress, arrays

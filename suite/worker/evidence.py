@@ -53,7 +53,7 @@ KEPT_FROM, KEPT = 8, 4
 
 
 class Counted:
-    """A loader that knows how many batches it has delivered, and keeps some of them: numbers 8, 16, 32 and so on.
+    """A loader that counts the batches it delivers and keeps some of them: numbers 8, 16, 32 and so on.
 
     So a loader that errs for a while is seen, however long it ran. Of those kept only the latest stay, in the device's
     memory. Counting takes 0.2 microseconds a batch.
@@ -77,7 +77,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Subject:
-    """What evidence is taken of: a cell, and all that building its model and batches needs."""
+    """The subject of the evidence: a cell, and everything needed to build its model and batches."""
 
     cell: Cell
     framework: ModuleType
@@ -113,13 +113,13 @@ class Subject:
         self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
         weights: dict[str, Array] | None = None, dropout: bool = False, rates: Array | None = None,
     ) -> Any:  # fmt: skip
-        """A model of its own, from the fingerprint's weights unless there are others."""
-        weights, on = weights or spec.reference_weights(SEED), device or self.device
-        return self.framework.Training(cell, spec, self.module, weights, on, dropout=dropout, seed=SEED, rates=rates)
+        """A new model, with the fingerprint's weights unless others are given."""
+        weights, place = weights or spec.reference_weights(SEED), device or self.device
+        return self.framework.Training(cell, spec, self.module, weights, place, dropout=dropout, seed=SEED, rates=rates)
 
 
 class Evidence:
-    """Gathers the parts of a record's `Identity`, and sends what is known after each."""
+    """Collects the parts of a record's `Identity`, and sends the parts so far after each."""
 
     def __init__(self, subject: Subject, send: Callable[..., None]) -> None:
         self.subject, self.send = subject, send
@@ -130,7 +130,7 @@ class Evidence:
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
-        """Times a part, and sends all that is known when it ends well."""
+        """Time a part, and send all that is known when it succeeds."""
         self.send(progress=f"evidence: {name}")
         start = time.perf_counter()
         yield
@@ -170,11 +170,11 @@ class Evidence:
                 self.replay = Replay.of(training, batches)
             check([training.step(batch) for batch in batches], training, "the last steps")
             self.after = training.weights()
-            kept = loader.kept | dict(enumerate(batches, number))
-            digests = {at: batches_digest([training.get(batch)]) for at, batch in kept.items()}
-            wrong = [at for at, digest in digests.items() if digest != batches_digest([source[at]])]
+            checked = loader.kept | dict(enumerate(batches, number))
+            digests = {index: batches_digest([training.get(batch)]) for index, batch in checked.items()}
+            mismatched = [index for index, digest in digests.items() if digest != batches_digest([source[index]])]
             loader.kept.clear()
-            self.parts["last"] = Last(min(wrong, default=number), not wrong, movement(before, self.after))
+            self.parts["last"] = Last(min(mismatched, default=number), not mismatched, movement(before, self.after))
 
     def afterwards(self, timed: Any = None) -> None:
         """What needs models of its own. ``timed`` is the timed object where `Subject.proves_itself`.
@@ -186,10 +186,10 @@ class Evidence:
         if self.subject.draws:
             parts["dropout"] = lambda: {"dropout": draws(self.subject)}
         parts["float64"] = lambda: float64(self.subject)
-        for name, take in parts.items():
+        for name, compute in parts.items():
             try:
                 with self._part(name):
-                    self.parts |= take()
+                    self.parts |= compute()
             except Exception as error:
                 if not (isinstance(error, UnsupportedError) or self.subject.framework.out_of_memory(error)):
                     raise
@@ -200,24 +200,24 @@ class Evidence:
         trace, training = own(self.subject, timed)
         if timed is None or self.replay is None:
             return {"own": trace}
-        off = self.replay.deviation(training, self.after)
-        return {"own": trace, "last": replace(self.parts["last"], replayed=off)}
+        replay_deviation = self.replay.deviation(training, self.after)
+        return {"own": trace, "last": replace(self.parts["last"], replayed=replay_deviation)}
 
 
 def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
     training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), proof(subject.spec))
-    host = fixed_batches(subject.data, subject.length)
-    batches = [training.put(batch) for batch in host]
+    host_batches = fixed_batches(subject.data, subject.length)
+    batches = [training.put(batch) for batch in host_batches]
     before = training.weights()
     errors = {}
     if subject.cell.workload == "imdb_lstm":
-        errors["lstm"] = lstm_error(subject.cell, before, host[0][0], training.logits(batches[0]))
+        errors["lstm"] = lstm_error(subject.cell, before, host_batches[0][0], training.logits(batches[0]))
     training.compile(batches[0])
     losses = [training.step(batch) for batch in batches[:EARLY]]
-    early = movement(before, training.weights())
+    early_updates = movement(before, training.weights())
     losses = check(losses + [training.step(batch) for batch in batches[EARLY:STEPS]], training, "the fingerprint")
-    parts = {"weights": weights_digest(before), "losses": tuple(losses), "early_updates": early}
+    parts = {"weights": weights_digest(before), "losses": tuple(losses), "early_updates": early_updates}
     return parts | {"updates": movement(before, training.weights())}, errors
 
 
@@ -228,8 +228,8 @@ def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
     """
     cell = subject.cell
     training = subject.training(cell, proof(subject.spec))
-    host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
-    batches = [training.put(batch) for batch in host]
+    host_batches = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
+    batches = [training.put(batch) for batch in host_batches]
     if timed is None:
         training.compile(batches[0])
     else:
@@ -242,10 +242,10 @@ def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
 def draws(subject: Subject) -> Draws:
     """Dropout at fixed weights, on images of noise, so that the spread is the same with any data."""
     spec = subject.spec if subject.spec.size == DRAWS_SIZE else specification(subject.spec.name, DRAWS_SIZE)
-    still = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.0))
-    usual = USUAL_COMPILE[subject.cell.framework]
-    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=usual, size=DRAWS_SIZE)
-    training = subject.training(cell, still, dropout=True)
+    frozen = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.0))
+    compile_mode = USUAL_COMPILE[subject.cell.framework]
+    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, size=DRAWS_SIZE)
+    training = subject.training(cell, frozen, dropout=True)
     shape = (DRAWS_BATCH, *subject.data.train.inputs.shape[1:])
     noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
     labels = np.zeros(DRAWS_BATCH, np.int32)
@@ -266,8 +266,8 @@ def float64(subject: Subject) -> dict[str, Any]:
 
     Where the cell trains to its end, by its recipe, and with an evaluation after it.
     """
-    usual = USUAL_COMPILE[subject.cell.framework]
-    cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto", compile=usual)
+    compile_mode = USUAL_COMPILE[subject.cell.framework]
+    cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto", compile=compile_mode)
     spec, losses = subject.recipe or proof(subject.spec), []
     parts: dict[str, Any] = {}
     with subject.tools.on_host():
@@ -290,5 +290,5 @@ def float64(subject: Subject) -> dict[str, Any]:
 def evaluation(subject: Subject, training: Any) -> Trace:
     """The loss and the share of right answers of the first test samples, the last batch of which is not full."""
     test = subject.data.test
-    few = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
-    return Trace(evaluate(training, replace(subject.data, test=few), subject.length, EVALUATED_BATCH), {})
+    subset = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
+    return Trace(evaluate(training, replace(subject.data, test=subset), subject.length, EVALUATED_BATCH), {})

@@ -41,10 +41,10 @@ def fixed_batches(
 
 def movement(before: Mapping[str, Array], after: Mapping[str, Array]) -> dict[str, float]:
     """How far every tensor moved: ``|after - before| / |before|``, or the plain norm where it started at zero."""
-    return {name: _moved(before[name], after[name]) for name in before}
+    return {name: _relative_movement(before[name], after[name]) for name in before}
 
 
-def _moved(before: Array, after: Array) -> float:
-    start = float(np.linalg.norm(before.astype(np.float64)))
-    moved = float(np.linalg.norm(after.astype(np.float64) - before.astype(np.float64)))
-    return moved / start if start else moved
+def _relative_movement(before: Array, after: Array) -> float:
+    norm = float(np.linalg.norm(before.astype(np.float64)))
+    distance = float(np.linalg.norm(after.astype(np.float64) - before.astype(np.float64)))
+    return distance / norm if norm else distance

@@ -16,13 +16,13 @@ def adopt() -> None:
     """Let the shared memory and semaphores of this process bear the mark. Called in a worker and in what it spawns."""
     from multiprocessing import process, shared_memory
 
-    own = os.environ.get(MARK)
+    mark = os.environ.get(MARK)
     # No public way sets how names begin, and without one nobody can tell whose a name is.
-    if own and hasattr(shared_memory, "_SHM_NAME_PREFIX"):
-        shared_memory._SHM_NAME_PREFIX = f"/{own}"
-        shared_memory._SHM_SAFE_NAME_LENGTH = len(own) + 18  # type: ignore[attr-defined]
-    if own and hasattr(process.current_process(), "_config"):
-        process.current_process()._config["semprefix"] = f"/{own}"  # type: ignore[attr-defined]
+    if mark and hasattr(shared_memory, "_SHM_NAME_PREFIX"):
+        shared_memory._SHM_NAME_PREFIX = f"/{mark}"
+        shared_memory._SHM_SAFE_NAME_LENGTH = len(mark) + 18  # type: ignore[attr-defined]
+    if mark and hasattr(process.current_process(), "_config"):
+        process.current_process()._config["semprefix"] = f"/{mark}"  # type: ignore[attr-defined]
 
 
 def end_with_worker() -> None:
@@ -42,6 +42,6 @@ def end_with_worker() -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when its parent dies, however it dies (Linux: prctl, PR_SET_PDEATHSIG)."""
+    """Let the kernel end this process when its parent dies for any reason (Linux: prctl, PR_SET_PDEATHSIG)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)

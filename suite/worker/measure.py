@@ -34,8 +34,7 @@ Clock = Callable[[], int]
 class Series:
     """The windows of one phase: warmed up once, then taken in bursts when it is the phase's turn.
 
-    ``steps`` runs the given number of steps and returns when they are done; ``say`` is told of every window, outside of
-    it.
+    ``steps`` runs the given number of steps and returns when they are done; ``say`` gets every window, after its end.
     """
 
     def __init__(
@@ -60,33 +59,33 @@ class Series:
     def warm_up(self) -> None:
         """Find the number of steps of a window, and run until two windows agree or the limit is reached.
 
-        The first step is no part of the limit: what it does once may take longer than all that follows.
+        The limit does not include the first step, whose one-time work may take longer than all later steps.
         """
         plan = self.plan
         self.warmup.append(self._window(1)[0])
         spent = 0.0
         while not self.warm and (spent < plan.max_warmup_s or self.last.seconds < plan.min_window_s):
-            before = self.last
-            taken, _ = self._window(_steps(before, plan.min_window_s))
-            self.warmup.append(taken)
-            spent += taken.seconds
-            long_enough = min(before.seconds, taken.seconds) >= plan.min_window_s
-            self.warm = before.steps == taken.steps and long_enough and _agree([before.seconds, taken.seconds])
+            previous = self.last
+            window, _ = self._window(_steps(previous, plan.min_window_s))
+            self.warmup.append(window)
+            spent += window.seconds
+            long_enough = min(previous.seconds, window.seconds) >= plan.min_window_s
+            self.warm = previous.steps == window.steps and long_enough and _agree([previous.seconds, window.seconds])
 
     def burst(self, windows: int) -> None:
-        """Take so many windows that count, in a row."""
-        taken = [self._window(self.last.steps) for _ in range(windows)]
-        self.windows += [window for window, _ in taken]
-        if taken:
-            self.spans.append((taken[0][1], taken[-1][1] + taken[-1][0].seconds))
+        """Measure the given number of windows in a row."""
+        timed = [self._window(self.last.steps) for _ in range(windows)]
+        self.windows += [window for window, _ in timed]
+        if timed:
+            self.spans.append((timed[0][1], timed[-1][1] + timed[-1][0].seconds))
 
     def untimed(self, steps: int) -> None:
-        """Run so many steps outside of the clock."""
+        """Run the given number of steps without timing them."""
         if steps:
             self.steps(steps)
 
     def phase(self) -> Phase:
-        """What was measured, with spans in seconds of the clock.
+        """The measured phase, with spans in seconds of the clock.
 
         It is `steady` when warming up ended before its limit and the halves of the windows that count agree.
         """
@@ -94,13 +93,13 @@ class Series:
         return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
 
     def _window(self, steps: int) -> tuple[Window, float]:
-        """A window, and when it began."""
+        """A window and its start in seconds of the clock."""
         start = self.clock()
         self.steps(steps)
         end = self.clock()
-        taken = Window(steps, max(end - start, 1) / 1e9)
-        self.say(taken)
-        return taken, start / 1e9
+        window = Window(steps, max(end - start, 1) / 1e9)
+        self.say(window)
+        return window, start / 1e9
 
 
 def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns) -> Phase:
@@ -112,7 +111,7 @@ def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = 
 
 
 def take_turns(train: Series, compute: Series, loading: Series, plan: Plan, prefetch: int | None = 0) -> Iterator[None]:
-    """Take all windows of the three phases of a cell; yields after each burst, so that what is known can be told.
+    """Take all windows of the three phases of a cell; yields after each burst, so that results can be sent meanwhile.
 
     Training and its steps alone take turns. The loader's own windows go half before and half after: on average they lie
     where the others do, and a queue that tunes its own length, which it doubles whenever it was full and runs empty, is
@@ -125,29 +124,29 @@ def take_turns(train: Series, compute: Series, loading: Series, plan: Plan, pref
     """
     for series in (train, compute, loading):
         series.warm_up()
-    in_time = round(BURST_S / max(plan.min_window_s, 1e-3))
-    burst = max(1, min(in_time, math.ceil(plan.windows / TURNS)))
+    windows_per_burst = round(BURST_S / max(plan.min_window_s, 1e-3))
+    burst = max(1, min(windows_per_burst, math.ceil(plan.windows / TURNS)))
     burst_s = burst * compute.last.seconds
     fill_s = min((prefetch or 0) * loading.step_s, burst_s)
-    made = math.ceil((fill_s + burst_s) / loading.step_s)
-    filled = made if prefetch is None else min(prefetch, made)
+    loaded = math.ceil((fill_s + burst_s) / loading.step_s)
+    queued = loaded if prefetch is None else min(prefetch, loaded)
     # In training this queue is always full, so that no batch of a window was made outside of one.
     always_full = prefetch is None and FAR_AHEAD * loading.step_s < train.step_s
-    dropped = 0 if always_full else filled
-    settling = max(1, round(min(dropped * loading.step_s, burst_s) / train.step_s))
+    dropped = 0 if always_full else queued
+    settling_steps = max(1, round(min(dropped * loading.step_s, burst_s) / train.step_s))
 
     loading.burst(plan.windows // 2)
     yield
     for begin in range(0, plan.windows, burst):
         windows = min(burst, plan.windows - begin)
         loading.untimed(dropped if begin else 0)  # its own windows leave the queue as empty as it ever is
-        train.untimed(settling)
+        train.untimed(settling_steps)
         train.burst(windows)
         yield
         compute.untimed(round(fill_s / compute.step_s))
         compute.burst(windows)
         yield
-    loading.untimed(filled)
+    loading.untimed(queued)
     loading.burst(plan.windows - plan.windows // 2)
     yield
 
@@ -159,8 +158,8 @@ def _steps(last: Window, seconds: float) -> int:
     """
     if last.seconds >= seconds:
         return last.steps
-    wanted = round(1.1 * seconds / last.seconds * last.steps)
-    return min(max(wanted, last.steps + 1), 10 * last.steps)
+    target = round(1.1 * seconds / last.seconds * last.steps)
+    return min(max(target, last.steps + 1), 10 * last.steps)
 
 
 def _agree(series: Sequence[float]) -> bool:

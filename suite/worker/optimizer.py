@@ -30,17 +30,17 @@ class Formula:
         return self.optimizer.learning_rate if self.rates is None else float(self.rates[self.steps - 1])
 
     def _move(self, name: str, weights: Array, gradient: Array) -> Array:
-        chosen, move = self.optimizer, np.zeros_like(weights)
-        if isinstance(chosen, Sgd):
-            coupled = gradient + chosen.l2 * weights
-            self._velocities[name] = chosen.momentum * self._velocities.get(name, 0.0) + coupled
+        optimizer, move = self.optimizer, np.zeros_like(weights)
+        if isinstance(optimizer, Sgd):
+            coupled = gradient + optimizer.l2 * weights
+            self._velocities[name] = optimizer.momentum * self._velocities.get(name, 0.0) + coupled
             move = self._rate * self._velocities[name]
         else:
-            self._means[name] = chosen.beta1 * self._means.get(name, 0.0) + (1 - chosen.beta1) * gradient
-            self._squares[name] = chosen.beta2 * self._squares.get(name, 0.0) + (1 - chosen.beta2) * gradient**2
-            mean = self._means[name] / (1 - chosen.beta1**self.steps)
-            square = self._squares[name] / (1 - chosen.beta2**self.steps)
-            move = self._rate * mean / (np.sqrt(square) + chosen.epsilon)
+            self._means[name] = optimizer.beta1 * self._means.get(name, 0.0) + (1 - optimizer.beta1) * gradient
+            self._squares[name] = optimizer.beta2 * self._squares.get(name, 0.0) + (1 - optimizer.beta2) * gradient**2
+            mean = self._means[name] / (1 - optimizer.beta1**self.steps)
+            square = self._squares[name] / (1 - optimizer.beta2**self.steps)
+            move = self._rate * mean / (np.sqrt(square) + optimizer.epsilon)
         return move
 
 
@@ -51,6 +51,6 @@ def deviation(before: Mapping[str, Array], after: Mapping[str, Array], expected:
     """
     worst = 0.0
     for name, start in before.items():
-        wanted = float(np.linalg.norm(expected[name] - start))
-        worst = max(worst, float(np.linalg.norm(after[name] - expected[name])) / (wanted or 1.0))
+        expected_norm = float(np.linalg.norm(expected[name] - start))
+        worst = max(worst, float(np.linalg.norm(after[name] - expected[name])) / (expected_norm or 1.0))
     return worst

@@ -1,4 +1,4 @@
-"""How a launch ends: what went wrong in the worker, as the outcome of its record."""
+"""The outcome of a launch: turns an error in the worker into a status and a reason."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from suite.worker.probe import PrecisionError
 
 
 class DivergedError(RuntimeError):
-    """A loss that is not finite."""
+    """A loss is not finite."""
 
 
 class RecompiledError(RuntimeError):
-    """A framework that compiled inside a timed window, so that the window measured its compiler."""
+    """A framework compiled inside a timed window, so that the window measured the compiler."""
 
 
 def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
@@ -34,10 +34,10 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
         return "diverged", str(error)
     if isinstance(error, (PrecisionError, RecompiledError)):
         return "error", str(error)
-    first = (str(error).strip().splitlines() or [""])[0]
+    first_line = (str(error).strip().splitlines() or [""])[0]
     if framework is not None and framework.out_of_memory(error):
-        return "out-of-memory", f"batch {job.cell.batch} does not fit: {first}"
-    return "error", f"{type(error).__name__}: {first}" if first else type(error).__name__
+        return "out-of-memory", f"batch {job.cell.batch} does not fit: {first_line}"
+    return "error", f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 
 
 def check(losses: list[Any], training: Any, where: str) -> list[float]:

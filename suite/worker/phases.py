@@ -18,12 +18,12 @@ Send = Callable[..., None]
 
 
 def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int) -> None:
-    """Measure them, and send what is known after each burst of windows.
+    """Measure the phases, and send the results so far after each burst of windows.
 
-    ``batch`` is how many samples a step sees; spans are in seconds since ``spawned_ns``. Raises `RecompiledError` where
+    ``batch`` is how many samples a step sees; spans are in seconds since ``spawned_ns``. Raises `RecompiledError` if
     a window had to compile, and `DivergedError` for a loss that is not finite.
     """
-    held = [next(loader) for _ in range(HELD_BATCHES)]
+    compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
     compiled = training.compiled()
 
     def series(name: str, steps: Steps, losses: list[Any]) -> Series:
@@ -31,7 +31,7 @@ def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: 
 
     losses: dict[str, list[Any]] = {"train": [], "compute": []}
     train = series("train", training_steps(loader, training, losses["train"]), losses["train"])
-    compute = series("compute", training_steps(cycle(held), training, losses["compute"]), losses["compute"])
+    compute = series("compute", training_steps(cycle(compute_batches), training, losses["compute"]), losses["compute"])
     loading = series("input", loading_steps(loader, training), [])
     for _ in take_turns(train, compute, loading, plan, prefetch(loader)):
         phases = {"train": train, "compute": compute, "input": loading}
@@ -42,7 +42,7 @@ def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: 
 
 
 def training_steps(batches: Any, training: Any, last: list[Any]) -> Steps:
-    """Steps that leave the last loss in ``last``, to be read when the window is over."""
+    """Training steps that leave the last loss in ``last``, to be read after the window."""
 
     def steps(count: int) -> None:
         losses = [training.step(next(batches)) for _ in range(count)]
@@ -53,7 +53,7 @@ def training_steps(batches: Any, training: Any, last: list[Any]) -> Steps:
 
 
 def loading_steps(batches: Any, training: Any) -> Steps:
-    """Batches that arrive on the device, and no step."""
+    """Steps that only bring batches to the device."""
 
     def steps(count: int) -> None:
         for _ in range(count):
@@ -64,7 +64,7 @@ def loading_steps(batches: Any, training: Any) -> Steps:
 
 
 def since(phase: Phase, spawned_ns: int) -> Phase:
-    """The phase with its spans in seconds since then."""
+    """The phase with its spans in seconds since ``spawned_ns``."""
     start_s = spawned_ns / 1e9
     return replace(
         phase, spans=tuple((round(begin - start_s, 6), round(end - start_s, 6)) for begin, end in phase.spans)
@@ -80,6 +80,6 @@ def _say(name: str, losses: list[Any], training: Any, batch: int, send: Send) ->
 
 
 def prefetch(loader: Any) -> int | None:
-    """How many batches a loader holds ready, or None where it tunes that by itself."""
+    """How many batches a loader prefetches, or None if it tunes that itself."""
     ahead = loader.settings.get("prefetch")
     return ahead if isinstance(ahead, int) else None

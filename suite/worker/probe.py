@@ -1,4 +1,4 @@
-"""Is the precision that was asked for the one that is used? Errors of small computations against float64 tell.
+"""Checks that the requested precision is used, by the errors of small computations against float64.
 
 Each framework computes a matrix product and a convolution as its layers do, on fixed draws; their relative error lies
 in one band per number format, and the bands lie far apart. An LSTM is checked by its logits, against the same network
@@ -57,20 +57,20 @@ LSTM_MOST = {"fp64": 1e-11, "fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 2e
 def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str, float]:
     """The relative errors of a matrix product and of a convolution in the cell's precision.
 
-    Raises `PrecisionError` where one lies outside of the precision's band.
+    Raises `PrecisionError` if one lies outside of the precision's band.
     """
     draws = np.random.default_rng(0)
     a, b = draws.standard_normal((128, 512)), draws.standard_normal((512, 128))
     images, kernel = draws.standard_normal((4, 12, 12, 64)), draws.standard_normal((3, 3, 64, 64))
     arrays = [_exact(array, cell.precision) for array in (a, b, images, kernel)]
     expected = (arrays[0] @ arrays[1], _convolution(arrays[2], arrays[3]))
-    found = (
+    computed = (
         framework.product(cell, device, arrays[0], arrays[1]),
         framework.convolution(cell, device, arrays[2], arrays[3]),
     )
     errors = {}
-    for name, value, right in zip(("product", "convolution"), found, expected, strict=True):
-        errors[name] = relative_error(value, right)
+    for name, value, reference in zip(("product", "convolution"), computed, expected, strict=True):
+        errors[name] = relative_error(value, reference)
         if errors[name] not in BANDS[cell.precision]:
             raise PrecisionError(
                 f"asked for {cell.precision}, measured {_named(errors[name])}: "
@@ -87,8 +87,8 @@ def denormals(cell: Cell, framework: ModuleType, device: str) -> str:
     small, smaller = (1e-300, 1e-20) if cell.precision == "fp64" else (1e-30, 1e-10)
     a, b = np.zeros((512, 512)), np.zeros((512, 512))
     a[:, 0], b[0, :] = small, smaller
-    kept = float(np.mean(framework.product(cell, device, a, b) != 0))
-    return {0.0: "flushed", 1.0: "kept"}.get(kept, "mixed")
+    nonzero_share = float(np.mean(framework.product(cell, device, a, b) != 0))
+    return {0.0: "flushed", 1.0: "kept"}.get(nonzero_share, "mixed")
 
 
 def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
@@ -98,15 +98,15 @@ def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
     """
     side = PEAK_SIDE[device]
     draws = np.random.default_rng(0)
-    run = framework.multiplication(cell, device, *(draws.standard_normal((2, side, side)) / side))
-    run(1)
+    multiply = framework.multiplication(cell, device, *(draws.standard_normal((2, side, side)) / side))
+    multiply(1)
     count, best_s = 1, math.inf
     for _ in range(PEAK_TIMES):
         start = time.perf_counter_ns()
-        run(count)
-        taken = (time.perf_counter_ns() - start) / 1e9
-        best_s = min(best_s, taken / count)
-        count = max(1, round(PEAK_WINDOW_S / max(taken / count, 1e-9)))
+        multiply(count)
+        elapsed_s = (time.perf_counter_ns() - start) / 1e9
+        best_s = min(best_s, elapsed_s / count)
+        count = max(1, round(PEAK_WINDOW_S / max(elapsed_s / count, 1e-9)))
     return 2 * side**3 / best_s
 
 
@@ -120,22 +120,22 @@ def lstm_error(cell: Cell, weights: dict[str, Array], tokens: Array, logits: Arr
 
 def lstm_logits(weights: dict[str, Array], tokens: Array) -> Array:
     """`imdb_lstm` in NumPy and float64: int tokens (b, length) to logits (b,)."""
-    kept = {name: array.astype(np.float64) for name, array in weights.items()}
-    units = len(kept["lstm/recurrent"])
+    parameters = {name: array.astype(np.float64) for name, array in weights.items()}
+    units = len(parameters["lstm/recurrent"])
     cell = state = np.zeros((len(tokens), units))
     for words in tokens.T:
-        x = kept["embedding/table"][words]
-        gates = x @ kept["lstm/kernel"] + state @ kept["lstm/recurrent"] + kept["lstm/bias"]
+        x = parameters["embedding/table"][words]
+        gates = x @ parameters["lstm/kernel"] + state @ parameters["lstm/recurrent"] + parameters["lstm/bias"]
         i, f, g, o = np.split(gates, 4, axis=1)
         cell = _sigmoid(f) * cell + _sigmoid(i) * np.tanh(g)
         state = _sigmoid(o) * np.tanh(cell)
-    logits: Array = (state @ kept["logits/kernel"] + kept["logits/bias"])[:, 0]
+    logits: Array = (state @ parameters["logits/kernel"] + parameters["logits/bias"])[:, 0]
     return logits
 
 
-def relative_error(found: Any, expected: Array) -> float:
+def relative_error(computed: Any, expected: Array) -> float:
     """Root mean square of the difference over root mean square of what is right."""
-    difference = np.asarray(found, np.float64) - expected
+    difference = np.asarray(computed, np.float64) - expected
     return float(np.linalg.norm(difference.ravel()) / np.linalg.norm(expected.ravel()))
 
 
@@ -151,8 +151,8 @@ def _convolution(images: Array, kernel: Array) -> Array:
 
 
 def _named(error: float) -> str:
-    names = [name for name, band in BANDS.items() if error in band]
-    return " or ".join(names) if names else "none of the known formats"
+    formats = [name for name, band in BANDS.items() if error in band]
+    return " or ".join(formats) if formats else "none of the known formats"
 
 
 def _sigmoid(x: Array) -> Array:

@@ -38,7 +38,8 @@ from suite.worker.training import Saved, follow
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import Array, DataSet
-from workloads.recipes import Recipe, recipe
+from workloads.recipes import Recipe
+from workloads.recipes import recipe as named_recipe
 from workloads.spec import WorkloadSpec, specification
 
 Send = Callable[..., None]
@@ -63,7 +64,7 @@ def main(descriptor: str, text: str) -> None:
             interpreter_s = _since(job.spawned_ns)
             framework = import_module(f"suite.worker.frameworks.{job.cell.framework}")
             _Launch(job, framework, send, interpreter_s).run()
-        except BaseException as error:  # whatever it is, it is this launch's result
+        except BaseException as error:  # any exception becomes the result of this launch
             traceback.print_exc()
             status, reason = classify(error, job, framework)
         send(part={"outcome": {"status": status, "reason": redact(reason)}})
@@ -96,26 +97,26 @@ class _Launch:
                 f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
             )
         source = Batches(data, self.cell.effective_batch, self.job.seed, length)
-        found = recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
-        rates = found.rates(found.epochs * source.per_epoch) if found else None
-        training = self._trained(spec, found, rates)
+        recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
+        rates = recipe.rates(recipe.epochs * source.per_epoch) if recipe else None
+        training = self._measured_training(spec, recipe, rates)
         self._mark("build_s")
         loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put))
-        first = next(loader)
+        first_batch = next(loader)
         self._mark("first_batch_s")
-        self._describe(data, spec, loader, found)
-        drawn, followed = not found or found.dropout, found.applied(spec) if found else None
-        subject = Subject(self.cell, self.framework, self.module, self.device, spec, data, drawn, followed, rates)
+        self._describe(data, spec, loader, recipe)
+        dropout, recipe_spec = not recipe or recipe.dropout, recipe.applied(spec) if recipe else None
+        subject = Subject(self.cell, self.framework, self.module, self.device, spec, data, dropout, recipe_spec, rates)
         evidence = Evidence(subject, self.send)
         try:
-            losses = self._first_step(training, first, train=not found)
-            delivered = [first, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
-            evidence.delivered([training.get(batch) for batch in delivered])
-            if not found:
-                evidence.first_steps(training, losses, delivered[1:TIMED_STEPS], self.job.seed)
+            losses = self._first_step(training, first_batch, train=not recipe)
+            batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
+            evidence.delivered([training.get(batch) for batch in batches])
+            if not recipe:
+                evidence.first_steps(training, losses, batches[1:TIMED_STEPS], self.job.seed)
             self._check_precision(evidence)
-            del first, delivered
-            if not found:
+            del first_batch, batches
+            if not recipe:
                 measure_phases(
                     training, loader, self.job.plan,
                     batch=self.cell.effective_batch, send=self.send, spawned_ns=self.job.spawned_ns,
@@ -124,40 +125,43 @@ class _Launch:
                 evidence.last(training, loader, source)
         finally:
             loader.close()
-        if found:
-            self._course(found, training, data, length)
+        if recipe:
+            self._course(recipe, training, data, length)
             self._memory()
-        timed = training if subject.proves_itself and not found else None
+        timed = training if subject.proves_itself and not recipe else None
         del training, loader, source
         evidence.afterwards(timed)
         self._measure_peak()
 
     def _memory(self) -> None:
-        """The peaks of what was measured; what comes after may take more."""
+        """Send the peak memory of the measurement, since what follows may need more."""
         self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
         if self.job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def _measure_peak(self) -> None:
-        """Last, because its matrices are large enough to hide what training took at most; left out where it fails."""
+        """Measure the peak rate last, since its large matrices would hide the peak memory of training.
+
+        If it fails, the record has no peak.
+        """
         self.send(progress="peak")
         try:
             self.settings["peak_flops_per_s"] = peak_flops_per_s(self.cell, self.framework, self.device)
-        except Exception:  # what was measured before stands; the log says why this was not
+        except Exception:  # the measurements remain valid; the log holds the reason
             traceback.print_exc()
         self.send(part={"settings": self.settings})
 
-    def _trained(self, spec: WorkloadSpec, found: Recipe | None, rates: Array | None) -> Any:
-        """What is measured: at the spec's own rate, or by the recipe."""
-        if not found:
+    def _measured_training(self, spec: WorkloadSpec, recipe: Recipe | None, rates: Array | None) -> Any:
+        """The training to measure, at the spec's learning rate or by the recipe."""
+        if not recipe:
             return self._training(spec, self.cell, self.job.seed, dropout=True)
-        return self._training(found.applied(spec), self.cell, self.job.seed, dropout=found.dropout, rates=rates)
+        return self._training(recipe.applied(spec), self.cell, self.job.seed, dropout=recipe.dropout, rates=rates)
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
         weights = spec.reference_weights(seed)
         return self.framework.Training(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
-    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, found: Recipe | None) -> None:
+    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe(self.framework.DISTRIBUTIONS)
         name = self.settings.pop("device_name", None)
@@ -168,10 +172,10 @@ class _Launch:
             "parameters": spec.parameters,
             "flops_per_sample": spec.flops_per_sample,
             "training_flops_per_sample": spec.training_flops_per_sample,
-            "digest": found.digest(spec) if found else spec.digest,
+            "digest": recipe.digest(spec) if recipe else spec.digest,
         }
-        workload |= {"recipe": asdict(found) | {"name": self.cell.recipe}} if found else {}
-        # A training is gone on from only where all that its bits depend on is the same.
+        workload |= {"recipe": asdict(recipe) | {"name": self.cell.recipe}} if recipe else {}
+        # A training resumes only if everything that its bits depend on is the same.
         self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
         self.key |= {"data": data.digest, "environment": environment["digest"], "machine": environment["machine"]}
         self.key |= {"device": self.device, "variables": environment["variables"]}
@@ -215,25 +219,26 @@ class _Launch:
             self.settings["precision_errors"] = errors
             self.send(part={"settings": self.settings})
 
-    def _course(self, found: Recipe, training: Any, data: DataSet, length: int | None) -> None:
+    def _course(self, recipe: Recipe, training: Any, data: DataSet, length: int | None) -> None:
         saved = Saved(self.job.checkpoint, self.key)
-        left = Batches(data, self.cell.effective_batch, self.job.seed, length, first_epoch=len(saved.epochs))
-        loader = self.loaders.batches(self.cell, left, self.device, training.put)
+        remaining = Batches(data, self.cell.effective_batch, self.job.seed, length, first_epoch=len(saved.epochs))
+        loader = self.loaders.batches(self.cell, remaining, self.device, training.put)
 
-        def told(course: Course, phase: Phase) -> None:
+        def report(course: Course, phase: Phase) -> None:
             phases = {"train": asdict(since(phase, self.job.spawned_ns))}
             self.send(part={"course": course.to_json(), "phases": phases})
 
         try:
             follow(
-                self.cell.recipe, found, training, loader, per_epoch=left.per_epoch, data=data, length=length,
-                batch=left.batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check, told=told,
+                self.cell.recipe, recipe, training, loader, per_epoch=remaining.per_epoch, data=data, length=length,
+                batch=remaining.batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check,
+                report=report,
             )  # fmt: skip
         finally:
             loader.close()
 
     def _mark(self, part: str) -> None:
-        """Note the seconds since the last mark as a part of the start."""
+        """Record the seconds since the last mark as a part of the startup."""
         self.startup[part] = _since(self.job.spawned_ns) - sum(self.startup.values())
 
 
@@ -242,7 +247,7 @@ def _since(start_ns: int) -> float:
 
 
 def _peak_rss() -> int:
-    """The most memory that this process ever held resident, in bytes; the data's mapped pages count."""
+    """The peak resident memory of this process in bytes, including mapped pages of the data."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -255,4 +260,4 @@ if __name__ == "__main__":
     main(*sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # all is told, and the frameworks' threads take seconds to be taken down in order
+    os._exit(0)  # the record is complete, and an orderly end of the frameworks' threads takes seconds

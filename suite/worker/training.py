@@ -27,12 +27,12 @@ from workloads.recipes import Recipe
 EVALUATION_BATCH = 500
 
 Say = Callable[..., None]
-Told = Callable[[Course, Phase], None]
+Report = Callable[[Course, Phase], None]
 Check = Callable[[list[Any], Any, str], list[float]]
 
 
 class Saved:
-    """The checkpoint of a launch; with no path there is none, and nothing is written."""
+    """The checkpoint of a launch; without a path nothing is read or written."""
 
     def __init__(self, path: str, key: dict[str, Any]) -> None:
         self.path, self.key = Path(path) if path else None, key
@@ -41,78 +41,78 @@ class Saved:
         self.resumed_at: list[int] = []
         self.arrays: dict[str, Any] = {}
         try:
-            found = checkpoint.read(self.path, key) if self.path else None
+            contents = checkpoint.read(self.path, key) if self.path else None
         except checkpoint.CheckpointError as error:
             sys.stderr.write(f"{error}; training starts anew\n")  # into the log
-            found = None
-        if found:
-            told, self.arrays = found
-            self.epochs = [Epoch(**each) for each in told["epochs"]]
-            self.curve, self.resumed_at = told["curve"], [*told["resumed_at"], len(self.epochs)]
+            contents = None
+        if contents:
+            progress, self.arrays = contents
+            self.epochs = [Epoch(**fields) for fields in progress["epochs"]]
+            self.curve, self.resumed_at = progress["curve"], [*progress["resumed_at"], len(self.epochs)]
 
     def course(self, name: str, recipe: Recipe) -> Course:
-        """What is known so far, for the record."""
-        told = (tuple(self.epochs), tuple(self.curve), tuple(self.resumed_at))
-        return Course(name, recipe.epochs, recipe.target, *told)
+        """The course so far, for the record."""
+        history = (tuple(self.epochs), tuple(self.curve), tuple(self.resumed_at))
+        return Course(name, recipe.epochs, recipe.target, *history)
 
     def phase(self, span: tuple[float, float]) -> Phase:
-        """A window per epoch; the span holds the evaluations too."""
+        """One window per epoch; the span includes the evaluations."""
         return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), spans=(span,))
 
     def add(self, epoch: Epoch, losses: list[float], training: Any) -> None:
-        """One more epoch; on disk before anything else happens. The first one's losses are kept."""
+        """Add an epoch and write the checkpoint at once. Only the losses of the first epoch are kept."""
         self.epochs.append(epoch)
         self.curve = self.curve or losses
         if self.path:
-            told = {
+            progress = {
                 "epochs": [asdict(epoch) for epoch in self.epochs],
                 "curve": self.curve,
                 "resumed_at": self.resumed_at,
             }
-            checkpoint.write(self.path, self.key, told, training.checkpoint())
+            checkpoint.write(self.path, self.key, progress, training.checkpoint())
 
 
 def follow(
     name: str, recipe: Recipe, training: Any, loader: Any, *,
     per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
-    check: Check, told: Told,
+    check: Check, report: Report,
 ) -> None:  # fmt: skip
-    """Train the epochs that are left; ``told`` gets the course and its train phase after each.
+    """Train the remaining epochs; ``report`` gets the course and its train phase after each.
 
-    ``loader`` delivers batches from the first epoch that is not in ``saved`` on. ``compiled_s`` is what compiling took
-    before this, and counts with the first epoch of this process: some frameworks compile in its first step anyway.
-    ``check`` reads losses and raises where one is not finite. ``say`` is told of progress.
+    ``loader`` delivers batches from the first epoch that is not in ``saved``. ``compiled_s`` is the time that compiling
+    took before; it counts with the first epoch of this process, as some frameworks compile in the first step anyway.
+    ``check`` reads losses and raises if one is not finite. ``say`` gets the progress.
     """
     if saved.arrays:
         training.restore(saved.arrays)
         saved.arrays = {}
     begin = time.perf_counter()
     if len(saved.epochs) == recipe.epochs:  # a kill came between the last checkpoint and the end
-        told(saved.course(name, recipe), saved.phase((begin, begin)))
+        report(saved.course(name, recipe), saved.phase((begin, begin)))
     for number in range(len(saved.epochs), recipe.epochs):
-        words = f"epoch {number + 1}/{recipe.epochs}"
-        say(progress=words)
+        epoch_label = f"epoch {number + 1}/{recipe.epochs}"
+        say(progress=epoch_label)
         start = time.perf_counter() - compiled_s
         compiled_s = 0.0
         losses = [training.step(next(loader)) for _ in range(per_epoch)]
         training.fence(losses[-1])
         end = time.perf_counter()
-        values = check(losses, training, words)
+        values = check(losses, training, epoch_label)
         loss, accuracy = evaluate(training, data, length)
         if not math.isfinite(loss):
-            raise DivergedError(f"the test loss is {loss} after {words}")
-        spent = time.perf_counter() - end
-        saved.add(Epoch(per_epoch, float(np.mean(values)), end - start, loss, accuracy, spent), values, training)
-        rate = per_epoch * batch / (end - start)
-        say(progress=f"{words}: accuracy {accuracy:.4f}", samples_per_s=rate)
-        told(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
+            raise DivergedError(f"the test loss is {loss} after {epoch_label}")
+        evaluation_s = time.perf_counter() - end
+        saved.add(Epoch(per_epoch, float(np.mean(values)), end - start, loss, accuracy, evaluation_s), values, training)
+        samples_per_s = per_epoch * batch / (end - start)
+        say(progress=f"{epoch_label}: accuracy {accuracy:.4f}", samples_per_s=samples_per_s)
+        report(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
 
 
 def evaluate(training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH) -> tuple[float, float]:
     """Mean loss and accuracy over the whole test split: no augmentation, no dropout."""
-    found = []
+    outputs = []
     for inputs, labels, count in evaluation_batches(data, batch, length):
-        found.append((training.evaluate(training.put((inputs, labels))), count))
-    cut = [[array[:count] for array in training.get(scores)] for scores, count in found]
-    losses, right = (np.concatenate(arrays) for arrays in zip(*cut, strict=True))
-    return float(np.mean(losses, dtype=np.float64)), float(np.mean(right))
+        outputs.append((training.evaluate(training.put((inputs, labels))), count))
+    unpadded = [[array[:count] for array in training.get(scores)] for scores, count in outputs]
+    losses, correct = (np.concatenate(arrays) for arrays in zip(*unpadded, strict=True))
+    return float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))

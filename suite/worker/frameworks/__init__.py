@@ -32,7 +32,7 @@ CUDA_ONLY = {
 
 
 def check(workload: str, precision: str, kernel: str, device: str) -> None:
-    """Refuse what no framework has on this device. Raises `UnsupportedError` with the reason."""
+    """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
     if device == "cpu" and precision in CUDA_ONLY:
         raise UnsupportedError(f"{CUDA_ONLY[precision]}; this device is a CPU")
     if kernel != "auto" and workload != "imdb_lstm":
@@ -50,9 +50,9 @@ def check_batch(cell: Cell, samples: int) -> None:
 
     Without accumulation a smaller one may pass, as in a proof: it is one batch, and its mean is taken.
     """
-    whole = cell.effective_batch
-    if samples > whole or (cell.accumulate > 1 and samples != whole):
-        parts = f"{cell.accumulate} x {cell.batch} = {whole}" if cell.accumulate > 1 else f"{whole}"
+    full = cell.effective_batch
+    if samples > full or (cell.accumulate > 1 and samples != full):
+        parts = f"{cell.accumulate} x {cell.batch} = {full}" if cell.accumulate > 1 else f"{full}"
         raise BatchError(f"a batch of {samples} samples, where a step of {cell.id} takes {parts}")
 
 

@@ -55,16 +55,16 @@ Batch = tuple[jax.Array, jax.Array]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back what is in force.
+    """Choose the device, set every global switch, and read back the settings.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what JAX does not have there.
     """
     del seed  # dropout draws from the key in the training state
-    found = "cuda" if jax.default_backend() == "gpu" else "cpu"
-    if device == "cuda" and found == "cpu":
+    available = "cuda" if jax.default_backend() == "gpu" else "cpu"
+    if device == "cuda" and available == "cpu":
         raise UnsupportedError(no_cuda("JAX", installation()))
-    device = found if device == "auto" else device
+    device = available if device == "auto" else device
     check(cell.workload, cell.precision, cell.kernel, device)
     if cell.compile != "compile":
         raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has compile")
@@ -129,7 +129,7 @@ class Training:
         return jax.device_get(batch)
 
     def compile(self, batch: Batch) -> bool:
-        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         self.jitted = self.jitted.lower(self.state, *batch).compile()
         return True
 
@@ -141,15 +141,15 @@ class Training:
         """The same with the gradients that it followed."""
         key, *keys = jax.random.split(state.key, 1 + self.cell.accumulate)
         if self.cell.accumulate == 1:
-            found = self._differentiate(state, state.statistics, (keys[0], inputs, labels))
+            results = self._differentiate(state, state.statistics, (keys[0], inputs, labels))
         else:
-            found = self._accumulate(state, (jnp.stack(keys), inputs, labels))
-        loss, gradients, statistics, finite, scale = found
+            results = self._accumulate(state, (jnp.stack(keys), inputs, labels))
+        loss, gradients, statistics, finite, scale = results
         updates, optimizer = self.optimizer.update(gradients, state.optimizer, state.weights)
         after = State(optax.apply_updates(state.weights, updates), statistics, optimizer, key, scale)
         if scale is not None:  # a step whose gradients overflowed changes nothing but the scale
-            kept = state._replace(statistics=statistics, key=key, scale=scale)
-            after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, kept)
+            skipped = state._replace(statistics=statistics, key=key, scale=scale)
+            after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, skipped)
         return after, loss, gradients
 
     def _differentiate(self, state: State, statistics: Any, batch: Any) -> tuple[Any, ...]:
@@ -183,20 +183,20 @@ class Training:
         return jax.lax.scan(add, start, parts, unroll=count if self.device.platform == "cpu" else 1)[0]
 
     def step(self, batch: Batch) -> jax.Array:
-        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         self.state, loss = self.jitted(self.state, *batch)
         return loss
 
     def evaluate(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
-        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         return self._scored(self.state.weights, self.state.statistics, *batch)
 
     def _scores(self, weights: Any, statistics: Any, inputs: jax.Array, labels: jax.Array) -> Any:
         return self.module.scores(self.model, weights, statistics, inputs, labels)
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has finished all pending work."""
         jax.block_until_ready((self.state, pending))
 
     def read(self, losses: list[jax.Array]) -> list[float]:
@@ -204,7 +204,7 @@ class Training:
         return [float(loss) for loss in jax.device_get(losses)]
 
     def compiled(self) -> dict[str, int]:
-        """How much was compiled so far, and how often a graph broke; what is compiled ahead cannot compile again."""
+        """The number of compiled graphs and of graph breaks so far; what is compiled ahead cannot compile again."""
         return {"graphs": 1, "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
@@ -212,17 +212,17 @@ class Training:
         return self.module.export_weights(self.model, self.state.weights)
 
     def checkpoint(self) -> dict[str, Array]:
-        """All that the next step depends on, besides its batch."""
-        leaves, _ = self._plain()
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
+        leaves, _ = self._flattened()
         return {name: np.array(leaf) for name, leaf in leaves.items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go on from a checkpoint."""
-        leaves, tree = self._plain()
-        found = tree.unflatten([jax.device_put(state[name], self.device) for name in leaves])
-        self.state = found._replace(key=jax.random.wrap_key_data(found.key, impl=self.prng))
+        """Resume from a checkpoint."""
+        leaves, tree = self._flattened()
+        restored = tree.unflatten([jax.device_put(state[name], self.device) for name in leaves])
+        self.state = restored._replace(key=jax.random.wrap_key_data(restored.key, impl=self.prng))
 
-    def _plain(self) -> tuple[dict[str, jax.Array], Any]:
+    def _flattened(self) -> tuple[dict[str, jax.Array], Any]:
         """The state's arrays by their place in it, the random key as numbers, and the tree that they make."""
         plain = self.state._replace(key=jax.random.key_data(self.state.key))
         leaves, tree = jax.tree_util.tree_flatten_with_path(plain)
@@ -236,8 +236,8 @@ class Training:
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        found = self.module.logits(self.model, self.state.weights, self.state.statistics, batch[0])
-        return np.asarray(found, np.float64)
+        logits = self.module.logits(self.model, self.state.weights, self.state.statistics, batch[0])
+        return np.asarray(logits, np.float64)
 
     def _loss(self, weights: Any, statistics: Any, key: jax.Array, inputs: Any, labels: Any) -> tuple[jax.Array, Any]:
         return self.module.loss(self.model, weights, statistics, key, inputs, labels)
@@ -245,13 +245,13 @@ class Training:
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
     """The matrix product as a layer computes it in the cell's precision."""
-    left, right = _probed(cell, device, a, b)
+    left, right = _operands(cell, device, a, b)
     return np.asarray(jax.jit(jnp.matmul)(left, right), np.float64)
 
 
 def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
-    left, right = _probed(cell, device, images, kernel)
+    left, right = _operands(cell, device, images, kernel)
 
     def convolve(left: jax.Array, right: jax.Array) -> jax.Array:
         dimensions = ("NHWC", "HWIO", "NHWC")
@@ -261,8 +261,8 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that forms the matrix product so many times on the device, and waits for it."""
-    left, right = _probed(cell, device, a, b)
+    """A function that computes the matrix product a given number of times on the device and waits for it."""
+    left, right = _operands(cell, device, a, b)
     multiply = jax.jit(jnp.matmul)
 
     def run(count: int) -> None:
@@ -273,7 +273,7 @@ def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int
     return run
 
 
-def _probed(cell: Cell, device: str, *arrays: Array) -> list[jax.Array]:
+def _operands(cell: Cell, device: str, *arrays: Array) -> list[jax.Array]:
     dtype = NUMBERS[cell.precision].compute
     return [jax.device_put(jnp.asarray(array, dtype), _place(device)) for array in arrays]
 
@@ -283,14 +283,14 @@ def _place(device: str) -> jax.Device:
 
 
 def _optimizer(spec: WorkloadSpec, rates: Array | None) -> optax.GradientTransformation:
-    chosen = spec.optimizer
-    rate: Any = chosen.learning_rate
+    config = spec.optimizer
+    rate: Any = config.learning_rate
     if rates is not None:
         table = np.asarray(rates)  # a constant of the compiled step
 
         def rate(count: jax.Array) -> jax.Array:
             return jnp.asarray(table)[count]
 
-    if isinstance(chosen, Sgd):
-        return optax.chain(optax.add_decayed_weights(chosen.l2), optax.sgd(rate, momentum=chosen.momentum))
-    return optax.adam(rate, b1=chosen.beta1, b2=chosen.beta2, eps=chosen.epsilon)
+    if isinstance(config, Sgd):
+        return optax.chain(optax.add_decayed_weights(config.l2), optax.sgd(rate, momentum=config.momentum))
+    return optax.adam(rate, b1=config.beta1, b2=config.beta2, eps=config.epsilon)

@@ -11,11 +11,11 @@ import jax
 def installation() -> dict[str, Any]:
     """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
     cards = [card for card in jax.devices() if card.platform == "gpu"]
-    built = next((major for major in ("13", "12") if _version(f"jax-cuda{major}-plugin")), None)
+    cuda = next((major for major in ("13", "12") if _version(f"jax-cuda{major}-plugin")), None)
     return {
         "version": jax.__version__,
-        "cuda": built,
-        "cudnn": _version(f"nvidia-cudnn-cu{built}"),
+        "cuda": cuda,
+        "cudnn": _version(f"nvidia-cudnn-cu{cuda}"),
         "devices": [{"name": card.device_kind, "compute_capability": str(card.compute_capability)} for card in cards],
     }
 
@@ -37,6 +37,6 @@ def memory(device: str) -> dict[str, int]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the error says that memory did not suffice."""
+    """Whether the error means that memory ran out."""
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     return exhausted or isinstance(error, MemoryError)

@@ -14,26 +14,26 @@ from workloads.data.dataset import Array
 
 @contextmanager
 def on_host() -> Iterator[None]:
-    """Within it a `Training` on ``cpu`` computes there, and in float64 where its cell says so."""
+    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
-    kept = {name: getattr(jax.config, name) for name in names}
+    previous = {name: getattr(jax.config, name) for name in names}
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_default_matmul_precision", "highest")
     try:
         with jax.default_device(jax.devices("cpu")[0]):
             yield
     finally:
-        for name, value in kept.items():
+        for name, value in previous.items():
             jax.config.update(name, value)
 
 
 def adopt(training: Any, other: Any) -> None:
-    """Take over what another `Training` of exactly the same program has compiled, where that can be shared."""
+    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
     training.jitted = other.jitted
 
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it: the loss before it, and the gradient it followed, canonical."""
+    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
         training.explained = training.explained.lower(training.state, *batch).compile()
     training.state, loss, gradients = training.explained(training.state, *batch)
@@ -41,13 +41,13 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
 
 
 def draws(training: Any, batch: Any, count: int) -> Array:
-    """The logits of so many forward passes in training mode, each with draws of its own: (count, b, classes)."""
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
 
     def logits(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
         return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})
 
     forward, key, passes = jax.jit(logits), training.state.key, []
     for _ in range(count):
-        key, now = jax.random.split(key)  # as a step does
-        passes.append(np.asarray(forward(training.state.weights, now, batch[0]), np.float64))
+        key, pass_key = jax.random.split(key)  # as a step does
+        passes.append(np.asarray(forward(training.state.weights, pass_key, batch[0]), np.float64))
     return np.stack(passes)

@@ -47,15 +47,15 @@ Batch = tuple[Tensor, Tensor]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back what is in force.
+    """Choose the device, set every global switch, and read back the settings.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what PyTorch does not have there.
     """
-    found = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and found == "cpu":
+    available = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and available == "cpu":
         raise UnsupportedError(no_cuda("PyTorch", installation()))
-    device = found if device == "auto" else device
+    device = available if device == "auto" else device
     check(cell.workload, cell.precision, cell.kernel, device)
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
@@ -110,8 +110,8 @@ class Training:
         self.cell, self.module, self.device = cell, module, device
         self.model = module.build(spec, numbers, dropout, device, cell.kernel)
         module.import_weights(self.model, weights)
-        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = _optimizer(spec, trained)
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = _optimizer(spec, parameters)
         self.scaler = None
         if cell.precision == "fp16":
             self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
@@ -133,12 +133,12 @@ class Training:
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:
-        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         del batch  # torch.compile works inside the first call
         return False
 
     def step(self, batch: Batch) -> Tensor:
-        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         losses = self.backward(batch)
         self.update()
@@ -166,7 +166,7 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         self.model.eval()
         with torch.inference_mode(), _autocast(self.cell, self.device):
             losses, right = self.scores(self.model, *batch)
@@ -176,7 +176,7 @@ class Training:
         return losses, right
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has finished all pending work."""
         del pending
         if self.device == "cuda":
             torch.cuda.synchronize()
@@ -186,7 +186,7 @@ class Training:
         return [float(loss) for loss in torch.stack(losses).cpu()] if losses else []
 
     def compiled(self) -> dict[str, int]:
-        """How much was compiled so far, and how often a graph broke."""
+        """The number of compiled graphs and of graph breaks so far."""
         return {
             "graphs": counters["stats"]["unique_graphs"],
             "graph_breaks": sum(counters["graph_break"].values()),
@@ -197,46 +197,46 @@ class Training:
         return self.module.export_weights(self.model)
 
     def checkpoint(self) -> dict[str, Array]:
-        """All that the next step depends on, besides its batch: for a checkpoint."""
-        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for index, held in self.optimizer.state_dict()["state"].items():
-            found |= {f"optimizer/{index}/{name}": value for name, value in held.items() if value is not None}
-        found["random/cpu"] = torch.get_rng_state()
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
+        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for index, buffers in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer/{index}/{name}": value for name, value in buffers.items() if value is not None}
+        tensors["random/cpu"] = torch.get_rng_state()
         if self.device == "cuda":
-            found["random/cuda"] = torch.cuda.get_rng_state()
-        arrays = {name: tensor.cpu().numpy() for name, tensor in found.items()}
+            tensors["random/cuda"] = torch.cuda.get_rng_state()
+        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
         scale = self.scaler.state_dict() if self.scaler else {}
         return arrays | {"steps": np.array(self.steps), "scale": np.array([*scale.values()], float)}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         self.steps = int(state["steps"])
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
         self.model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")})
-        held: dict[int, dict[str, Tensor]] = {}
-        for place, tensor in tensors.items():
-            if place.startswith("optimizer/"):
-                _, index, name = place.split("/")
-                like = self.optimizer.param_groups[0]["params"][int(index)]
+        buffers: dict[int, dict[str, Tensor]] = {}
+        for path, tensor in tensors.items():
+            if path.startswith("optimizer/"):
+                _, index, name = path.split("/")
+                weight = self.optimizer.param_groups[0]["params"][int(index)]
                 # The fused kernels walk through memory, so that a buffer must lie as its parameter does.
-                same = like.shape == tensor.shape
-                held.setdefault(int(index), {})[name] = torch.empty_like(like).copy_(tensor) if same else tensor
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": held})
+                fits = weight.shape == tensor.shape
+                buffers.setdefault(int(index), {})[name] = torch.empty_like(weight).copy_(tensor) if fits else tensor
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": buffers})
         torch.set_rng_state(tensors["random/cpu"])
         if self.device == "cuda":
             torch.cuda.set_rng_state(tensors["random/cuda"])
         if self.scaler:
             names = self.scaler.state_dict()
-            found = dict(zip(names, state["scale"].tolist(), strict=True))
-            self.scaler.load_state_dict({name: type(names[name])(value) for name, value in found.items()})
+            scale = dict(zip(names, state["scale"].tolist(), strict=True))
+            self.scaler.load_state_dict({name: type(names[name])(value) for name, value in scale.items()})
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
         loss = self._forward(*batch)
         loss.backward()
-        found = self.module.export_weights(self.model, of="grad")
+        gradients = self.module.export_weights(self.model, of="grad")
         self.optimizer.zero_grad(set_to_none=True)
-        return float(loss.detach()), found
+        return float(loss.detach()), gradients
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
@@ -250,23 +250,23 @@ class Training:
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
     """The matrix product as a layer computes it in the cell's precision."""
-    left, right = _probed(cell, device, a, b)
+    left, right = _operands(cell, device, a, b)
     with torch.no_grad(), _autocast(cell, device):
         return torch.matmul(left, right).double().cpu().numpy()
 
 
 def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
-    left, right = _probed(cell, device, images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1))
+    left, right = _operands(cell, device, images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1))
     with torch.no_grad(), _autocast(cell, device):
-        found = torch.nn.functional.conv2d(left.contiguous(memory_format=torch.channels_last), right)
-    return found.permute(0, 2, 3, 1).double().cpu().numpy()
+        output = torch.nn.functional.conv2d(left.contiguous(memory_format=torch.channels_last), right)
+    return output.permute(0, 2, 3, 1).double().cpu().numpy()
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that forms the matrix product so many times on the device, and waits for it."""
+    """A function that computes the matrix product a given number of times on the device and waits for it."""
     compute = getattr(torch, NUMBERS[cell.precision].compute)  # autocast would cast both in every product
-    left, right = (operand.to(compute) for operand in _probed(cell, device, a, b))
+    left, right = (operand.to(compute) for operand in _operands(cell, device, a, b))
 
     def run(count: int) -> None:
         with torch.no_grad():
@@ -278,7 +278,7 @@ def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int
     return run
 
 
-def _probed(cell: Cell, device: str, *arrays: Array) -> list[Tensor]:
+def _operands(cell: Cell, device: str, *arrays: Array) -> list[Tensor]:
     dtype = getattr(torch, NUMBERS[cell.precision].weights)
     return [torch.tensor(array, dtype=dtype, device=device) for array in arrays]
 
@@ -289,12 +289,12 @@ def _autocast(cell: Cell, device: str) -> torch.autocast:
     return torch.autocast(device, getattr(torch, numbers.compute) if mixed else None, enabled=mixed)
 
 
-def _optimizer(spec: WorkloadSpec, trained: list[Tensor]) -> torch.optim.Optimizer:
-    chosen = spec.optimizer
-    if isinstance(chosen, Sgd):
+def _optimizer(spec: WorkloadSpec, parameters: list[Tensor]) -> torch.optim.Optimizer:
+    config = spec.optimizer
+    if isinstance(config, Sgd):
         return torch.optim.SGD(
-            trained, lr=chosen.learning_rate, momentum=chosen.momentum, weight_decay=chosen.l2, fused=True
+            parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=True
         )
     return torch.optim.Adam(
-        trained, lr=chosen.learning_rate, betas=(chosen.beta1, chosen.beta2), eps=chosen.epsilon, fused=True
+        parameters, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True
     )

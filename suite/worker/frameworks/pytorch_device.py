@@ -30,5 +30,5 @@ def memory(device: str) -> dict[str, int]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the error says that memory did not suffice."""
+    """Whether the error means that memory ran out."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

@@ -11,17 +11,17 @@ from workloads.data.dataset import Array
 
 
 def on_host() -> AbstractContextManager[Any]:
-    """Within it a `Training` on ``cpu`` computes there, and in float64 where its cell says so."""
+    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
     return nullcontext()  # tensors say so themselves
 
 
 def adopt(training: Any, other: Any) -> None:
-    """Take over what another `Training` of exactly the same program has compiled, where that can be shared."""
+    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
     del training, other  # torch.compile keeps its graphs by itself
 
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it: the loss before it, and the gradient it followed, canonical."""
+    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     losses = training.backward(batch)
     gradients: dict[str, Array] = training.module.export_weights(training.model, of="grad")
     training.update()
@@ -29,5 +29,5 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
 
 
 def draws(training: Any, batch: Any, count: int) -> Array:
-    """The logits of so many forward passes in training mode, each with draws of its own: (count, b, classes)."""
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     return np.stack([training.logits(batch) for _ in range(count)])  # the model is in training mode

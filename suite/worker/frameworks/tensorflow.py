@@ -50,16 +50,16 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back what is in force.
+    """Choose the device, set every global switch, and read back the settings.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; the answer is ``cpu`` or ``cuda``, and the settings. Raises
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what TensorFlow does not have there.
     """
     cards = tf.config.list_physical_devices("GPU")
-    found = "cuda" if cards else "cpu"
-    if device == "cuda" and found == "cpu":
+    available = "cuda" if cards else "cpu"
+    if device == "cuda" and available == "cpu":
         raise UnsupportedError(no_cuda("TensorFlow", installation()))
-    device = found if device == "auto" else device
+    device = available if device == "auto" else device
     check(cell.workload, cell.precision, cell.kernel, device)
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"TensorFlow has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
@@ -117,7 +117,7 @@ class Training:
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:
-        """Compile ahead of the first step where that can be told apart; whether anything was."""
+        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         self.function.get_concrete_function(*batch)  # traces; XLA, where asked for, compiles inside the first call
         return True
 
@@ -132,24 +132,24 @@ class Training:
         if count > 1:  # by slices: `tf.split` has no kernel for integers on a GPU and would send them to the host
             parts = [(inputs[at : at + size], labels[at : at + size]) for at in range(0, count * size, size)]
         losses, gradients = zip(*(self._loss_and_gradients(x, y, scaled=True) for x, y in parts), strict=True)
-        means = [tf.add_n(same) / count if count > 1 else same[0] for same in zip(*gradients, strict=True)]
+        means = [tf.add_n(shares) / count if count > 1 else shares[0] for shares in zip(*gradients, strict=True)]
         self.optimizer.apply(means, self.model.trainable_variables)
         return tf.add_n(losses) / count if count > 1 else losses[0], means
 
     def step(self, batch: Batch) -> tf.Tensor:
-        """One update; the loss before it, averaged over the accumulated batches, still on the device."""
+        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         return self.function(*batch)
 
     def evaluate(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of every sample the loss and whether the answer is right, (b,) each, still on the device; no dropout."""
+        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         return self.scores(*batch)
 
     def _scores(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return self.module.scores(self.model, inputs, labels)
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has finished all pending work."""
         if pending is not None:
             tf.test.experimental.sync_devices()
 
@@ -158,7 +158,7 @@ class Training:
         return [float(loss) for loss in losses]
 
     def compiled(self) -> dict[str, int]:
-        """How much was compiled so far, and how often a graph broke."""
+        """The number of compiled graphs and of graph breaks so far."""
         return {"graphs": self.function.experimental_get_tracing_count(), "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
@@ -166,18 +166,18 @@ class Training:
         return self.module.export_weights(self.model)
 
     def checkpoint(self) -> dict[str, Array]:
-        """All that the next step depends on, besides its batch: for a checkpoint."""
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
         return {name: np.array(variable.numpy()) for name, variable in self._variables().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         for name, variable in self._variables().items():
             variable.assign(state[name])
 
     def _variables(self) -> dict[str, keras.Variable]:
         """Weights, statistics, the seeds of dropout, and the optimizer's; Keras' names alone may repeat."""
-        held = {"model": self.model.variables, "optimizer": self.optimizer.variables}
-        return {f"{of}/{index}/{one.path}": one for of, all_ in held.items() for index, one in enumerate(all_)}
+        groups = {"model": self.model.variables, "optimizer": self.optimizer.variables}
+        return {f"{group}/{i}/{v.path}": v for group, variables in groups.items() for i, v in enumerate(variables)}
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
@@ -202,19 +202,19 @@ class Training:
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
     """The matrix product as a layer computes it in the cell's precision."""
-    left, right = _probed(cell, device, a, b)
+    left, right = _operands(cell, device, a, b)
     return tf.cast(tf.matmul(left, right), tf.float64).numpy()
 
 
 def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
-    left, right = _probed(cell, device, images, kernel)
+    left, right = _operands(cell, device, images, kernel)
     return tf.cast(tf.nn.conv2d(left, right, 1, "VALID"), tf.float64).numpy()
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that forms the matrix product so many times on the device, and waits for it."""
-    left, right = _probed(cell, device, a, b)
+    """A function that computes the matrix product a given number of times on the device and waits for it."""
+    left, right = _operands(cell, device, a, b)
 
     def run(count: int) -> None:
         with tf.device(place(device)):
@@ -225,7 +225,7 @@ def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int
     return run
 
 
-def _probed(cell: Cell, device: str, *arrays: Array) -> list[tf.Tensor]:
+def _operands(cell: Cell, device: str, *arrays: Array) -> list[tf.Tensor]:
     with tf.device(place(device)):
         return [tf.cast(tf.identity(array), NUMBERS[cell.precision].compute) for array in arrays]
 
@@ -245,9 +245,9 @@ class Sgd(keras.optimizers.Optimizer):
         del learning_rate  # kept in float32 by Keras, which a float64 proof would notice
         velocity = self.velocities[self._get_variable_index(variable)]
         coupled = gradient + self.spec.l2 * tf.convert_to_tensor(variable)
-        moved = self.spec.momentum * tf.convert_to_tensor(velocity) + coupled
-        velocity.assign(moved)
-        variable.assign_sub(_rate(self, gradient.dtype) * moved)
+        new_velocity = self.spec.momentum * tf.convert_to_tensor(velocity) + coupled
+        velocity.assign(new_velocity)
+        variable.assign_sub(_rate(self, gradient.dtype) * new_velocity)
 
 
 class Adam(keras.optimizers.Optimizer):
@@ -281,5 +281,5 @@ def _rate(optimizer: Sgd | Adam, dtype: tf.DType) -> Any:
 
 
 def _optimizer(spec: WorkloadSpec, rates: Array | None) -> keras.optimizers.Optimizer:
-    chosen = spec.optimizer
-    return Sgd(chosen, rates) if isinstance(chosen, specs.Sgd) else Adam(chosen, rates)
+    config = spec.optimizer
+    return Sgd(config, rates) if isinstance(config, specs.Sgd) else Adam(config, rates)

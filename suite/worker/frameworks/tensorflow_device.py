@@ -11,13 +11,13 @@ from workloads.data.dataset import Array
 
 def installation() -> dict[str, Any]:
     """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
-    built = tf.sysconfig.get_build_info()
+    build = tf.sysconfig.get_build_info()
     cards = [tf.config.experimental.get_device_details(card) for card in tf.config.list_physical_devices("GPU")]
     capabilities = [".".join(map(str, card.get("compute_capability", ()))) for card in cards]
     return {
         "version": tf.__version__,
-        "cuda": built.get("cuda_version"),
-        "cudnn": built.get("cudnn_version"),
+        "cuda": build.get("cuda_version"),
+        "cudnn": build.get("cudnn_version"),
         "devices": [
             {"name": card.get("device_name", ""), "compute_capability": capability}
             for card, capability in zip(cards, capabilities, strict=True)
@@ -33,7 +33,7 @@ def memory(device: str) -> dict[str, int]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the error says that memory did not suffice."""
+    """Whether the error means that memory ran out."""
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
 
 

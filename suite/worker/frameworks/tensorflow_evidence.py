@@ -12,23 +12,23 @@ from workloads.data.dataset import Array
 
 
 def on_host() -> AbstractContextManager[Any]:
-    """Within it a `Training` on ``cpu`` computes there, and in float64 where its cell says so."""
+    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
     return tf.device("/CPU:0")  # a function's operations would be placed on a GPU where there is one
 
 
 def adopt(training: Any, other: Any) -> None:
-    """Take over what another `Training` of exactly the same program has compiled, where that can be shared."""
+    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
     del training, other  # a trace holds the variables of its own model
 
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it: the loss before it, and the gradient it followed, canonical."""
+    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     loss, gradients = training.explained(*batch)
     names = training.module.variables(training.model)
     return float(loss), {name: gradient.numpy() for name, gradient in zip(names, gradients, strict=True)}
 
 
 def draws(training: Any, batch: Any, count: int) -> Array:
-    """The logits of so many forward passes in training mode, each with draws of its own: (count, b, classes)."""
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     forward = tf.function(lambda inputs: tf.cast(training.model(inputs, training=True), tf.float64))
     return np.stack([forward(batch[0]).numpy() for _ in range(count)])

@@ -37,29 +37,29 @@ class Dali:
             ) from None
         images, gpu = source.split.inputs.ndim == 4, device == "cuda"
         side = source.split.inputs.shape[1]
-        given = _images(source) if images else _tokens(source)
+        batches = _images(source) if images else _tokens(source)
 
         @pipeline_def
         def pipeline() -> Any:
-            inputs, labels, *draws = fn.external_source(source=given, num_outputs=4 if images else 2, batch=True)
+            inputs, labels, *draws = fn.external_source(source=batches, num_outputs=4 if images else 2, batch=True)
             if gpu:
                 inputs, labels = inputs.gpu(), labels.gpu()
             if images:
                 starts, flips = draws
-                cut = {"start": starts, "shape": (side, side), "axes": (0, 1), "out_of_bounds_policy": "pad"}
-                inputs = fn.flip(fn.slice(inputs, **cut), horizontal=flips)
+                crop = {"start": starts, "shape": (side, side), "axes": (0, 1), "out_of_bounds_policy": "pad"}
+                inputs = fn.flip(fn.slice(inputs, **crop), horizontal=flips)
             return inputs, labels
 
-        ahead = PREFETCH if cell.loader.prefetch is None else max(1, cell.loader.prefetch)
+        prefetch = PREFETCH if cell.loader.prefetch is None else max(1, cell.loader.prefetch)
         threads = max(1, tuned_workers(device))
         options = {"batch_size": source.batch, "num_threads": threads, "device_id": 0 if gpu else None}
-        self.pipeline = pipeline(prefetch_queue_depth=ahead, **options)
+        self.pipeline = pipeline(prefetch_queue_depth=prefetch, **options)
         self.pipeline.build()
         self.put, self.take = put, take if gpu else None
         self.settings = {
             "kind": "nvidia.dali",
             "workers": threads,
-            "prefetch": ahead,
+            "prefetch": prefetch,
             "pin_memory": gpu,
             "cache": False,
         }

@@ -32,12 +32,12 @@ class Tuned:
     """Grain over whole batches, read ahead by a thread or by worker processes; tuned, also put on a GPU ahead."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
-        asked, self.put = cell.loader, put
-        refuse("JAX", asked, "pin_memory")
-        tuned = asked.kind == "tuned"
-        workers = tuned_workers(device) if tuned else asked.workers
-        prefetch = PREFETCH if asked.prefetch is None else asked.prefetch
-        source = source.in_memory() if asked.cache else source
+        loader, self.put = cell.loader, put
+        refuse("JAX", loader, "pin_memory")
+        tuned = loader.kind == "tuned"
+        workers = tuned_workers(device) if tuned else loader.workers
+        prefetch = PREFETCH if loader.prefetch is None else loader.prefetch
+        source = source.in_memory() if loader.cache else source
         read = grain.ReadOptions(num_threads=min(1, prefetch), prefetch_buffer_size=prefetch)
         dataset = grain.MapDataset.range(ENDLESS).map(source.__getitem__).to_iter_dataset(read)
         if workers:
@@ -53,7 +53,7 @@ class Tuned:
             "workers": workers,
             "prefetch": prefetch * max(1, workers),
             "pin_memory": False,
-            "cache": bool(asked.cache),
+            "cache": bool(loader.cache),
         }
 
     def __iter__(self) -> Tuned:

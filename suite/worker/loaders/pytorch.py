@@ -56,23 +56,23 @@ class Tuned:
     """`DataLoader` over whole batches; page-locked memory where there is a GPU."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
-        asked, self.put = cell.loader, put
-        workers = tuned_workers(device) if asked.kind == "tuned" else asked.workers
-        if asked.pin_memory and device == "cpu":
+        loader, self.put = cell.loader, put
+        workers = tuned_workers(device) if loader.kind == "tuned" else loader.workers
+        if loader.pin_memory and device == "cpu":
             raise UnsupportedError("page-locked memory serves copies to a GPU; this device is a CPU")
-        if asked.prefetch and not workers:
+        if loader.prefetch and not workers:
             raise UnsupportedError("DataLoader prefetches in worker processes only; ask for some")
         self.loader = DataLoader(
-            NumberedBatches(source.in_memory() if asked.cache else source),
+            NumberedBatches(source.in_memory() if loader.cache else source),
             batch_sampler=([number] for number in itertools.count()),
             collate_fn=_tensors,
             num_workers=workers,
-            prefetch_factor=(asked.prefetch or PREFETCH) if workers else None,
-            pin_memory=device == "cuda" if asked.pin_memory is None else asked.pin_memory,
+            prefetch_factor=(loader.prefetch or PREFETCH) if workers else None,
+            pin_memory=device == "cuda" if loader.pin_memory is None else loader.pin_memory,
             multiprocessing_context=START if workers else None,
         )
         self.iterator: Iterator[Any] = iter(self.loader)
-        self.settings = _settings(self.loader, bool(asked.cache))
+        self.settings = _settings(self.loader, bool(loader.cache))
 
     def __iter__(self) -> Tuned:
         return self

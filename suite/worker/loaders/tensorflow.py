@@ -31,23 +31,23 @@ class Tuned:
     """`tf.data` over whole batches; tuned, it chooses its own threads and prefetches to a GPU."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
-        asked, self.put = cell.loader, put
+        loader, self.put = cell.loader, put
         _refuse(cell)
-        tuned = asked.kind == "tuned"
-        workers = tuned_workers(device) if tuned else asked.workers
-        ahead = tf.data.AUTOTUNE if asked.prefetch is None else asked.prefetch
+        tuned = loader.kind == "tuned"
+        workers = tuned_workers(device) if tuned else loader.workers
+        prefetch = tf.data.AUTOTUNE if loader.prefetch is None else loader.prefetch
         with tf.device("/CPU:0"):
             parallel = tf.data.AUTOTUNE if tuned else workers or None
             dataset = _epochs(source).map(_batch(source, device), num_parallel_calls=parallel, deterministic=True)
-            if ahead:
-                dataset = dataset.prefetch(ahead)
+            if prefetch:
+                dataset = dataset.prefetch(prefetch)
         if tuned and device == "cuda":
             dataset = dataset.apply(tf.data.experimental.prefetch_to_device(place(device), AHEAD))
         self.iterator = iter(dataset)
         self.settings = {
             "kind": "tf.data",
             "workers": "autotune" if tuned else workers,
-            "prefetch": "autotune" if asked.prefetch is None else asked.prefetch,
+            "prefetch": "autotune" if loader.prefetch is None else loader.prefetch,
             "pin_memory": False,
             "cache": True,
         }
@@ -75,12 +75,12 @@ class Naive(Tuned):
         refuse("TensorFlow", cell.loader, "prefetch")
         self.put = put
         with tf.device("/CPU:0"):
-            one = _batch(source, device)
+            augment = _batch(source, device)
 
             def sample(
                 chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
             ) -> tuple[tf.Tensor, tf.Tensor]:
-                inputs, labels = one(chosen[None], rows[None], columns[None], flips[None])
+                inputs, labels = augment(chosen[None], rows[None], columns[None], flips[None])
                 return inputs[0], labels[0]
 
             dataset = _epochs(source).unbatch().map(sample).batch(source.batch, drop_remainder=True)
@@ -107,8 +107,8 @@ class Resident:
         start = self.number % self.source.per_epoch * self.source.batch
         with tf.device(place(self.device)):
             if not start:
-                drawn = _drawn(self.source, self.number // self.source.per_epoch)
-                self.plan = [placed(array, self.device) for array in drawn]
+                arrays = _epoch_plan(self.source, self.number // self.source.per_epoch)
+                self.plan = [placed(array, self.device) for array in arrays]
             self.number += 1
             return self.make(*(array[start : start + self.source.batch] for array in self.plan))
 
@@ -143,11 +143,11 @@ def _refuse(cell: Cell) -> None:
         raise UnsupportedError("tf.data here holds the data set as a tensor in memory; it cannot read mapped files")
 
 
-def _drawn(source: Batches, number: int) -> tuple[Array, ...]:
+def _epoch_plan(source: Batches, number: int) -> tuple[Array, ...]:
     """The plan of an epoch in the order of its samples: samples, rows, columns, flips, each (n,)."""
-    made = source.plan(number)
-    order = made.order[: source.per_epoch * source.batch]
-    return order, made.rows[order], made.columns[order], made.flips[order]
+    plan = source.plan(number)
+    order = plan.order[: source.per_epoch * source.batch]
+    return order, plan.rows[order], plan.columns[order], plan.flips[order]
 
 
 def _epochs(source: Batches) -> tf.data.Dataset:
@@ -155,22 +155,22 @@ def _epochs(source: Batches) -> tf.data.Dataset:
 
     def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
         types = (tf.int64, tf.int32, tf.int32, tf.bool)
-        arrays = tf.numpy_function(lambda epoch: _drawn(source, int(epoch)), [number], types)
-        cut = tuple(tf.reshape(array, (source.per_epoch, source.batch)) for array in arrays)
-        return tf.data.Dataset.from_tensor_slices(cut)
+        arrays = tf.numpy_function(lambda epoch: _epoch_plan(source, int(epoch)), [number], types)
+        batched = tuple(tf.reshape(array, (source.per_epoch, source.batch)) for array in arrays)
+        return tf.data.Dataset.from_tensor_slices(batched)
 
     return tf.data.Dataset.counter().flat_map(one_epoch)
 
 
 def _batch(source: Batches, device: str) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
-    whole = integers(device)
+    integer = integers(device)
     # Not tf.constant, which takes seven times as long over a mapped array.
     inputs, labels = (tf.convert_to_tensor(np.asarray(array)) for array in (source.split.inputs, source.split.labels))
-    labels = tf.cast(labels, whole)
+    labels = tf.cast(labels, integer)
 
     def tokens(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         del rows, columns, flips  # words are neither cropped nor mirrored
-        return tf.cast(tf.gather(inputs, chosen)[:, -(source.length or 0) :], whole), tf.gather(labels, chosen)
+        return tf.cast(tf.gather(inputs, chosen)[:, -(source.length or 0) :], integer), tf.gather(labels, chosen)
 
     def images(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         height, width = inputs.shape[1:3]
