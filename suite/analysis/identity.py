@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TypeVar
 
 from suite.analysis.tolerances import (
     DROPOUT,
     DROPOUT_SPREAD,
+    LARGEST_UPDATE,
+    MEASURED_AT_OTHER_BATCHES,
     OPTIMIZER,
     REPLAYED,
     SCATTERED,
@@ -160,6 +162,8 @@ def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
         return TOLERANCE[record.cell.workload, "fp64"]
     if name == "timed" and _identity(record).dropout:
         return SCATTERED
+    if name in ("own", "timed") and record.cell.precision not in MEASURED_AT_OTHER_BATCHES:
+        return replace(tolerance.early, updates=LARGEST_UPDATE)
     return tolerance if name == "fingerprint" else tolerance.early
 
 

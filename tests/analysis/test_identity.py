@@ -271,3 +271,14 @@ def test_a_gpu_has_slack_where_its_kernels_are_not_measured() -> None:
         found = judged([torch, but(flow, early_updates=changed), jax])
         assert found["tensorflow-fp32-b32-graph"].kind == kind
         assert found["pytorch-fp32-b32-eager"].provisional == (device == "cuda")
+
+
+@pytest.mark.parametrize(("precision", "kind"), [("fp32", "differs"), ("bf16", "same")])
+def test_updates_at_the_cell_s_batch_are_judged_where_they_were_measured(precision: str, kind: str) -> None:
+    launches = [records.proved(record) for record in records.launches(n=1, precision=precision)]
+    last = launches[-1]
+    assert last.identity
+    assert last.identity.own
+    far = {name: 1.5 * norm for name, norm in last.identity.own.updates.items()}
+    launches[-1] = replace(last, identity=replace(last.identity, own=replace(last.identity.own, updates=far)))
+    assert kinds(launches)[-1] == kind
