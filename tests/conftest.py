@@ -36,32 +36,11 @@ def send_all(record):
 """
 
 
-#: Tests that compute in the three frameworks share what they computed, and the time to import them: in one process.
-COMPUTING = (
-    "test_identity_float",
-    "test_lowering_",
-    "test_recipes",
-    "test_settings",
-    "test_fingerprint",
-    "test_evidence",
-)
-#: Modules whose tests look at launches or deliveries that were made once.
-SHARING = ("test_training", "test_launch_frameworks", "test_identity_input", "test_mutants")
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what launches workers, and keep what shares its making in one of pytest-xdist's processes.
-
-    The rest of the tests can be run by itself in a minute.
-    """
+    """Mark what launches workers, real or stand-ins, so that the rest can be run by itself in a minute."""
     for item in items:
         if {"stand_in", "suite", "twins"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("launches")
-        if item.path.name.startswith(COMPUTING):
-            item.add_marker(pytest.mark.xdist_group("computing"))
-        elif item.path.stem in SHARING:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
