@@ -66,6 +66,11 @@ class Found:
         return {name: self.after[name] - self.before[name] for name in self.before}
 
 
+def framework_of(name: str) -> Any:
+    """The suite's own file for a framework."""
+    return import_module(f"suite.worker.frameworks.{name}")
+
+
 def module(workload: str, framework: str) -> ModuleType:
     """The workload's file for a framework."""
     return import_module(f"workloads.{workload}.{framework}")
@@ -93,7 +98,7 @@ def training(
     At the end the framework's global switches are as they were.
     """
     spec = spec or proof(specification(workload, size))
-    code = import_module(f"suite.worker.frameworks.{framework}")
+    code = framework_of(framework)
     cell = Cell(workload, framework, precision=precision, size=size)
     with switches_restored(framework):
         code.prepare(cell, "cpu", 0)

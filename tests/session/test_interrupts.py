@@ -16,15 +16,17 @@ LAST = [cell.framework for cell, _ in blocks(matrix("smoke").cells, 1, 0) if cel
 HANGING = ("suite", "--launches=1", "--benchmark-save", "-k", "imdb")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_asked_to_end_saves_what_it_measured_and_can_go_on(suite: Suite, number: signal.Signals) -> None:
+@pytest.mark.parametrize("signals", [("INT", "INT"), ("INT", "TERM"), ("TERM", "INT"), ("HUP", "HUP")], ids="-".join)
+def test_a_run_that_is_asked_to_end_saves_what_it_measured_and_can_go_on(
+    suite: Suite, signals: tuple[str, str]
+) -> None:
     suite.environment["BEHAVIOUR"] = json.dumps({LAST: "hang"})
     process = suite.start(*HANGING)
     hangs = suite.folder / "hangs"
     wait_until(lambda: hangs.exists() and hangs.read_text().endswith("\n"))
     worker = int(hangs.read_text())
-    process.send_signal(number)
-    process.send_signal(number if number != signal.SIGINT else signal.SIGTERM)  # who waits may ask twice
+    for name in signals:  # who waits may ask twice
+        process.send_signal(signal.Signals[f"SIG{name}"])
     done = suite.end(process)
     assert done.status == 2, done.output
     assert not alive(worker)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ import pytest
 from suite.analysis.tolerances import DROPOUT, DROPOUT_SPREAD, OPTIMIZER, tolerance_of
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.evidence import Draws, Trace
-from suite.worker.evidence import Counted, Evidence, Subject, draws, float64, own, spread
+from suite.worker.evidence import Subject, draws, float64, own, spread
 from suite.worker.optimizer import Formula, deviation
-from suite.worker.replay import Replay
 from tests.frameworks import batches, data, each_framework, module, needs_frameworks
 from workloads.spec import Adam, Sgd, specification
 
@@ -208,113 +206,6 @@ def test_without_dropout_there_is_no_spread_and_every_step_is_the_same(framework
 def test_spread_is_the_deviation_over_draws_alone() -> None:
     logits = np.random.default_rng(0).standard_normal((1000, 4, 5)) * 0.3 + np.arange(20).reshape(4, 5)
     assert spread(logits) == pytest.approx(0.3, rel=0.02)
-
-
-# The timed object, in place of which stands one of NumPy.
-
-
-class Straight:
-    """Moves every tensor by one in each step, until it is told to stop."""
-
-    def __init__(self, stops: str = "") -> None:
-        self.held = {"a/kernel": np.ones(4), "b/bias": np.zeros(4)}
-        self.stops = stops
-
-    def step(self, batch: Any) -> float:
-        self.held = {name: array + (name != self.stops) for name, array in self.held.items()}
-        return 1.0
-
-    def weights(self) -> dict[str, Any]:
-        return self.held
-
-    def read(self, losses: list[float]) -> list[float]:
-        return losses
-
-    def get(self, batch: Any) -> Any:
-        return batch
-
-
-def after_the_windows(delivered: Iterator[Any], training: Straight, precision: str = "fp32") -> Any:
-    """What `Evidence.last` makes of a loader, of which twenty batches were taken before."""
-    loader = Counted(SimpleNamespace(settings={}, close=None, __next__=None))
-    loader.loader = delivered
-    for _ in range(20):
-        next(loader)
-    cell = Cell("cifar100_cnn", "pytorch", precision=precision)
-    evidence = Evidence(SimpleNamespace(cell=cell, proves_itself=False), lambda **message: None)  # type: ignore[arg-type]
-    evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
-    return evidence.parts["last"]
-
-
-def reference() -> Iterator[Any]:
-    source = batches(specification("cifar100_cnn"), BATCH)
-    return (source[number] for number in range(40))
-
-
-def test_the_batch_after_the_last_window_is_the_reference_s() -> None:
-    last = after_the_windows(reference(), Straight())
-    assert (last.batch, last.equal) == (20, True)
-    assert last.updates == {"a/kernel": 2.0, "b/bias": 4.0}
-    assert after_the_windows(reference(), Straight(), "fp16").updates == {"a/kernel": 4.0, "b/bias": 8.0}
-
-
-def test_a_loader_that_lost_its_way_inside_the_windows_is_seen() -> None:
-    source = batches(specification("cifar100_cnn"), BATCH)
-    skipping = (source[number + (number > 7)] for number in range(40))
-    assert not after_the_windows(skipping, Straight()).equal
-    repeating = (source[number % source.per_epoch] for number in range(40))  # the first epoch, over and over
-    assert not after_the_windows(repeating, Straight()).equal
-
-
-def test_a_loader_that_lost_its_way_for_a_while_is_seen() -> None:
-    source = batches(specification("cifar100_cnn"), BATCH)
-    delivered = (source[12 if 12 <= number < 18 else number] for number in range(40))
-    last = after_the_windows(delivered, Straight())
-    assert (last.batch, last.equal) == (16, False)
-
-
-def test_of_the_batches_kept_only_the_latest_stay() -> None:
-    loader = Counted(SimpleNamespace(settings={}, close=None))
-    loader.loader = iter(range(1000))
-    assert list(loader) == [*range(1000)]
-    assert loader.kept == {64: 64, 128: 128, 256: 256, 512: 512}
-
-
-class Aging(Straight):
-    """Moves by less where it is older than a state tells."""
-
-    def __init__(self, lasts: int) -> None:
-        super().__init__()
-        self.lasts = lasts
-
-    def step(self, batch: Any) -> float:
-        self.lasts -= 1
-        self.held = {name: array + (1.0 if self.lasts > 0 else 0.1) for name, array in self.held.items()}
-        return 1.0
-
-    def checkpoint(self) -> dict[str, Any]:
-        return dict(self.held)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.held = state
-
-    def put(self, batch: Any) -> Any:
-        return batch
-
-
-@pytest.mark.parametrize(("lasts", "off"), [(100, 0.0), (3, 0.9)])
-def test_a_step_that_became_another_is_off_a_fresh_model_s(lasts: int, off: float) -> None:
-    old = Aging(lasts)
-    for number in range(5):
-        old.step(number)
-    replay = Replay.of(old, [5, 6])
-    old.step(5)
-    old.step(6)
-    assert replay.deviation(Aging(100), old.weights()) == pytest.approx(off)
-
-
-def test_a_tensor_that_stays_after_the_last_window_is_seen() -> None:
-    assert after_the_windows(reference(), Straight("a/kernel")).updates == {"a/kernel": 0.0, "b/bias": 4.0}
 
 
 @pytest.mark.parametrize("optimizer", [Sgd(0.1, 0.5, 1e-2), Adam()], ids=["sgd", "adam"])
