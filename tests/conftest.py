@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -36,11 +38,32 @@ def send_all(record):
 """
 
 
+#: Where JAX keeps what it compiled, since many tests compile the same model. Launches drop the variable.
+PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give this process and all that it starts one folder for compiled programs."""
+    if not hasattr(config, "workerinput"):
+        os.environ.update(PROGRAMS | {"JAX_COMPILATION_CACHE_DIR": tempfile.mkdtemp(prefix="test-programs-")})
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove it."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what launches workers, real or stand-ins, so that the rest can be run by itself in a minute."""
+    """Mark what launches workers, real or stand-ins, so that the rest can be run by itself in a minute.
+
+    The worker's tests, which take longest, come first, so that two processes end at about the same time.
+    """
     for item in items:
         if {"stand_in", "suite", "twins"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("launches")
+    items.sort(key=lambda item: item.path.parent.name != "worker")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -98,6 +121,12 @@ def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:1") | {"no_proxy": ""}
     hidden = {"CUDA_VISIBLE_DEVICES": "", "NO_PROXY": ""}
     return Suite(tmp_path, left | {name: str(path) for name, path in told.items()} | nowhere | hidden)
+
+
+@pytest.fixture(scope="session")
+def programs() -> str:
+    """A folder for what launches compile for their evidence."""
+    return os.environ["JAX_COMPILATION_CACHE_DIR"]
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
-from suite.plan.frameworks import MODULES, VARIABLES
+from suite.plan.frameworks import VARIABLES
+from suite.session.devices import BUILDS
 from suite.worker.fingerprint import EARLY, proof
 from workloads.data import synthetic
 from workloads.data.augment import Batches
@@ -33,7 +34,7 @@ PAIRS = tuple(combinations(FRAMEWORKS, 2))
 for _variables in VARIABLES.values():
     os.environ.update(_variables)
 
-_missing = [module for module in MODULES.values() if find_spec(module) is None]
+_missing = [package for package, *_ in BUILDS.values() if find_spec(package) is None]
 #: For test modules that need all three.
 needs_frameworks = pytest.mark.skipif(bool(_missing), reason=f"not installed: {', '.join(_missing)}")
 

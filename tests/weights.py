@@ -27,4 +27,5 @@ def weight(paths: Iterable[Path]) -> Weight:
 def published(results: Path) -> dict[str, list[Path]]:
     """The saved runs below the folder, by name: each run's own file, and the folder of its comparison."""
     runs = sorted((results / "runs").rglob("*.json"))
+    assert len({run.stem for run in runs}) == len(runs), "two saved runs have one name; rename one of them"
     return {run.stem: [run, *([folder] if (folder := results / run.stem).is_dir() else [])] for run in runs}

@@ -15,17 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from suite.analysis.kept import RecordPool
 from suite.analysis.stream import Text, parse
 from suite.record.line import thin
 from suite.record.record import Record, RecordError
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA, whole
 from suite.record.text import clean
-
-if TYPE_CHECKING:
-    from suite.analysis.kept import RecordPool
 
 STORAGE = Path("results/runs")
 SUFFIXES = (".json", ".jsonl")
@@ -99,8 +97,6 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
 
 def load(paths: Iterable[Path]) -> Loaded:
     """The launches of all files, each launch of a run once. Raises `LoadError`."""
-    from suite.analysis.kept import RecordPool  # here, since its imports import this module
-
     launches: dict[tuple[str, str], Launch] = {}
     notes: list[str] = []
     pool = RecordPool()

@@ -28,8 +28,8 @@ def symptoms(row: Row, metrics: Mapping[str, float | None]) -> list[str]:
 
 def _cpu(row: Row, cores: float | None) -> str:
     """What the CPU did meanwhile, in words; empty if its load is unknown or neither full nor idle."""
-    recorded = [record.environment.get("machine", {}).get("cores") for record in row.ok]
-    all_cores = number(recorded[0]) if recorded else None
+    machine = row.ok[0].environment.get("machine") if row.ok else None
+    all_cores = number(machine.get("cores")) if isinstance(machine, dict) else None
     if cores is None or not all_cores:
         return ""
     share = cores / all_cores

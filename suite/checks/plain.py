@@ -108,9 +108,6 @@ class _Idle:
 
     def fence(self, pending: Any) -> None: ...
 
-    def read(self, losses: list[Any]) -> list[float]:
-        return [0.0 for _ in losses]
-
 
 def _steps_per_window(run: Steps, seconds: float) -> int:
     run(2)  # compiles

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from suite.monitor.host import Host, own_cores
+from suite.monitor.host import Host
 from suite.monitor.sampler import OTHERS_MOST
+from suite.record.environment import own_cores
 
 #: Counters tick every 10 ms, so that a second gives the share of a core to a percent.
 OVER_S = 1.0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+from suite.record.environment import own_cores
 
 #: Readings that only ever grow, and what their growth per second is called. Disk and network are the whole machine's.
 COUNTERS = {
@@ -23,11 +24,6 @@ COUNTERS = {
 
 #: Memory that only the worker uses is counted page by page (5 to 12 ms for 0.9 GB on busy cores): the slowest reading.
 USS_EVERY_S = 10.0
-
-
-def own_cores() -> list[int]:
-    """The numbers of the cores that this process, and so its workers, may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 class Host:

@@ -31,6 +31,7 @@ from suite.monitor.timeline import (
     short,
     summary,
 )
+from suite.record.environment import own_cores
 from suite.record.record import Phase, Record
 
 GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
@@ -127,7 +128,7 @@ class Monitor:
     def annotated(self, record: Record) -> Record:
         """The record with metrics per phase, energy, timelines, the flags that follow from them, and its GPU's name."""
         spans = {name: self._spans(phase) for name, phase in record.phases.items() if phase.spans}
-        cores = len(host.own_cores())
+        cores = len(own_cores())
         metrics: dict[str, Any] = {"host": _statistics(self.host, host.COUNTERS, spans, self.spawned_s), "gpus": []}
         metrics["host"]["cores"] = cores
         flags = list(record.flags)

@@ -1,4 +1,4 @@
-"""What the parent must know about each framework to start its process: variables, and the name of its module."""
+"""The environment variables with which each framework's process starts."""
 
 from __future__ import annotations
 
@@ -25,6 +25,3 @@ VARIABLES: dict[str, dict[str, str]] = {
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "",  # the older name; XLA refuses to start where both are set
     },
 }
-
-#: The module whose presence shows that a framework is installed, without importing it.
-MODULES = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}

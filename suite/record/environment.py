@@ -74,14 +74,19 @@ def machine() -> dict[str, Any]:
     """Processor model, cores that this process may use, and memory of the machine in bytes."""
     return {
         "cpu": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(own_cores()),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
 
 
+def own_cores() -> list[int]:
+    """The numbers of the cores that this process, and what it starts, may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def usable_cores() -> int:
     """Whole cores that this process may keep busy, at least one: those of its affinity, or fewer by a quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(own_cores())
     limit = core_limit()
     return cores if limit is None else max(1, min(cores, int(limit)))
 

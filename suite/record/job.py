@@ -17,7 +17,8 @@ class Job:
     ``data`` is the folder of the parsed cache, ``device`` is ``auto``, ``cpu`` or ``cuda``. ``memory_limit``
     holds on a CPU, in bytes that the process may allocate. ``spawned_ns`` is the parent's monotonic clock just before
     it spawned the worker, which on one machine is the worker's clock too. ``epochs`` and ``target`` go before those of
-    the cell's recipe; ``checkpoint`` is the file that such a training goes on from.
+    the cell's recipe; ``checkpoint`` is the file that such a training goes on from. ``programs`` is the run's folder
+    for programs compiled for evidence; what is timed is compiled anew in every launch.
     """
 
     cell: Cell
@@ -30,6 +31,7 @@ class Job:
     epochs: int | None = None
     target: float | None = None
     checkpoint: str = ""
+    programs: str = ""
     spawned_ns: int = 0
 
     def dumps(self) -> str:

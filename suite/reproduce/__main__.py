@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
     options = parser.parse_args(arguments)
+    if options.launches is not None and options.launches < 1:
+        parser.error(f"--launches is {options.launches}; it must be at least 1")
     try:
         paths, _ = find(options.run, options.storage)
         stored = chosen([launch.record for launch in load(paths).launches if not launch.record.control], options.k)
@@ -147,7 +149,7 @@ def verdict_grid(
     rows = []
     for cell, verdict in verdicts.items():
         ratio = f"{verdict.ratio:.3f}" if verdict.ratio else NONE
-        interval = f"{verdict.low:.3f} to {verdict.high:.3f}" if verdict.ratio else NONE
+        interval = NONE if verdict.low is None else f"{verdict.low:.3f} to {verdict.high:.3f}"
         launches = f"{len(rerun.get(cell, ()))}/{len(stored[cell])}"
         rows.append([cell.id, ratio, interval, launches, verdict.kind, clean(verdict.detail)])
     headers = ["cell", "new/stored", "95 % interval", "n", "verdict", "why"]

@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
+from suite.plan.schema import SchemaError, decode
 from suite.record.record import DID_NOT_FIT, Outcome, Record, Status
 
 START = 32
@@ -110,7 +110,8 @@ def fits_by_cell(records: Iterable[Record]) -> dict[Cell, Fit]:
         tries = record.settings.get("batch_search")
         if record.cell.batch == AUTO and isinstance(tries, list):
             batch = record.effective_batch // record.cell.accumulate
-            fits[record.cell] = Fit(batch or None, tuple(_try(attempt) for attempt in tries))
+            with contextlib.suppress(SchemaError):  # what no search can have written; it is searched again
+                fits[record.cell] = Fit(batch or None, tuple(decode(Try, attempt) for attempt in tries))
     return fits
 
 
@@ -128,7 +129,3 @@ def _next(low: int, high: int) -> int:
     middle = (low + high) // 2 // step * step
     close = high - low <= low * RESOLUTION
     return middle if low < middle < high and not close else 0
-
-
-def _try(data: dict[str, Any]) -> Try:
-    return Try(data["batch"], data["status"], data["reason"], data["memory"])

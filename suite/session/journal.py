@@ -83,7 +83,7 @@ def description(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             return _description(file.readline())
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _no_journal(path, error) from None
 
 
@@ -103,7 +103,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
             for line in lines:
                 records.append(Record.from_json(json.loads(line[:-1])))
                 complete_bytes += len(line)
-    except (ValueError, RecursionError) as error:  # a RecordError is a ValueError
+    except (OSError, ValueError, RecursionError) as error:  # a RecordError is a ValueError
         raise _no_journal(path, error) from None
     return run, records, complete_bytes
 

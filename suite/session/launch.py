@@ -72,7 +72,7 @@ def launch(
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
-    with _scratch() as folder, _spawned(job, log, folder) as (worker, pipe, spawned_s):
+    with scratch_folder() as folder, _spawned(job, log, folder) as (worker, pipe, spawned_s):
         monitor = watch(worker.pid, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
             ended = Listener(parts, progress, log).listen(worker, pipe, time.monotonic() + deadline_s)
@@ -115,7 +115,7 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
     line of the module's output, if it failed, and `LateError` after ``timeout_s``.
     """
     job = Job(Cell(WORKLOADS[0], framework), "")
-    with _scratch() as folder:
+    with scratch_folder() as folder:
         answer, output = Path(folder, "answer.json"), Path(folder, "said")
         command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
         with _started(command, job, folder, output, ()) as process:
@@ -133,8 +133,8 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
 
 
 @contextlib.contextmanager
-def _scratch() -> Iterator[str]:
-    """A folder for the temporary files of a launch. Raises `LaunchError`."""
+def scratch_folder() -> Iterator[str]:
+    """A folder for temporary files, removed on exit. Raises `LaunchError`."""
     folder = contextlib.ExitStack()
     try:
         path = folder.enter_context(scratch(before_removal=leftovers.end_of))

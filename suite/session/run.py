@@ -22,7 +22,7 @@ from suite.record.retry import may_pass
 from suite.record.text import clean
 from suite.session import batch_finder, devices
 from suite.session.journal import Journal
-from suite.session.launch import LaunchError, interpreter, launch
+from suite.session.launch import LaunchError, interpreter, launch, scratch_folder
 from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
 from workloads.data.prepare import prepare
@@ -49,11 +49,13 @@ class Run:
     _open: ExitStack = field(default_factory=ExitStack)
     _driver: dict[str, str] = field(default_factory=dict)
     _no_gpu: str = ""
+    _programs: str = ""  # a folder for what launches compile for their evidence
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.journal = self._open_journal()
-        self.info = self.journal.run | {"launches": self.settings.launches}
+        # The file's name is the id: what a journal says of itself names no folder.
+        self.info = self.journal.run | {"id": self.journal.path.stem, "launches": self.settings.launches}
         self.info |= {"background": self.background} if self.background else {}
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
@@ -117,6 +119,8 @@ class Run:
             self.say(f"{remaining} launches, and those with a recipe train to their end{words}")
         elif remaining > 0:
             self.say(f"{remaining} launches, about {self._estimate_s() * remaining / 60:.0f} min")
+        if remaining > 0:
+            self._programs = self._open.enter_context(scratch_folder())
         for name in sorted({specification(cell.workload).data for cell in cells}):
             self._prepared(name)
 
@@ -127,6 +131,7 @@ class Run:
         seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
         job = Job(cell, str(data), number, seed, settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
+        job = replace(job, programs=self._programs)
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")
         job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job

@@ -11,7 +11,7 @@ import gc
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from types import ModuleType
@@ -88,6 +88,7 @@ class Subject:
     dropout: bool = True  # whether what is timed has the workload's dropout
     recipe: WorkloadSpec | None = None  # the spec with a recipe's optimizer, where the cell trains to its end
     rates: Array | None = None  # and the learning rates of all its steps
+    programs: str = ""  # the run's folder for compiled programs
 
     @property
     def tools(self) -> ModuleType:
@@ -98,6 +99,10 @@ class Subject:
     def length(self) -> int | None:
         """Words of a sample, where samples are texts."""
         return getattr(self.spec, "length", None)
+
+    def programs_kept(self) -> AbstractContextManager[Any]:
+        """A context in which a launch takes from the run's earlier ones what they compiled for their evidence."""
+        return self.tools.programs_kept(self.programs) if self.programs else nullcontext()
 
     @property
     def draws(self) -> bool:
@@ -153,7 +158,7 @@ class Evidence:
 
     def fingerprint(self) -> dict[str, float]:
         """The fingerprint at a small batch; the errors of the LSTM's logits, where it is one."""
-        with self._part("fingerprint"):
+        with self.subject.programs_kept(), self._part("fingerprint"):
             fingerprint, errors = fingerprint_of(self.subject)
             self.parts |= fingerprint
         return errors
@@ -188,7 +193,7 @@ class Evidence:
         parts["float64"] = lambda: float64(self.subject)
         for name, compute in parts.items():
             try:
-                with self._part(name):
+                with self.subject.programs_kept(), self._part(name):
                     self.parts |= compute()
             except Exception as error:
                 if not (isinstance(error, UnsupportedError) or self.subject.framework.out_of_memory(error)):

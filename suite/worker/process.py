@@ -106,7 +106,10 @@ class _Launch:
         self._mark("first_batch_s")
         self._describe(data, spec, loader, recipe)
         dropout, recipe_spec = not recipe or recipe.dropout, recipe.applied(spec) if recipe else None
-        subject = Subject(self.cell, self.framework, self.module, self.device, spec, data, dropout, recipe_spec, rates)
+        subject = Subject(
+            self.cell, self.framework, self.module, self.device, spec, data, dropout, recipe_spec, rates,
+            self.job.programs,
+        )  # fmt: skip
         evidence = Evidence(subject, self.send)
         try:
             losses = self._first_step(training, first_batch, train=not recipe)

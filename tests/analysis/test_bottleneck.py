@@ -193,6 +193,13 @@ def test_the_classic_symptoms_are_named(busy: float, cores: float, peak: float, 
     assert bool(found) == bool(words)
 
 
+@pytest.mark.parametrize("machine", [None, "x", {"cores": "eight"}])
+def test_without_a_number_of_cores_the_gpu_s_is_named_alone(machine: object) -> None:
+    record = replace(gpu_seen(40, 7.5, 0.5), environment={"machine": machine})
+    row = grouped(record).rows[0]
+    assert symptoms(row, metrics(row)) == ["the GPU is busy 40 % of the time"]
+
+
 def test_a_million_samples_have_a_price_where_all_that_it_takes_is_known() -> None:
     made = table(grouped(gpu_seen(95, 1, 0.5)), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
     assert made["cost_per_million_samples"] == pytest.approx(1e6 / 3200 / 1000 + 0.05)

@@ -11,7 +11,8 @@ import pytest
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
-from suite.reproduce.__main__ import by_cell, main
+from suite.report.text import NONE
+from suite.reproduce.__main__ import by_cell, main, verdict_grid
 from suite.reproduce.verdicts import differences, judge
 from tests import records
 from tests.launches import StandIn
@@ -75,6 +76,15 @@ def test_noise_does_not_buy_a_reproduction() -> None:
 def test_single_launches_have_a_ratio_and_decide_nothing() -> None:
     verdict = only(launched(n=1), launched(n=1))
     assert (verdict.kind, verdict.ratio, verdict.low, verdict.high) == ("inconclusive", 1.0, None, None)
+    cell = Cell("imdb_lstm", "jax")
+    (row,) = verdict_grid({cell: verdict}, {cell: []}, {cell: []}).rows
+    assert row[:4] == [cell.id, "1.000", NONE, "0/0"]
+
+
+@pytest.mark.parametrize("launches", ["0", "-1"])
+def test_a_number_of_launches_that_is_none_is_refused(result: Path, launches: str) -> None:
+    with pytest.raises(SystemExit):
+        main([str(result), "--launches", launches])
 
 
 @pytest.mark.parametrize("field", ["data", "workload"])

@@ -1,6 +1,6 @@
 /* A stand-in for NVIDIA's libnvidia-ml.so.1, so that the suite is tested through the real binding without a GPU.
  *
- * tests/test_nvml_library.py compiles it and lets pynvml load it. It has the functions that `suite.monitor.gpu` calls,
+ * tests/monitor/test_nvml_library.py compiles it and lets pynvml load it. It has the functions that `suite.monitor.gpu` calls,
  * under their exported names, with the structures of nvml.h. Unlike the real library it forgives nothing: a wrong
  * structure version, an unknown handle, a short buffer, a GPM sample used after it was freed or never freed, a call
  * before nvmlInit or after nvmlShutdown print one line and end the process with status 86.

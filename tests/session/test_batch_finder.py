@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,12 @@ def test_a_record_knows_the_batch_that_was_found_and_a_resumed_run_finds_it_ther
     record = Record.from_json(json.loads(json.dumps(record.to_json())))
     assert (record.cell, record.effective_batch) == (cell, 192)
     assert fits_by_cell([record]) == {cell: fit}
+
+
+@pytest.mark.parametrize("tried", [5, {}, {"batch": "32", "status": "ok", "reason": "", "memory": {}}])
+def test_a_search_that_no_search_can_have_written_is_made_again(tried: object) -> None:
+    record = replace(Record(CELL, Outcome("crashed")), settings={"batch_search": [tried], "effective_batch": 96})
+    assert fits_by_cell([record]) == {}
 
 
 def test_a_launch_that_does_not_fit_after_all_leaves_the_next_smaller_batch() -> None:

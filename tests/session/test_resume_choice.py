@@ -14,6 +14,7 @@ from suite.plan.measuring import Plan
 from suite.plan.options import LATEST
 from suite.record.record import STATUSES, Outcome
 from suite.record.retry import may_pass
+from suite.session import run as runs
 from suite.session.journal import JournalError, read
 from suite.session.resume import cells_digest, command, journal_of
 from suite.session.settings import Settings
@@ -77,6 +78,21 @@ def test_where_all_are_without_a_launch_the_newest_is_taken(asked: Settings) -> 
     """A run that was killed before its first launch goes on in its own journal."""
     journal(asked, "1-empty", n=0)
     assert chosen(asked) == "1-empty"
+
+
+def test_what_cannot_be_read_is_skipped(asked: Settings) -> None:
+    mine = journal(asked, "1-mine")
+    (asked.journals / "2-a-folder.jsonl").mkdir()
+    assert chosen(asked) == mine
+
+
+@pytest.mark.parametrize("own", ["/elsewhere", "../../elsewhere", None])
+def test_a_run_is_called_as_its_journal_is_whatever_that_says(asked: Settings, own: str | None) -> None:
+    asked = replace(asked, device="cpu")
+    journal(asked, "1-mine", id=own)
+    run = runs.Run(replace(asked, resume="1-mine"), [], lambda _: None, lambda _: None)
+    run.close()
+    assert run.info["id"] == "1-mine"
 
 
 def test_a_run_can_be_named(asked: Settings) -> None:

@@ -29,7 +29,7 @@ from suite.monitor.timeline import short
 from suite.record.line import stored, thin
 from suite.record.record import Record
 from suite.record.saved import unpacked
-from suite.report.folder import INDEX
+from suite.report.site import publish
 from suite.session.storage import compact
 from tests.weights import published, weight
 
@@ -166,13 +166,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replace(results: Path, new: Path) -> None:
-    """Put what was published in the place of what was; all else in the folder stays."""
+    """Put what was published in the place of what was; all else in the folder stays.
+
+    Nothing is removed before its replacement lies beside it.
+    """
     for name, (run, *folders) in published(new).items():
-        shutil.copyfile(run, results / run.relative_to(new))
+        target = results / run.relative_to(new)
+        shutil.copyfile(run, beside := target.with_name(f".new-{target.name}"))
+        beside.replace(target)
         for folder in folders:
-            shutil.rmtree(results / name, ignore_errors=True)
-            shutil.copytree(folder, results / name)
-    shutil.copyfile(new / INDEX, results / INDEX)
+            place, before = results / name, results / f".before-{name}"
+            shutil.copytree(folder, beside := results / f".new-{name}")
+            if place.exists():
+                place.rename(before)
+            beside.rename(place)
+            if before.exists():
+                shutil.rmtree(before)
+    publish(results)  # the index lists folders that came from other machines too
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,21 @@ def test_the_fingerprint_at_the_cell_s_batch_agrees(workload: str) -> None:
         losses, updates = apart(proof(workload, framework), proof(workload, FRAMEWORKS[0]))
         assert losses <= bounds.first_loss
         assert updates <= bounds.early_updates
+
+
+@needs_frameworks
+def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alone(tmp_path: Path) -> None:
+    plain = own(subject("imdb_lstm", "jax"))[0]
+    sharing = replace(subject("imdb_lstm", "jax"), programs=str(tmp_path))
+    kept: list[set[str]] = []
+    for _ in range(2):
+        with sharing.programs_kept():
+            assert own(sharing)[0] == plain
+        kept.append({path.name for path in tmp_path.iterdir()})
+        own(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
+        assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
+    assert kept[0]
+    assert [name for name in kept[1] if name.endswith("-cache")] == [n for n in kept[0] if n.endswith("-cache")]
 
 
 def half_of_the_batch(step: Callable[..., Any], training: Any, batch: Any) -> Any:

@@ -28,7 +28,7 @@ from tests.frameworks import (
 pytestmark = needs_frameworks
 
 BATCH, STEPS = 8, 10
-#: Ten times the largest distance of a gradient that `tests.studies.tolerances` saw (see `suite.analysis.identity`).
+#: Ten times the largest distance of a gradient that `tests.studies.tolerances` saw (see `suite.analysis.tolerances`).
 GRADIENTS = {"cifar100_cnn": 6e-2, "cifar100_resnet18": 0.25, "imdb_lstm": 7e-3}
 
 

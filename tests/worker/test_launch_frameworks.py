@@ -24,7 +24,9 @@ WORKLOADS = ("cifar100_cnn", "imdb_lstm")  # one of each kind of data; every lau
 
 
 @pytest.fixture(scope="session")
-def launched(twins: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], tuple[Record, set[str]]]:
+def launched(
+    twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], tuple[Record, set[str]]]:
     """A small cell's record and the modules that its worker had loaded at the end; each cell is launched once."""
     done: dict[tuple[str, str], tuple[Record, set[str]]] = {}
 
@@ -41,7 +43,8 @@ def launched(twins: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/listing_worker.py" "$@"\n')
         (folder / "python").chmod(0o755)
         data = folder_of(twins, specification(workload).data, "synthetic")
-        job = Job(Cell(workload, framework, batch=16, size="small"), str(data), device="cpu", plan=Plan(0.02, 2, 0.2))
+        cell, plan = Cell(workload, framework, batch=16, size="small"), Plan(0.02, 2, 0.2)
+        job = Job(cell, str(data), device="cpu", plan=plan, programs=programs)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(folder / "python"))
             record = launch(job, folder / "log", 120.0)

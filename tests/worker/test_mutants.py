@@ -91,6 +91,7 @@ def test_a_mutant_that_is_not_noticed_as_it_must_be_is_a_problem(mutant: Mutant)
     expected = Mutant("loop", "x", "jax", "imdb_lstm", mutant.plant, (), survives="nobody looks")
     assert not expected.problem((), killed=False)
     assert expected.problem({"last"}, killed=True) == "no longer survives"
+    assert expected.problem((), killed=False, failed=True) == "planted wrong"
 
 
 def test_the_page_shows_who_noticed_what(mutant: Mutant) -> None:

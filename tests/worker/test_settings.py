@@ -132,7 +132,9 @@ def test_torch_compile_does_not_pass_off_an_eager_lstm_as_its_own() -> None:
     [
         ("pytorch", Loader("workers", 2, pin_memory=True), "page-locked"),
         ("pytorch", Loader("workers", 0, prefetch=2), "worker processes only"),
+        ("pytorch", Loader("workers", 2, prefetch=0), "keep at least one batch ready"),
         ("pytorch", Loader("naive", prefetch=2), "no setting prefetch"),
+        ("jax", Loader("workers", 2, prefetch=0), "keep at least one batch ready"),
         ("tensorflow", Loader("workers", 2, pin_memory=True), "no setting pin_memory"),
         ("tensorflow", Loader(cache=False), "cannot read mapped files"),
         ("jax", Loader("resident", cache=True), "no setting cache"),

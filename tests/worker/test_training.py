@@ -48,10 +48,10 @@ def trainings(workloads: Iterable[str]) -> list[Any]:
     return [pytest.param(*pair, marks=() if pair in ALWAYS else pytest.mark.slow) for pair in pairs]
 
 
-def job(twins: Path, workload: str, framework: str, path: str = "") -> Job:
+def job(twins: Path, programs: str, workload: str, framework: str, path: str = "") -> Job:
     data = folder_of(twins, specification(workload).data, "synthetic")
     cell = Cell(workload, framework, batch=16, size="small", recipe=RECIPE[workload])
-    return Job(cell, str(data), seed=3, device="cpu", epochs=EPOCHS, target=0.999, checkpoint=path)
+    return Job(cell, str(data), seed=3, device="cpu", epochs=EPOCHS, target=0.999, checkpoint=path, programs=programs)
 
 
 def test_what_a_course_says_of_itself():
@@ -107,14 +107,14 @@ def test_a_checkpoint_comes_back_and_a_foreign_or_broken_one_does_not(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(twins, tmp_path_factory):
+def undisturbed(twins, programs, tmp_path_factory):
     """The record of a training that nothing disturbed; each is launched once."""
     done: dict[tuple[str, str], Record] = {}
 
     def of(workload: str, framework: str) -> Record:
         if (workload, framework) not in done:
             log = tmp_path_factory.mktemp("course") / "log"
-            done[workload, framework] = launch(job(twins, workload, framework), log, 240)
+            done[workload, framework] = launch(job(twins, programs, workload, framework), log, 240)
         return done[workload, framework]
 
     return of
@@ -138,9 +138,11 @@ def test_a_course_is_recorded(undisturbed, workload, framework):
 
 @needs_frameworks
 @pytest.mark.parametrize(("workload", "framework"), trainings(RECIPE))
-def test_killed_and_resumed_a_training_ends_with_the_same_bits(undisturbed, twins, tmp_path, workload, framework):
+def test_killed_and_resumed_a_training_ends_with_the_same_bits(
+    undisturbed, twins, programs, tmp_path, workload, framework
+):
     path = tmp_path / "a.checkpoint"
-    asked = job(twins, workload, framework, str(path))
+    asked = job(twins, programs, workload, framework, str(path))
     pids: list[int] = []
 
     def kill() -> None:
@@ -170,8 +172,8 @@ def test_killed_and_resumed_a_training_ends_with_the_same_bits(undisturbed, twin
 
 
 @needs_frameworks
-def test_a_kill_between_the_last_checkpoint_and_the_end_costs_no_epoch(twins, tmp_path):
-    asked = job(twins, "imdb_lstm", "pytorch", str(tmp_path / "a.checkpoint"))
+def test_a_kill_between_the_last_checkpoint_and_the_end_costs_no_epoch(twins, programs, tmp_path):
+    asked = job(twins, programs, "imdb_lstm", "pytorch", str(tmp_path / "a.checkpoint"))
     whole, again = (launch(asked, tmp_path / "log", 240) for _ in range(2))
     assert again.outcome.ok, (again.outcome, again.log)
     assert again.course.epochs == whole.course.epochs

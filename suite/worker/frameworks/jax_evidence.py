@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 
 from workloads.data.dataset import Array
 
@@ -25,6 +26,28 @@ def on_host() -> Iterator[None]:
     finally:
         for name, value in previous.items():
             jax.config.update(name, value)
+
+
+@contextmanager
+def programs_kept(folder: str) -> Iterator[None]:
+    """A context in which compiled programs are kept in the folder and taken from there."""
+    wanted = {
+        "jax_compilation_cache_dir": folder,
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        "jax_persistent_cache_enable_xla_caches": "none",
+    }
+    previous = {name: getattr(jax.config, name) for name in wanted}
+    try:
+        _configure(wanted)
+        yield
+    finally:
+        _configure(previous)
+
+
+def _configure(values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()  # JAX looks at its settings once only
 
 
 def adopt(training: Any, other: Any) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,19 @@ from workloads.data.dataset import Array
 def on_host() -> AbstractContextManager[Any]:
     """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
     return nullcontext()  # tensors say so themselves
+
+
+@contextmanager
+def programs_kept(folder: str) -> Iterator[None]:
+    """A context in which compiled programs are kept in the folder and taken from there."""
+    places = {"TORCHINDUCTOR_CACHE_DIR": Path(folder, "inductor"), "TRITON_CACHE_DIR": Path(folder, "triton")}
+    previous = {name: os.environ.get(name) for name in places}
+    try:
+        os.environ.update({name: str(place) for name, place in places.items()})  # read at every compilation
+        yield
+    finally:
+        for name, value in previous.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def adopt(training: Any, other: Any) -> None:

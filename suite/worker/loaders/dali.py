@@ -50,7 +50,9 @@ class Dali:
                 inputs = fn.flip(fn.slice(inputs, **crop), horizontal=flips)
             return inputs, labels
 
-        prefetch = PREFETCH if cell.loader.prefetch is None else max(1, cell.loader.prefetch)
+        prefetch = PREFETCH if cell.loader.prefetch is None else cell.loader.prefetch
+        if not prefetch:
+            raise UnsupportedError("DALI keeps at least one batch ready; ask for prefetch 1")
         threads = max(1, tuned_workers(device))
         options = {"batch_size": source.batch, "num_threads": threads, "device_id": 0 if gpu else None}
         self.pipeline = pipeline(prefetch_queue_depth=prefetch, **options)

@@ -37,12 +37,14 @@ class Tuned:
         tuned = loader.kind == "tuned"
         workers = tuned_workers(device) if tuned else loader.workers
         prefetch = PREFETCH if loader.prefetch is None else loader.prefetch
+        if workers and not prefetch:
+            raise UnsupportedError("grain's worker processes keep at least one batch ready; ask for prefetch 1")
         source = source.in_memory() if loader.cache else source
         read = grain.ReadOptions(num_threads=min(1, prefetch), prefetch_buffer_size=prefetch)
         dataset = grain.MapDataset.range(ENDLESS).map(source.__getitem__).to_iter_dataset(read)
         if workers:
             flags.FLAGS.mark_as_parsed()  # grain reads absl flags, which only an absl program parses
-            options = grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=max(1, prefetch))
+            options = grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=prefetch)
             dataset = dataset.mp_prefetch(options)
         self.iterator: Iterator[Any] = iter(dataset)
         self.ahead: deque[Any] = deque()

@@ -62,12 +62,14 @@ class Tuned:
             raise UnsupportedError("page-locked memory serves copies to a GPU; this device is a CPU")
         if loader.prefetch and not workers:
             raise UnsupportedError("DataLoader prefetches in worker processes only; ask for some")
+        if workers and loader.prefetch == 0:
+            raise UnsupportedError("DataLoader's worker processes keep at least one batch ready; ask for prefetch 1")
         self.loader = DataLoader(
             NumberedBatches(source.in_memory() if loader.cache else source),
             batch_sampler=([number] for number in itertools.count()),
             collate_fn=_tensors,
             num_workers=workers,
-            prefetch_factor=(loader.prefetch or PREFETCH) if workers else None,
+            prefetch_factor=(PREFETCH if loader.prefetch is None else loader.prefetch) if workers else None,
             pin_memory=device == "cuda" if loader.pin_memory is None else loader.pin_memory,
             multiprocessing_context=START if workers else None,
         )

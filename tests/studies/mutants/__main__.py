@@ -31,7 +31,7 @@ import tests.frameworks  # noqa: E402, F401 - sets what each framework needs bef
 from tests.studies.mutants.catalogue import MUTANTS  # noqa: E402
 from tests.studies.mutants.mutant import Mutant  # noqa: E402
 from tests.studies.mutants.page import page  # noqa: E402
-from tests.studies.mutants.study import Judgement, false_alarms, judge  # noqa: E402
+from tests.studies.mutants.study import FAILED, Judgement, false_alarms, judge  # noqa: E402
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
             _note(options.journal, mutant, known[mutant.key])
             print(f"[{number}/{len(chosen)}] {time.perf_counter() - start:5.1f} s", end="  ")
         judged[mutant] = known[mutant.key]
-        problem = mutant.problem(judged[mutant].noticed, judged[mutant].killed)
+        problem = mutant.problem(judged[mutant].noticed, judged[mutant].killed, judged[mutant].kind == FAILED)
         problems += [f"{mutant.kind}: {mutant.id}: {problem}"] if problem else []
         print(f"{mutant.kind}: {mutant.id}: {judged[mutant].words or 'survives'}", flush=True)
     cells = dict.fromkeys(mutant.cell.but(framework="pytorch") for mutant in chosen)

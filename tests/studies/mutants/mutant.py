@@ -76,8 +76,10 @@ class Mutant:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def problem(self, noticed: Container[str], killed: bool) -> str:
-        """What is wrong with what became of it, in words."""
+    def problem(self, noticed: Container[str], killed: bool, failed: bool = False) -> str:
+        """What is wrong with what became of it, in words. One that ``failed`` never ran: it was planted wrong."""
+        if failed:
+            return "planted wrong"
         if self.survives:
             return "no longer survives" if killed else ""
         missed = [part for part in self.noticed_by if part not in noticed]
