@@ -39,7 +39,7 @@ COURSE = Course(
 RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern"}
 
 #: One of each framework is trained in every run of the tests, all of them in the slow ones.
-ALWAYS = {("cifar100_cnn", "pytorch"), ("imdb_lstm", "tensorflow"), ("cifar100_cnn", "jax")}
+ALWAYS = {("cifar100_cnn", "pytorch"), ("imdb_lstm", "tensorflow"), ("imdb_lstm", "jax")}
 
 
 def trainings(workloads: Iterable[str]) -> list[Any]:
