@@ -16,7 +16,7 @@ PAGES = sorted(
     ]
 )
 
-FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```", re.M | re.S)
+FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^(?P<indent> *)```(?P<language>[\w{}]*)\n(?P<text>.*?)^ *```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 COMMENT = re.compile(r"(^|\s)#.*$")
