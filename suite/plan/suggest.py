@@ -17,7 +17,9 @@ def unknown(what: str, value: object, choices: Iterable[str], also: str = "") ->
     names = list(choices)
     near = nearest(str(value), names)
     listed = ", ".join([*names, *([also] if also else [])])
-    return f"unknown {what} {value!r}; " + (f"did you mean {near!r}? There are: {listed}" if near else f"there are: {listed}")
+    return f"unknown {what} {value!r}; " + (
+        f"did you mean {near!r}? There are: {listed}" if near else f"there are: {listed}"
+    )
 
 
 def nearest(value: str, choices: Iterable[str]) -> str:

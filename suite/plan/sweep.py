@@ -67,7 +67,9 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
             cells = [cell for value in axes[axis] for cell in _own(cells, axis, value)]
     if "kernel" in axes and not any(cell.workload in LSTMS for cell in cells):
         raise MatrixError(f"--kernel sets the kernel of an LSTM, and there is none here: add --workload {LSTMS[0]}")
-    for axis in axes.keys() - {"workload", "framework"}:
+    for axis in (
+        axis for axis in AXES[2:] if axis in axes
+    ):  # in this order, since the cells' order seeds that of launches
         cells = [cell.but(**{axis: value}) for cell in cells for value in _values_for(cell, axis, axes[axis])]
     return Matrix(name(base.name, axes), tuple(dict.fromkeys(cells)), base.launches, base.plan)
 
