@@ -16,7 +16,10 @@ PAGES = sorted(
     ]
 )
 
-FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^(?P<indent> *)```(?P<language>[\w{}]*)\n(?P<text>.*?)^ *```", re.M | re.S)
+FENCE = re.compile(
+    r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^(?P<indent> *)```(?P<language>[\w{}]*)\n(?P<text>.*?)^ *```",
+    re.MULTILINE | re.DOTALL,
+)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 COMMENT = re.compile(r"(^|\s)#.*$")

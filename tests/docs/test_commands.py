@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -92,9 +93,8 @@ def test_lines_of_pytest_suite_select_cells(folder: Path, tmp_path: Path) -> Non
         # Whether a run is there to go on with, and a device to go on, is not the documentation's business.
         kept = [word for word in shown if word != "--resume" and not word.startswith("--benchmark-save")]
         lines.append([*kept, "--collect-only", "-q", "-p", "no:cacheprovider", f"--journals={tmp_path}"])
-    done = subprocess.run(
-        [sys.executable, "-c", COLLECT], cwd=ROOT, input=json.dumps(lines), capture_output=True, text=True, timeout=300
-    )
+    command, read = [sys.executable, "-c", COLLECT], json.dumps(lines)
+    done = subprocess.run(command, cwd=ROOT, input=read, capture_output=True, text=True, check=False, timeout=300)
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     assert len(answers) == len(lines), done.stderr
     assert not [(line, told) for line, (status, told) in zip(lines, answers, strict=True) if status]
@@ -135,7 +135,7 @@ def test_environments_and_extras_exist() -> None:
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     for command in commands():
         if command[0] == "tox":
-            option = dict(zip(command, command[1:], strict=False))
+            option = dict(pairwise(command))
             assert option.get("-m", "bench") in labels, command
             assert set(option.get("-e", "quick").split(",")) <= environments, command
         elif command[0] == "pip":

@@ -1,4 +1,4 @@
-"""The page with all options is made from the parsers themselves: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes it anew."""
+"""The page with all options is made from the parsers: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes it anew."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Options
 
-All options of all commands, as `--help` shows them. [Commands](commands.md) explains the ones that are used most, and the
-exit statuses. This page is made from the commands themselves.
+All options of all commands, as `--help` shows them. [Commands](commands.md) explains the ones that are used most, and
+the exit statuses. This page is made from the commands themselves.
 """
 COMMANDS = (
     "suite.compare", "suite.reproduce", "suite.doctor", "suite.checks plain", "suite.checks loaders",

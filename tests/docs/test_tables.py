@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.analysis.wording import DASH
 from tests.documents import PAGES, ROOT
 
 TABLE = re.compile(r"(<!-- table: (\w+) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -39,14 +40,14 @@ def spread(row: Row, name: str, digits: int = 3) -> str:
     least, most = row[f"{name}_min"], row[f"{name}_max"]
     ends = {number(end, digits) for end in (least, most)}
     value = number(row[name], digits)
-    return value if ends == {value} else f"{value} ({number(least, digits)}–{number(most, digits)})"
+    return value if ends == {value} else f"{value} ({number(least, digits)}{DASH}{number(most, digits)})"
 
 
 def ratio(row: Row) -> str:
     """With its 95 % interval, which it has from six blocks on."""
     if float(row["ratio_min"]) == float(row["ratio_max"]):
         return f"{float(row['ratio']):.2f}"
-    return f"{float(row['ratio']):.2f} ({float(row['ratio_min']):.2f}–{float(row['ratio_max']):.2f})"
+    return f"{float(row['ratio']):.2f} ({float(row['ratio_min']):.2f}{DASH}{float(row['ratio_max']):.2f})"
 
 
 def answer(run: str) -> list[list[str]]:
@@ -58,7 +59,10 @@ def answer(run: str) -> list[list[str]]:
             text += f"<br>{ratio(row)}<br>*{row['ratio_verdict']}*"
         lines.setdefault((row["workload"], row["batch"]), {})[row["framework"]] = text
     head = ["workload", "batch", *NAMES.values()]
-    return [head, *([MODELS[model], batch, *(cells[name] for name in NAMES)] for (model, batch), cells in lines.items())]
+    return [
+        head,
+        *([MODELS[model], batch, *(cells[name] for name in NAMES)] for (model, batch), cells in lines.items()),
+    ]
 
 
 def cells(run: str, workload: str) -> list[list[str]]:
@@ -66,13 +70,13 @@ def cells(run: str, workload: str) -> list[list[str]]:
     table = [[*head, "first step s", "compile s", "peak MiB", "identity", "flags"]]
     for row in rows(run, "cells.csv"):
         if row["workload"] == workload:
-            steps = f"{number(row['step_ms_median'])} ({number(row['step_ms_q1'])}–{number(row['step_ms_q3'])})"
+            steps = f"{number(row['step_ms_median'])} ({number(row['step_ms_q1'])}{DASH}{number(row['step_ms_q3'])})"
             table.append([
                 NAMES[row["framework"]], row["batch"], row["compile"], row["launches_ok"],
-                spread(row, "samples_per_s"), ratio(row), row["ratio_verdict"] or "–", steps,
+                spread(row, "samples_per_s"), ratio(row), row["ratio_verdict"] or DASH, steps,
                 f"{float(row['train_of_compute']):.2f}", number(row["first_step_s"]),
-                number(row["compile_s"]) if row["compile_s"] else "–",
-                f"{int(row['peak_memory_bytes']) / 2**20:,.0f}", row["identity"], row["flags"] or "–",
+                number(row["compile_s"]) if row["compile_s"] else DASH,
+                f"{int(row['peak_memory_bytes']) / 2**20:,.0f}", row["identity"], row["flags"] or DASH,
             ])  # fmt: skip
     return table
 
@@ -81,22 +85,32 @@ def accuracy(run: str) -> list[list[str]]:
     read = rows(run, "accuracy.csv")
     formats = len({row["precision"] for row in read}) > 1
     target = f"{float(read[0]['target']):.2f}".lstrip("0")
-    head = ["framework", "precision", "seeds", "epochs", "test accuracy (95 % interval)", "against PyTorch", "against fp32"]
+    head = [
+        "framework",
+        "precision",
+        "seeds",
+        "epochs",
+        "test accuracy (95 % interval)",
+        "against PyTorch",
+        "against fp32",
+    ]
     table = [[*head, f"epochs to {target}", f"seconds to {target}", "samples/s", "identity", "flags"]]
     for row in read:
-        table.append([
+        least, most = row["accuracy_low"], row["accuracy_high"]
+        line = [
             NAMES[row["framework"]], row["precision"], row["seeds_ok"], row["epochs"],
-            f"{float(row['accuracy']):.4f} ({float(row['accuracy_low']):.4f}–{float(row['accuracy_high']):.4f})",
+            f"{float(row['accuracy']):.4f} ({float(least):.4f}{DASH}{float(most):.4f})",
             _difference(row, "", "difference"), _difference(row, "fp32_", "fp32_difference"),
             spread(row, "epochs_to_target", 1), spread(row, "seconds_to_target"), spread(row, "samples_per_s"),
-            row["identity"], row["flags"] or "–",
-        ])  # fmt: skip
+            row["identity"], row["flags"] or DASH,
+        ]  # fmt: skip
+        table.append(line)
     return table if formats else [[cell for place, cell in enumerate(line) if place not in (1, 6)] for line in table]
 
 
 def _difference(row: Row, prefix: str, name: str) -> str:
     verdict = row[f"{prefix}verdict"]
-    return f"{verdict} ({100 * float(row[f'{name}_value']):+.2f})" if verdict else "–"
+    return f"{verdict} ({100 * float(row[f'{name}_value']):+.2f})" if verdict else DASH
 
 
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {"answer": answer, "cells": cells, "accuracy": accuracy}
