@@ -25,8 +25,11 @@ RECIPES = ("", "study", "modern", "no-dropout")
 
 #: Parts of a loader's id, with the setting and the value that each stands for.
 LOADER_SWITCHES = {
-    "pinned": ("pin_memory", True), "unpinned": ("pin_memory", False), "cached": ("cache", True), "mapped": ("cache", False)
-}  # fmt: skip
+    "pinned": ("pin_memory", True),
+    "unpinned": ("pin_memory", False),
+    "cached": ("cache", True),
+    "mapped": ("cache", False),
+}
 
 #: Stands for the largest batch that fits, which `suite.session.batch_finder` searches for.
 AUTO = 0

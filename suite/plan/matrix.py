@@ -1,6 +1,7 @@
 """Named matrices: functions that return cells, each varying one axis around a base.
 
-Users can write their own: ``--matrix path/to/file.py:name`` calls a function that returns a `Matrix` or a list of cells.
+Users can write their own: ``--matrix path/to/file.py:name`` calls a function that returns a `Matrix` or a list of
+cells.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def accumulate() -> Matrix:
 
 
 def lstm_kernel() -> Matrix:
-    """cuDNN's LSTM against a loop over time steps."""
+    """The LSTM of cuDNN against a loop over time steps."""
     cells = (cell.but(kernel=kernel) for kernel in ("cudnn", "scan") for cell in _base(("imdb_lstm",)))
     return Matrix("lstm-kernel", tuple(cells))
 

@@ -23,7 +23,7 @@ from workloads.data.dataset import DataError, DataSet
 from workloads.data.files import regular
 from workloads.data.identity import identified
 from workloads.data.imdb import Imdb
-from workloads.data.progress import print_to_stderr
+from workloads.data.progress import print_to_stderr, waiting
 from workloads.data.sources import Source
 
 SOURCES: dict[str, Source] = {source.name: source for source in (Cifar100(), Imdb())}
@@ -188,7 +188,8 @@ def _locked(lock: IO[str], folder: Path, say: Callable[[str], None]) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         say(f"waiting for another process that prepares {folder}")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with waiting(f"waiting for {folder}"):
+            fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError:
         return False
     return True
