@@ -29,6 +29,9 @@ myst_url_schemes = {"http": None, "https": None, "results": "../results/{{path}}
 
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["suite.css"]
+html_use_index = False
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

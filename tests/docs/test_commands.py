@@ -22,7 +22,9 @@ from pathlib import Path
 
 import pytest
 
+from suite.compare.__main__ import main
 from tests.documents import ROOT, Block, blocks
+from tests.sessions import Suite
 
 BLOCKS = list(blocks())
 SHELL = [block for block in BLOCKS if block.language == "sh" and not block.why]
@@ -32,6 +34,9 @@ LINES = sorted({line for block in SHELL for line in block.lines})
 ELSEWHERE = {"CONTRIBUTING.md": "tests/worker/test_settings.py"}
 #: Programs that are not the project's, with what they are for.
 OTHERS = {"python3 -m venv": "makes an environment"}
+
+#: Another word for `pytest suite`.
+RUN = ["python", "-m", "suite", "run"]
 
 #: Collects many command lines in one process, and prints the status and the last lines of each.
 COLLECT = """
@@ -64,6 +69,7 @@ def commands() -> list[list[str]]:
 def suite_lines() -> list[list[str]]:
     """The arguments of every ``pytest suite``, and of what tox hands on to it."""
     lines = [command[1:] for command in commands() if command[:2] == ["pytest", "suite"]]
+    lines += [["suite", *command[4:]] for command in commands() if command[:4] == RUN]
     return lines + [
         ["suite", *command[command.index("--") + 1 :]]
         for command in commands()
@@ -102,7 +108,7 @@ def test_lines_of_pytest_suite_select_cells(folder: Path, tmp_path: Path) -> Non
 
 def module_lines() -> list[list[str]]:
     """The arguments of ``python -m``, first the module."""
-    return [command[2:] for command in commands() if command[:2] == ["python", "-m"] and command[2] != "pytest"]
+    return [command[2:] for command in commands() if command[:2] == ["python", "-m"] and command[:4] != RUN]
 
 
 @pytest.mark.parametrize("line", module_lines(), ids=" ".join)
@@ -119,7 +125,8 @@ def test_lines_of_commands_are_understood(line: Sequence[str], monkeypatch: pyte
     if importlib.util.find_spec(module) is None:
         pytest.fail(f"there is no module {module}")
     if module == "suite" and not arguments:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        with pytest.raises(SystemExit, match="^0$"):
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
     if module.startswith("tests.") and not arguments:
         return
@@ -127,9 +134,28 @@ def test_lines_of_commands_are_understood(line: Sequence[str], monkeypatch: pyte
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def test_environments_and_extras_exist() -> None:
+def environments_of_tox() -> configparser.ConfigParser:
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini", encoding="utf-8")
+    return tox
+
+
+def test_the_command_of_the_readme_measures_and_compares(
+    suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `tox run -m bench` does after its environments and data are there, with stand-ins for the workers."""
+    _, measure, compare = environments_of_tox()["testenv:bench"]["commands"].replace("{posargs}", "").splitlines()[-3:]
+    assert measure.startswith("pytest suite ")
+    done = suite(*shlex.split(measure)[1:])
+    assert done.status == 0, done.output
+    assert compare == "python -m suite.compare"
+    assert main(["--storage", str(done.folder / "runs"), "--output", str(tmp_path / "out")]) == 0
+    assert "pytorch" in capsys.readouterr().out.lower()
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_environments_and_extras_exist() -> None:
+    tox = environments_of_tox()
     labels = {line.partition("=")[0].strip() for line in tox["tox"]["labels"].splitlines() if line}
     environments = {name.removeprefix("testenv:") for name in tox.sections()}
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
