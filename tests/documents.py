@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import runpy
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -53,6 +57,13 @@ def blocks() -> Iterator[Block]:
             indent = len(found["indent"])
             text = "".join(line[indent:] for line in found["text"].splitlines(keepends=True))
             yield Block(page, found["language"], text, found["why"] or "")
+
+
+def run_module(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run ``python -m NAME`` in this process, though another test may have imported a command already."""
+    for module in [module for module in sys.modules if module.endswith(".__main__")]:
+        monkeypatch.delitem(sys.modules, module)
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def prose(page: Path) -> str:

@@ -11,7 +11,6 @@ import configparser
 import importlib
 import json
 import re
-import runpy
 import shlex
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from suite.compare.__main__ import main
-from tests.documents import ROOT, Block, blocks
+from tests.documents import ROOT, Block, blocks, run_module
 from tests.sessions import Suite
 
 BLOCKS = list(blocks())
@@ -125,13 +124,13 @@ def test_lines_of_commands_are_understood(line: Sequence[str], monkeypatch: pyte
     if importlib.util.find_spec(module) is None:
         pytest.fail(f"there is no module {module}")
     if module == "suite" and not arguments:
-        with pytest.raises(SystemExit, match="^0$"):
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        with pytest.raises(SystemExit, match=r"^0$"):
+            run_module(module, monkeypatch)
         return
     if module.startswith("tests.") and not arguments:
         return
     with pytest.raises(ParsedError):
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        run_module(module, monkeypatch)
 
 
 def environments_of_tox() -> configparser.ConfigParser:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import runpy
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.documents import ROOT
+from tests.documents import ROOT, run_module
 from tests.expected import golden
 
 PAGE = ROOT / "docs" / "options.md"
@@ -42,7 +41,7 @@ def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Argumen
         patched.setattr(argparse.ArgumentParser, "parse_args", found)
         patched.setattr(sys, "argv", ["python -m", *parts])
         with pytest.raises(FoundError) as caught:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+            run_module(module, patched)
     parser: argparse.ArgumentParser = caught.value.args[0]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
