@@ -187,7 +187,7 @@ def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         table.to_csv(tmp_path / "launches.csv")
         table.to_parquet(tmp_path / "launches.parquet")
     monkeypatch.chdir(tmp_path)
-    exec(f"import pandas\n{block.text}" if "pandas" in block.text else block.text, {})
+    exec(block.text, {})
 
 
 def test_what_is_not_run_says_why() -> None:
