@@ -39,7 +39,7 @@ class Column:
 
 def _of_phase(name: str, words: str) -> tuple[Column, ...]:
     return (
-        Column(f"{name}_samples_per_s", NUMBER, "samples/s", f"{words}: all samples divided by the total time of the windows"),
+        Column(f"{name}_samples_per_s", NUMBER, "samples/s", f"{words}: all samples / time of all windows"),
         Column(f"{name}_step_ms_median", NUMBER, "ms", "mean time of a step, median over the windows"),
         Column(f"{name}_step_ms_q1", NUMBER, "ms", "mean time of a step, first quartile over the windows"),
         Column(f"{name}_step_ms_q3", NUMBER, "ms", "mean time of a step, third quartile over the windows"),
@@ -59,7 +59,7 @@ COLUMNS = (
     Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
     Column("precision", TEXT, "", "number format"),
     Column("batch", WHOLE, "samples", "batch size; empty if the largest batch that fits was searched for"),
-    Column("effective_batch", WHOLE, "samples", "samples per update: batch times accumulate, or the batch that was found"),
+    Column("effective_batch", WHOLE, "samples", "samples per update: batch times accumulate, or what was found"),
     Column("compile", TEXT, "", "compile mode"),
     Column("loader", TEXT, "", "loader"),
     Column("accumulate", WHOLE, "batches", "batches per update"),
@@ -82,17 +82,19 @@ COLUMNS = (
     Column("first_step_s", NUMBER, "s", "time from having everything ready to the first loss, compiling included"),
     Column("compile_s", NUMBER, "s", "the part of it that compiling took"),
     Column("seed", WHOLE, "", "seed of weights, order, augmentation and dropout"),
-    Column("epochs", WHOLE, "epochs", "epochs of a training to the end; this column and the next two are empty if steps were timed"),
+    Column("epochs", WHOLE, "epochs", "of a training to the end; this and the next two are empty if steps were timed"),
     Column("test_accuracy", NUMBER, "share", "accuracy on the whole test split, after the last epoch"),
     Column(
-        "seconds_to_target", NUMBER, "s", "seconds of training until the recipe's accuracy was reached; empty if it never was"
+        "seconds_to_target", NUMBER, "s", "of training, until the recipe's accuracy was reached; empty if it never was"
     ),
 )
 
 #: Columns by the prefix of their names, for values that not every framework and device has.
 FAMILIES = (
-    Column("startup_", NUMBER, "s", "time from the start of the process to the first step, by part: `startup_import_s` and others"),
-    Column("memory_", WHOLE, "bytes", "memory, by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"),
+    Column(
+        "startup_", NUMBER, "s", "from the start of the process to the first step, by part, such as `startup_import_s`"
+    ),
+    Column("memory_", WHOLE, "bytes", "by kind, such as `memory_rss_peak_bytes` or `memory_allocator_peak_bytes`"),
 )
 
 #: The order of the phases of a worker's start; others follow.
@@ -151,12 +153,12 @@ def documented() -> str:
             "# Every launch: `launches.csv`",
             "",
             f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
-            "empty. A file in which it applies to no launch may lack the columns that end in `*`. The version is in the",
-            "column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows when a column is removed",
-            "or changes its meaning, not when one is added.",
+            "empty. Columns that end in `*` are missing from a file in which they apply to no launch. The version is in",
+            "the column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows when a column is",
+            "removed or changes its meaning, not when one is added.",
             "",
-            "`python -m suite.compare RUN --output DIR` also writes the table with typed columns, as `launches.parquet`.",
-            "One line loads either file:",
+            "`python -m suite.compare RUN --output DIR` also writes this table with typed columns, as",
+            "`launches.parquet`. One line loads either file:",
             "",
             "```python",
             "import pandas",
