@@ -92,7 +92,7 @@ COLUMNS = (
 #: Columns by the prefix of their names, for values that not every framework and device has.
 FAMILIES = (
     Column(
-        "startup_", NUMBER, "s", "from the start of the process to the first step, by part, such as `startup_import_s`"
+        "startup_", NUMBER, "s", "from the process' start to the first step, by part, such as `startup_import_s`"
     ),
     Column("memory_", WHOLE, "bytes", "by kind, such as `memory_rss_peak_bytes` or `memory_allocator_peak_bytes`"),
 )
@@ -153,9 +153,10 @@ def documented() -> str:
             "# Every launch: `launches.csv`",
             "",
             f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
-            "empty. Columns that end in `*` are missing from a file in which they apply to no launch. The version is in",
-            "the column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows when a column is",
-            "removed or changes its meaning, not when one is added.",
+            "empty. Columns that end in `*` are missing from a file in which they apply to no launch.",
+            "",
+            "The version is in the column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows",
+            "when a column is removed or changes its meaning, not when one is added.",
             "",
             "`python -m suite.compare RUN --output DIR` also writes this table with typed columns, as",
             "`launches.parquet`. One line loads either file:",
