@@ -66,7 +66,7 @@ def test_the_size_can_be_chosen_and_shows_in_every_id(suite: Suite) -> None:
     done = suite("suite", "--size=small", "--launches=1", "--benchmark-save")
     assert done.status == 0, done.output
     assert {line.split()[2] for line in done.launched} == {"small"}
-    names = [entry["name"] for entry in done.saved["0001_smoke.json"]["benchmarks"]]
+    names = [entry["name"] for entry in done.saved["0001_sweep-small.json"]["benchmarks"]]
     assert all(name.endswith("-small-launch0]") for name in names)
 
 
@@ -150,7 +150,7 @@ def test_a_small_cell_is_really_measured_and_saved(suite: Suite) -> None:
     del suite.environment["SUITE_PYTHON_JAX"]
     done = suite("suite", "--size=small", "--launches=1", "--min-window=0.02", "--benchmark-save", "-k", "jax and imdb")
     assert done.status == 0, done.output
-    (record,) = records_of(done.saved["0001_smoke.json"])
+    (record,) = records_of(done.saved["0001_sweep-small.json"])
     assert record.cell.size == record.workload["size"] == "small"
     assert record.identity
     assert record.run["position"] == 0

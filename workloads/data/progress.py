@@ -20,7 +20,7 @@ EVERY_S = 10.0
 
 Item = TypeVar("Item")
 Advance = Callable[[int], object]
-Describe = Callable[[str], object]
+Describe = Callable[[str], None]
 
 
 def print_to_stderr(text: str) -> None:
