@@ -17,11 +17,11 @@ from suite.analysis.accuracy import Learned
 from suite.analysis.groups import Group
 from suite.report.plots import image, vectors
 from suite.report.plots.bars import first_step, phases, speed_up, throughput
-from suite.report.plots.canvas import STYLE
 from suite.report.plots.compiling import break_even
 from suite.report.plots.energy import energy
 from suite.report.plots.learning import by_epoch, by_time, first_epoch
 from suite.report.plots.lines import batch, scaling
+from suite.report.plots.look import STYLE
 from suite.report.plots.scatter import step_times
 from suite.report.plots.timeline import timeline
 from suite.report.tables import Table
