@@ -20,7 +20,7 @@ from suite.report.tables import Table
 ROW_IN, BAR = 0.32, 0.68  # the height of a row in inches, and of a bar in rows
 HEADING = 0.9  # the height in rows of a heading over rows that share settings
 LEAST_IN = 3.0  # the least width of the axes
-TITLE, HEAD, CAPTION = 84, 130, 130  # characters of a line
+TITLE, HEAD, CAPTION = 84, 136, 136  # characters of a line
 LINE_IN = 0.19  # the height of a line of the subtitle and of the caption
 SETTINGS_OF_A_HEADING = ("run", "machine", "size", "precision", "batch", "loader")
 
@@ -75,7 +75,7 @@ def paper(
     beneath: float = 0.62,
 ) -> Sheet:
     """Returns an empty sheet with these texts, each wrapped. ``beneath`` is for the x axis, in inches."""
-    titles = wrap(plain(title, 300), TITLE)
+    titles = _balanced(plain(title, 300), TITLE)
     heads = [line for words in head for line in wrap(words, HEAD)]
     foot = wrap(plain(" ".join(words for words in caption if words), 4000), CAPTION, break_on_hyphens=False)
     above = 0.14 + 0.22 * len(titles) + LINE_IN * len(heads) + 0.36
@@ -91,6 +91,14 @@ def paper(
     for i, line in enumerate(reversed(foot)):
         plot.text(0.2 / width, (0.13 + LINE_IN * i) / height, line, size=SMALL, color=PALE)
     return Sheet(plot, left, above, inside)
+
+
+def _balanced(words: str, limit: int) -> list[str]:
+    """Returns as few lines as the limit allows, about equally long."""
+    lines = wrap(words, limit)
+    while len(lines) > 1 and len(narrower := wrap(words, limit := limit - 1)) == len(lines):
+        lines = narrower
+    return lines
 
 
 def canvas(

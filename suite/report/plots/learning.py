@@ -12,18 +12,22 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from suite.analysis.accuracy import Learned, courses, target_of
 from suite.analysis.groups import Row
+from suite.analysis.wording import listing
 from suite.report.plots import naming
 from suite.report.plots.canvas import sheet
 from suite.report.plots.look import FACE, GRID, INK, LINE_LEAST, MARKER, PALE, SMALL, WIDTH_IN, apart, round_ticks
+from suite.report.plots.naming import FRAMEWORK_NAMES, workload_short
 from workloads.data.dataset import Array
 
 INSIDE_IN = (WIDTH_IN - 0.85 - 0.75, 3.4)
 DODGE = 0.022  # how far the marks of an epoch stand apart, in epochs
 MARKED = 8  # markers along a line of many points
-DASH = 4.0  # the length of a dash in line widths, where the lines' dashes take turns
+WITHOUT_DROPOUT = "no-dropout"  # the recipe under which frameworks compute the same losses
+DASH = 5.0  # the length of a dash in line widths, where the lines' dashes take turns
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def epochs_axes(axes: Any, table: Learned, lines: Sequence[Line]) -> None:
     axes.set_xlim(1 - 0.08 * last, last + 0.08 * last)
     round_ticks(axes.xaxis)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    _legend(axes, "lower right")
+    _legend(axes, lines, "lower right")
 
 
 def by_time(table: Learned) -> Figure | None:
@@ -103,7 +107,7 @@ def by_time(table: Learned) -> Figure | None:
     _target(axes, table)
     axes.set_xlim(left=0)
     round_ticks(axes.xaxis)
-    _legend(axes, "lower right")
+    _legend(axes, lines, "lower right")
     return plot
 
 
@@ -112,7 +116,7 @@ def first_epoch(table: Learned) -> Figure | None:
     lines = loss_lines(table)
     if not lines:
         return None
-    plot, axes = _canvas(table, "Training loss over the first epoch", lines, TURNS, agreement(table))
+    plot, axes = _canvas(table, "Training loss over the first epoch", lines, TURNS, agreement_note([table]))
     loss_axes(axes, lines)
     return plot
 
@@ -129,24 +133,28 @@ def loss_axes(axes: Any, lines: Sequence[Line]) -> None:
             axes.plot(line.x, line.middle, color=FACE[line.framework], linewidth=2.2, linestyle=dashes, zorder=2.9)
     axes.set_xlim(left=0)
     round_ticks(axes.xaxis)
-    _legend(axes, "best")
+    _legend(axes, lines, "best")
 
 
-def agreement(table: Learned) -> str:
-    """Returns a sentence on the largest difference between two frameworks' losses of one step; empty if not known.
+def agreement(table: Learned) -> float | None:
+    """Returns the largest difference between two frameworks' losses of one step, relative to the lower one.
 
-    Compared are cells of one precision that share a seed.
+    Compared are cells of one precision that share a seed. None with dropout, whose draws differ between frameworks.
     """
     by_seed: dict[tuple[str, str, object], dict[str, Array]] = {}
     for row in table.group.rows:
-        for record in row.ok:
+        for record in row.ok if row.cell.recipe == WITHOUT_DROPOUT else []:
             if record.course and record.course.curve:
                 key = row.run, row.cell.precision, record.run.get("seed", record.launch)
                 by_seed.setdefault(key, {})[row.cell.framework] = np.array(record.course.curve)
-    largest = [_difference(list(curves.values())) for curves in by_seed.values() if len(curves) > 1]
-    if not largest or len({precision for _, precision, _ in by_seed}) > 1:
-        return ""
-    return f"Largest difference between two frameworks' losses in any step of one seed: {100 * max(largest):.2g} %."
+    return max((_difference(list(each.values())) for each in by_seed.values() if len(each) > 1), default=None)
+
+
+def agreement_note(tables: Sequence[Learned]) -> str:
+    """Returns a sentence with the largest difference of each table that has one; empty if none has."""
+    found = {workload_short(each.group): largest for each in tables if (largest := agreement(each)) is not None}
+    words = [f"{100 * value:.2g} %{f' ({name})' if len(tables) > 1 else ''}" for name, value in found.items()]
+    return f"Largest difference between two frameworks' losses in any step: {listing(words)}." if words else ""
 
 
 def _difference(curves: Sequence[Array]) -> float:
@@ -158,22 +166,26 @@ def _difference(curves: Sequence[Array]) -> float:
 
 def _line(table: Learned, row: Row, x: Array, values: Array) -> Line:
     settings = [name for name in naming.varying(table.group) if name != "run"]
-    words = [naming.FRAMEWORK_NAMES[row.cell.framework], naming.values(row, settings)]
-    label = " · ".join(word for word in words if word)
-    return Line(label, row.cell.framework, row.cell.precision, x, np.median(values, axis=0), values)
+    return Line(
+        naming.name_of(row, settings), row.cell.framework, row.cell.precision, x, np.median(values, axis=0), values
+    )
 
 
 def _draw(axes: Any, line: Line, x: Array, every: tuple[int, int] | None = None) -> None:
     """Draw each seed as a thin line, and the median with markers; fewer than three points are not joined."""
     colour, joined, full = FACE[line.framework], len(x) >= LINE_LEAST, line.precision == "fp32"
     if len(line.seeds) > 1:
+        thin: dict[str, Any] = {"linewidth": 0.7} if joined else {"linestyle": "", "marker": ".", "markersize": 4}
         for seed in line.seeds:
-            style = {"linewidth": 0.7} if joined else {"linestyle": "", "marker": ".", "markersize": 4}
-            axes.plot(x, seed, color=colour, alpha=0.45, zorder=2, **style)
+            axes.plot(x, seed, color=colour, alpha=0.45, zorder=2, **thin)
+    style: dict[str, Any] = {
+        "linewidth": 1.5 if every is None else 0.8,
+        "linestyle": ("-" if full else "--") if joined else "",
+        "markerfacecolor": colour if full else "white",
+    }
     axes.plot(
-        x, line.middle, color=colour, linewidth=1.5 if every is None else 0.8, linestyle=("-" if full else "--") if joined else "",
-        marker=MARKER[line.framework], markersize=5.5, markeredgecolor=INK, markeredgewidth=0.6, markevery=every,
-        markerfacecolor=colour if full else "white", label=line.label, zorder=3,
+        x, line.middle, color=colour, marker=MARKER[line.framework], markersize=5.5, markeredgecolor=INK,
+        markeredgewidth=0.6, markevery=every, label=line.label, zorder=3, **style,
     )  # fmt: skip
 
 
@@ -216,5 +228,18 @@ def _framed(axes: Any, across: str, up: str) -> None:
     axes.spines["left"].set_visible(True)
 
 
-def _legend(axes: Any, place: str) -> None:
-    axes.legend(loc=place, frameon=False, fontsize=SMALL, handlelength=2.6)
+def _legend(axes: Any, lines: Sequence[Line], place: str) -> None:
+    """Draw a legend of the lines; where precisions vary, of frameworks and of the dashes, which is shorter."""
+    handles, _ = axes.get_legend_handles_labels()
+    low = list(dict.fromkeys(line.precision for line in lines if line.precision != "fp32"))
+    usual = [(line, handle) for line, handle in zip(lines, handles, strict=True) if line.precision == "fp32"]
+    if low and usual and len({(line.framework, line.precision) for line in lines}) == len(lines):
+        for line, handle in usual:
+            handle.set_label(FRAMEWORK_NAMES[line.framework])
+        other = Line2D(
+            [], [], color=PALE, linestyle="--", marker="o", markersize=5.5, label=f"dashed: {', '.join(low)}"
+        )
+        other.set(markerfacecolor="white", markeredgecolor=INK)
+        handles = [*(handle for _, handle in usual), other]
+    look = {"frameon": True, "framealpha": 0.8, "edgecolor": "none", "borderpad": 0.1}
+    axes.legend(handles=handles, loc=place, fontsize=SMALL, handlelength=2.6, **look)

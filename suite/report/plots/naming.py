@@ -52,6 +52,11 @@ def workload_name(group: Group) -> str:
     return WORKLOAD_NAMES.get(group.workload, plain(group.workload, 40))
 
 
+def workload_short(group: Group) -> str:
+    """Returns the same without the article."""
+    return workload_name(group).removeprefix("the ")
+
+
 def title(group: Group, subject: str, without: Sequence[str] = (), of: str = "of") -> str:
     """Returns a title such as ``Training throughput of the CNN on CIFAR-100, by framework and batch size``.
 
@@ -78,7 +83,7 @@ def subtitle(group: Group, per: str) -> list[str]:
     n = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     machines = list(dict.fromkeys(row.machine for row in group.rows if row.machine)) or ["machine not recorded"]
     first = [f"{group.size} size", group.data_words, *words]
-    last = [*machines, f"n = {n} launch{'' if n == '1' else 'es'} per {per}", _dates(group.rows)]
+    last = [*machines, f"n = {n} launch{'' if n == '1' else 'es'} per {per}", dates(group.rows)]
     return [plain(" · ".join(part for part in parts if part), 300) for parts in (first, last)]
 
 
@@ -105,7 +110,7 @@ def labels(table: Table, rows: Sequence[Row], without: Sequence[str] = ()) -> li
     """Returns the labels of the rows, without the settings ``without``; with `NOTED` if the table has notes on them."""
     group, noted = among(table, rows), with_notes(table)
     names = [name for name in varying(group) if name not in without]
-    return [_label(row, names) + (NOTED if row.key in noted else "") for row in rows]
+    return [name_of(row, names) + (NOTED if row.key in noted else "") for row in rows]
 
 
 def names_of_sets(table: Table, sets: Sequence[Sequence[Row]], without: Sequence[str]) -> list[str]:
@@ -163,7 +168,8 @@ def _lacking(row: Row, group: Group) -> str:
     return values(row, alone or differing)
 
 
-def _label(row: Row, settings: Sequence[str]) -> str:
+def name_of(row: Row, settings: Sequence[str]) -> str:
+    """Returns the framework and the values of these settings, such as ``JAX · bf16``."""
     return " · ".join(part for part in (FRAMEWORK_NAMES[row.cell.framework], values(row, settings)) if part)
 
 
@@ -181,6 +187,7 @@ def _modes(rows: Iterable[Row]) -> str:
     return "compile modes " + listing([f"{mode} ({FRAMEWORK_NAMES[name]})" for name, mode in modes.items()])
 
 
-def _dates(rows: Iterable[Row]) -> str:
+def dates(rows: Iterable[Row]) -> str:
+    """Returns the day of the first and of the last launch."""
     dates = sorted({clean(str(x.record.started)[:10]) for row in rows for x in row.launches if x.record.started})
     return " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "date not recorded"

@@ -28,7 +28,7 @@ SHADE: dict[str, dict[str, Any]] = {
     "compute": {"facecolor": "#E6E6E6", "hatch": "//////"},
     "input": {"facecolor": "#ECECEC", "hatch": "...."},
 }
-PHASE_NAMES = {"train": "training", "compute": "compute only", "input": "loading only"}
+PHASE_NAMES = {"train": "training", "compute": "compute-only", "input": "loading-only"}
 #: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
 BAND_IN, FULL = 0.6, 0.68  # height of a cell, and the share of it that a line can take
