@@ -53,8 +53,8 @@ class ParsedError(Exception):
 
 
 def words(line: str) -> list[str]:
-    """The words of a command line, without variables in front and without the environment's folder."""
-    found = shlex.split(line)
+    """The words of a command line, without variables in front, the environment's folder and a file for the output."""
+    found = shlex.split(line.partition(" > ")[0])
     while re.fullmatch(r"\w+=.*", found[0]):
         found = found[1:]
     return [found[0].removeprefix(".venv/bin/"), *found[1:]]
