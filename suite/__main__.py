@@ -32,7 +32,7 @@ first steps:
   python -m suite run --benchmark-save    measure: minutes on a CPU
   python -m suite compare                 which framework is faster, and how certain is that?
 
-`python -m suite COMMAND --help` explains a command. Each is also a module: `python -m suite.compare`.
+`python -m suite COMMAND --help` explains a command. `python -m suite.compare` works as well.
 """
 
 

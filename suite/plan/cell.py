@@ -92,7 +92,7 @@ class Loader:
             raise CellError("loader 'workers' needs a number of workers; write w2 for two")
         if not count and kind not in LOADERS:
             kinds = ["w2" if name == "workers" else name for name in LOADERS]
-            raise CellError(unknown("loader", text, kinds, "or one of them with settings, such as tuned-prefetch4"))
+            raise CellError(unknown("loader", kind, kinds, "or one of them with settings, such as tuned-prefetch4"))
         settings: dict[str, Any] = {}
         for part in parts:
             if prefetch := re.fullmatch(r"prefetch(\d{1,9})", part):

@@ -34,7 +34,7 @@ def test_a_wrong_value_is_refused_with_the_nearest_one_and_all_others(suite: Sui
         ("--framework=jax,pytroch", "unknown framework 'pytroch'; did you mean 'pytorch'? There are: pytorch, tens"),
         ("--workload=cifar100", "unknown workload 'cifar100'; did you mean 'cifar100_cnn'?"),
         ("--matrix=precison", "unknown matrix 'precison'; did you mean 'precision'? There are: smoke, cpu"),
-        ("--loader=tund-prefetch4", "unknown loader 'tund-prefetch4'; did you mean 'tuned'? There are: naive, w2"),
+        ("--loader=tund-prefetch4", "unknown loader 'tund'; did you mean 'tuned'? There are: naive, w2"),
         ("--data=rael", "argument --data: unknown data 'rael'; did you mean 'real'?"),
         ("--batch=32,many", "--batch is 'many'; write a number of samples, or auto"),
         ("--precision=fp32,,bf16", "--precision is 'fp32,,bf16'; write values with commas between them"),

@@ -82,8 +82,8 @@ def test_a_mistake_in_a_file_is_one_line_that_names_file_and_key(text: str, word
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(MatrixError, match="no file 'nowhere.toml' for --matrix"):
+    with pytest.raises(MatrixError, match=r"no file 'nowhere\.toml' for --matrix"):
         named(["nowhere.toml"], gpu=False)
     Path("folder.toml").mkdir()
-    with pytest.raises(MatrixError, match="no file 'folder.toml' for --matrix"):
+    with pytest.raises(MatrixError, match=r"no file 'folder\.toml' for --matrix"):
         named(["folder.toml"], gpu=False)

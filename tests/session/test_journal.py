@@ -89,7 +89,7 @@ def test_a_foreign_file_is_refused_in_one_line_and_left_alone(tmp_path: Path, co
 
 def test_two_runs_do_not_write_one_journal(path: Path) -> None:
     first = Journal(path, {})
-    with pytest.raises(JournalError, match=r"run-a\.jsonl is in use by another run; wait for it or start without"):
+    with pytest.raises(JournalError, match=r"run-a\.jsonl is in use by another run; wait for it, or start without"):
         Journal(path, {})
     first.close()
     Journal(path, {}).close()

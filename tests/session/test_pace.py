@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,11 @@ def durations(records: list[Record]) -> list[float]:
     last = records[-1]
     same = [
         after - before
-        for record, before, after in zip(records, starts, starts[1:], strict=False)
+        for record, (before, after) in zip(records, pairwise(starts), strict=False)
         if record.cell == last.cell
     ]
     end = sum(same) / len(same) if same else max(end for phase in last.phases.values() for _, end in phase.spans)
-    return [after - before for before, after in zip(starts, starts[1:], strict=False)] + [end]
+    return [after - before for before, after in pairwise(starts)] + [end]
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)

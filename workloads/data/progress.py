@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
 
 QUIET_S = 2.0  # shorter work leaves no lines in a log
 EVERY_S = 10.0
@@ -70,33 +71,40 @@ def _meter(description: str, done: int, total: int | None, unit: str, scale: int
 
 
 def _bar(unit: str) -> Progress | None:
-    """A bar that disappears at the end; None without rich, or in a terminal that cannot move its cursor."""
-    try:
-        from rich import progress as rich
-    except ImportError:
+    """A bar that disappears at the end; None where `_console` is."""
+    if not (console := _console()):
         return None
+    from rich import progress as rich
+
     count = (rich.DownloadColumn(),) if unit == "B" else (rich.MofNCompleteColumn(), rich.TextColumn(unit.strip()))
-    return _progress(rich.BarColumn(), *count, rich.TimeRemainingColumn())
+    columns = (rich.BarColumn(), *count, rich.TimeRemainingColumn())
+    return rich.Progress(_description(), *columns, console=console, transient=True)
 
 
 def _spinner() -> Progress | None:
-    """A spinner with the time so far, likewise."""
+    """A spinner with the time so far; None where `_console` is."""
+    if not (console := _console()):
+        return None
+    from rich import progress as rich
+
+    columns = (rich.SpinnerColumn(), rich.TimeElapsedColumn())
+    return rich.Progress(_description(), *columns, console=console, transient=True)
+
+
+def _console() -> Console | None:
+    """The terminal; None without rich, or where the terminal cannot move its cursor."""
     try:
-        from rich import progress as rich
+        from rich.console import Console
     except ImportError:
         return None
-    return _progress(rich.SpinnerColumn(), rich.TimeElapsedColumn())
-
-
-def _progress(*columns: ProgressColumn) -> Progress | None:
-    """The description, followed by these columns."""
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn
-
     console = Console(stderr=True)
-    if console.is_dumb_terminal:
-        return None
-    return Progress(TextColumn("{task.description}", markup=False), *columns, console=console, transient=True)
+    return None if console.is_dumb_terminal else console
+
+
+def _description() -> TextColumn:
+    from rich.progress import TextColumn
+
+    return TextColumn("{task.description}", markup=False)
 
 
 class _Lines:
