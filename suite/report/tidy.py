@@ -39,13 +39,20 @@ class Column:
 
 def _of_phase(name: str, words: str) -> tuple[Column, ...]:
     return (
-        Column(f"{name}_samples_per_s", NUMBER, "samples/s", f"{words}: all samples / time of all windows"),
-        Column(f"{name}_step_ms_median", NUMBER, "ms", "mean time of a step, median over the windows"),
-        Column(f"{name}_step_ms_q1", NUMBER, "ms", "mean time of a step, first quartile over the windows"),
-        Column(f"{name}_step_ms_q3", NUMBER, "ms", "mean time of a step, third quartile over the windows"),
-        Column(f"{name}_windows", WHOLE, "windows", "windows that count"),
-        Column(f"{name}_warmup_windows", WHOLE, "windows", "warm-up windows before them, which do not count"),
-        Column(f"{name}_steady", FLAG, "", "whether the halves of the windows agree"),
+        Column(
+            f"{name}_samples_per_s",
+            NUMBER,
+            "samples/s",
+            f"{words}: all samples divided by the total time of its windows",
+        ),
+        Column(f"{name}_step_ms_median", NUMBER, "ms", "median over the windows of the mean time per step"),
+        Column(f"{name}_step_ms_q1", NUMBER, "ms", "first quartile over the windows"),
+        Column(f"{name}_step_ms_q3", NUMBER, "ms", "third quartile over the windows"),
+        Column(f"{name}_windows", WHOLE, "windows", "number of timed windows"),
+        Column(
+            f"{name}_warmup_windows", WHOLE, "windows", "number of warm-up windows before them, which are not timed"
+        ),
+        Column(f"{name}_steady", FLAG, "", "whether the windows were steady: their two halves agreed"),
     )
 
 
@@ -54,47 +61,52 @@ COLUMNS = (
     Column("run", TEXT, "", "id of the run"),
     Column("source", TEXT, "", "name of the file that held the launch"),
     Column("cell", TEXT, "", "all settings in one readable id"),
-    Column("workload", TEXT, "", "what was trained"),
-    Column("size", TEXT, "", "`full` or `small`; `small` is another, slimmer workload"),
+    Column("workload", TEXT, "", "name of the workload"),
+    Column("size", TEXT, "", "`full`, or `small`, a smaller network that is a workload of its own"),
     Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
     Column("precision", TEXT, "", "number format"),
-    Column("batch", WHOLE, "samples", "batch size; empty if the largest batch that fits was searched for"),
-    Column("effective_batch", WHOLE, "samples", "samples per update: batch times accumulate, or what was found"),
+    Column("batch", WHOLE, "samples", "samples per step; empty if the largest batch that fits was searched for"),
+    Column(
+        "effective_batch",
+        WHOLE,
+        "samples",
+        "samples per update: batch times accumulate, or the size that the search found",
+    ),
     Column("compile", TEXT, "", "compile mode"),
-    Column("loader", TEXT, "", "loader"),
+    Column("loader", TEXT, "", "loader that made the batches"),
     Column("accumulate", WHOLE, "batches", "batches per update"),
     Column("kernel", TEXT, "", "kernel of the LSTM"),
-    Column("recipe", TEXT, "", "recipe of a training to the end; empty if steps were timed"),
-    Column("launch", WHOLE, "", "block of the launch, from 0; ratios are formed within blocks"),
-    Column("control", FLAG, "", "whether the launch belongs to the A/A control, the second copy of its cell"),
+    Column("recipe", TEXT, "", "recipe of a cell that trained to its end; empty if steps were timed"),
+    Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks"),
+    Column("control", FLAG, "", "whether the launch belongs to the A/A control, a second copy of its cell"),
     Column("started", TEXT, "ISO 8601, UTC", "when the process was started"),
-    Column("status", TEXT, "", "`ok`, or how the launch failed"),
-    Column("reason", TEXT, "", "why it failed"),
-    Column("flags", TEXT, "", "flags, separated by spaces"),
+    Column("status", TEXT, "", "`ok`, or how else the launch ended"),
+    Column("reason", TEXT, "", "reason, if the status is not `ok`"),
+    Column("flags", TEXT, "", "problems while it ran, separated by spaces"),
     Column("data_kind", TEXT, "", "`real` or `synthetic`"),
     Column("data_digest", TEXT, "SHA-256", "digest of the data"),
-    Column("spec_digest", TEXT, "SHA-256", "digest of sizes and hyperparameters"),
+    Column("spec_digest", TEXT, "SHA-256", "digest of the sizes and hyperparameters"),
     Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions"),
     Column("machine", TEXT, "", "processor, cores, GPUs"),
     *_of_phase("train", "training with its loader"),
     *_of_phase("compute", "the same steps on batches already on the device"),
-    *_of_phase("input", "the loader and the transfer to the device alone"),
-    Column("first_step_s", NUMBER, "s", "time from having everything ready to the first loss, compiling included"),
-    Column("compile_s", NUMBER, "s", "the part of it that compiling took"),
+    *_of_phase("input", "only the loader and the transfer to the device"),
+    Column("first_step_s", NUMBER, "s", "time from the first batch to the first loss, with compiling"),
+    Column("compile_s", NUMBER, "s", "part of it that was spent compiling"),
     Column("seed", WHOLE, "", "seed of weights, order, augmentation and dropout"),
-    Column("epochs", WHOLE, "epochs", "of a training to the end; this and the next two are empty if steps were timed"),
-    Column("test_accuracy", NUMBER, "share", "accuracy on the whole test split, after the last epoch"),
+    Column("epochs", WHOLE, "epochs", "epochs trained; this and the following columns are empty if steps were timed"),
+    Column("test_accuracy", NUMBER, "share", "accuracy on the whole test split after the last epoch"),
     Column(
-        "seconds_to_target", NUMBER, "s", "of training, until the recipe's accuracy was reached; empty if it never was"
+        "seconds_to_target", NUMBER, "s", "training time until the target accuracy was reached; empty if it was not"
     ),
 )
 
 #: Columns by the prefix of their names, for values that not every framework and device has.
 FAMILIES = (
+    Column("startup_", NUMBER, "s", "time from the start to the first step, by part: `startup_import_s` and others"),
     Column(
-        "startup_", NUMBER, "s", "from the process' start to the first step, by part, such as `startup_import_s`"
+        "memory_", WHOLE, "bytes", "memory by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"
     ),
-    Column("memory_", WHOLE, "bytes", "by kind, such as `memory_rss_peak_bytes` or `memory_allocator_peak_bytes`"),
 )
 
 #: The order of the phases of a worker's start; others follow.
@@ -153,28 +165,25 @@ def documented() -> str:
             "# Every launch: `launches.csv`",
             "",
             f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
-            "empty. Columns that end in `*` are missing from a file in which they apply to no launch.",
+            "empty. A file in which no launch has a column that ends in `*` may lack that column. The version is in the",
+            "column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows when a column is removed",
+            "or changes its meaning, not when one is added.",
             "",
-            "The version is in the column `schema`, and in the metadata of the Parquet file as `suite_schema`. It",
-            "grows when a column is removed or changes its meaning, not when one is added.",
-            "",
-            "`python -m suite.compare RUN --output DIR` also writes this table with typed columns, as",
-            "`launches.parquet`. One line loads either file:",
+            "`python -m suite.compare RUN --output DIR` also writes the table as `launches.parquet`, with the types of its",
+            "columns. One line loads either file:",
             "",
             "```python",
-            "import pandas",
-            "",
             'pandas.read_csv("launches.csv")',
             'pandas.read_parquet("launches.parquet")',
             "```",
             "",
-            "The records in journals and saved runs have a JSON Schema: [record.schema.json](record.schema.json). The",
-            "output of `suite.compare --format json`, which has all ratios, intervals and verdicts, has another one:",
-            "[comparison.schema.json](comparison.schema.json).",
+            "The records in journals and saved runs have a JSON Schema:",
+            "[record.schema.json](record.schema.json). The output of `suite.compare --format json`, which has all",
+            "ratios, intervals and verdicts, has another one: [comparison.schema.json](comparison.schema.json).",
             "",
             *lines,
             "",
-            "This page is generated from `suite/report/tidy.py`: `UPDATE_GOLDEN=1 pytest tests/report/test_tidy.py`.",
+            "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tidy.py`.",
             "",
         ]
     )

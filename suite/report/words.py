@@ -121,12 +121,12 @@ def _controls(table: Table) -> list[str]:
 
 
 def _detectable(table: Table) -> list[str]:
-    """Describes the smallest difference that the run could detect, and the launches that 5 % need."""
+    """Describes the smallest difference that the run could detect, and how many launches 5 % needs."""
     power = table.power
     if not power.noise:
         return []
-    source = "A/A control" if power.noise.of_control else "ratios of this table"
-    noise = f"standard deviation of a block's ratio in the {source}: {power.noise.deviation:.1%}"
+    source = "the A/A control" if power.noise.of_control else "this table"
+    noise = f"a block's ratio has a standard deviation of {power.noise.deviation:.1%}, from {source}"
     smallest = f"{power.blocks} launches detect a difference of {power.smallest:.1%}" if power.smallest else ""
     needed = f"{power.launches or f'more than {LAUNCHES_MOST}'} launches"
     takes = f"a difference of {DIFFERENCE:.0%} needs {needed}" if table.margin < DIFFERENCE else ""
