@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import pandas
 import pytest
 
 from suite.compare.__main__ import main
@@ -181,13 +182,11 @@ def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert "```python" in (ROOT / ELSEWHERE[block.page.name]).read_text(), "the test that runs this block is gone"
         return
     if "launches.csv" in block.text:
-        import pandas
-
         table = pandas.read_csv(ROOT / "results" / "0002_smoke" / "launches.csv")
         table.to_csv(tmp_path / "launches.csv")
         table.to_parquet(tmp_path / "launches.parquet")
     monkeypatch.chdir(tmp_path)
-    exec(block.text, {})
+    exec(block.text, {"pandas": pandas})
 
 
 def test_what_is_not_run_says_why() -> None:
