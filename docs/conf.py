@@ -10,6 +10,7 @@ import posixpath
 import re
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 from suite import __version__
@@ -35,6 +36,7 @@ html_use_index = False
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_show_copyright = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0072b2", "color-brand-content": "#0072b2"},
     "dark_css_variables": {"color-brand-primary": "#56b4e9", "color-brand-content": "#56b4e9"},
@@ -50,6 +52,7 @@ COPIES = {
 PAGES = {path: f"{name}.md" for name, path in COPIES.items()} | {"README.md": "index.md"}
 
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+FIGURE = re.compile(r"[\d.,]+ \([\d.,\W]+\)|(same|undecided) \(\S+\)|\w+ \d/\d")
 LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -80,5 +83,13 @@ def _target(link: str, path: str) -> str:
     return posixpath.relpath(target, "docs")
 
 
+def keep_figures(_app: Sphinx, page: nodes.document) -> None:
+    """Mark the cells of tables that hold a figure, so that the style sheet can keep each on one line."""
+    for cell in page.findall(nodes.entry):
+        if FIGURE.fullmatch(cell.astext()):
+            cell["classes"].append("value")
+
+
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read)
+    app.connect("doctree-read", keep_figures)
