@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from suite import __version__
 from tests.documents import PAGES, ROOT, anchors, links, prose
 
 
@@ -29,6 +30,10 @@ def test_every_page_of_the_documentation_is_in_its_contents() -> None:
 
 def test_the_readme_is_one_screen_or_two() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_old_words_are_gone() -> None:
