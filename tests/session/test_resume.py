@@ -78,7 +78,7 @@ def test_an_interrupted_run_keeps_what_it_measured_and_resumes(suite: Suite) -> 
     assert cut.status == 2
     assert "INTERNALERROR" not in cut.output
     assert not alive(int(hangs.read_text()))
-    assert f"2 launches did not run; the others are in {cut.journals[0]}: Continue with: pytest " in cut.output
+    assert f"2 launches did not run; the others are in {cut.journals[0]}. Continue with: pytest " in cut.output
     assert read(*cut.journals)[1] == records_of(cut.saved["0001_cut.json"])
     assert [r.cell.framework for r in read(*cut.journals)[1]] == order(seed)[:1]
 

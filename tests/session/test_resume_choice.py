@@ -130,7 +130,7 @@ def test_a_launch_that_crashed_is_tried_again_and_then_counts(suite: Suite) -> N
     crashed = suite(*ARGUMENTS, jax="crash")
     assert crashed.status == 1
     run = crashed.journals[0].stem
-    assert "1 launch failed for reasons that may pass: Try again with: pytest " in crashed.output
+    assert "1 launch failed for reasons that may pass. Try again with: pytest " in crashed.output
     assert f" -k 'jax and imdb' --resume={run}\n" in crashed.output
 
     again = suite(*ARGUMENTS, f"--resume={run}", "--benchmark-save")
