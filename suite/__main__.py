@@ -1,17 +1,84 @@
-"""``python -m suite``: lists the commands, one per line."""
+"""The commands of the suite: ``python -m suite COMMAND``, or ``training-suite COMMAND`` where it is installed."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import runpy
+import sys
+from pathlib import Path
+
+from suite.plan.options import HEADING
+from suite.plan.suggest import unknown
+
+HERE = Path(__file__).resolve().parent
+
+#: Each command, its module, and what it does. The module of ``run`` is pytest.
 COMMANDS = {
-    "pytest suite --benchmark-save": "measure the cells of a matrix and save the run",
-    "python -m suite.compare": "tables, plots and a report of one or more runs",
-    "python -m suite.doctor": "what this machine can measure, and how to mend what it cannot",
-    "python -m suite.reproduce RESULT": "run a stored result again, and say whether it holds",
-    "python -m suite.checks WHAT": "the suite measured by itself: plain, loaders, monitor",
-    "python -m workloads.data fetch": "download, verify and cache the data",
+    "run": ("pytest", "measure: `run --benchmark-save` is `pytest suite --benchmark-save`"),
+    "compare": ("suite.compare", "compare one or more runs: tables, plots, a report, a site, a check for CI"),
+    "doctor": ("suite.doctor", "show what this machine can measure, and how to fix what it cannot"),
+    "reproduce": ("suite.reproduce", "run a stored result again, and say whether it holds"),
+    "checks": ("suite.checks", "measure the suite itself: its steps, its loaders, its monitoring"),
+    "data": ("workloads.data", "download, verify and list the data sets"),
 }
 
+#: What `pytest suite` takes from pyproject.toml, for an installation without that file.
+CONFIGURED = ("-p", "suite.plugin", "--benchmark-storage=results/runs", "--benchmark-save-data")
+
+FIRST_STEPS = """\
+first steps:
+  python -m suite doctor                  can this machine measure?
+  python -m suite run --benchmark-save    measure: minutes on a CPU
+  python -m suite compare                 which framework is faster, and how certain is that?
+
+`python -m suite COMMAND --help` explains a command. `python -m suite.compare` works as well.
+"""
+
+
+def main() -> int:
+    """Run the command that the first argument names, with the other arguments; without one, list the commands."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name in ("-h", "--help", "help"):
+        print(listing(), end="")
+        return 0
+    if name not in COMMANDS:
+        print(f"{unknown('command', name, COMMANDS)}. `python -m suite` lists them.", file=sys.stderr)
+        return 2
+    module, _ = COMMANDS[name]
+    if name == "run":
+        return run(sys.argv[2:])
+    sys.argv = [f"python -m {module}", *sys.argv[2:]]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    return 0
+
+
+def listing() -> str:
+    """The commands, a line each, and where to begin."""
+    lines = [f"  {name:10} {words}" for name, (_, words) in COMMANDS.items()]
+    return "\n".join(["usage: python -m suite COMMAND [ARGUMENTS]", "", "commands:", *lines, "", FIRST_STEPS])
+
+
+def run(arguments: list[str]) -> int:
+    """Run pytest on the suite; ``--help`` shows the options of the suite and leaves out those of pytest itself."""
+    import pytest
+
+    if not {"-h", "--help"} & set(arguments):
+        return int(pytest.main(pytest_arguments(arguments)))
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        status = pytest.main(pytest_arguments(["--help"]))
+    begin = printed.getvalue().find(HEADING)
+    options = printed.getvalue().find("\n\n", begin + len(HEADING))
+    print(printed.getvalue()[max(begin, 0) : options])
+    return int(status)
+
+
+def pytest_arguments(arguments: list[str]) -> list[str]:
+    """The arguments of pytest for ``run``: short in a checkout, complete everywhere else."""
+    if Path("suite").resolve() == HERE and Path("pyproject.toml").is_file():
+        return ["suite", *arguments]
+    return [*CONFIGURED, str(HERE), *arguments]
+
+
 if __name__ == "__main__":
-    width = max(map(len, COMMANDS))
-    print("\n".join(f"{command:{width}}  {words}" for command, words in COMMANDS.items()))
-    print("\nEach has --help.")
+    sys.exit(main())

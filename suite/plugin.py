@@ -19,7 +19,6 @@ from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
-from suite.record.record import SKIPPED
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
 from suite.session import settings
@@ -29,6 +28,8 @@ from suite.session.launch import LaunchError
 from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import SaveError, name_fits, save_failed, saved_whole
+from suite.session.terminal import PytestTerminal
+from suite.session.wording import launches as counted
 from workloads.data.dataset import DataError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
@@ -58,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse wrong options, and give a bare ``--benchmark-save`` a name before pytest-benchmark reads it."""
+    """Refuse wrong options, and give ``--benchmark-save`` without a name one, before pytest-benchmark reads it."""
     try:
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
@@ -87,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One item per launch, in the order in which they run."""
+    """Make one item per launch, in the order in which they run."""
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
         return
     chosen = options.chosen_matrix(metafunc.config)
@@ -119,13 +120,16 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     launches = config.stash[_LAUNCHES]
     chosen = options.chosen_matrix(config)
     planned = [launches[name] for name in order.planned_ids(request.session.items, TEST, list(launches))]
-    terminal = _Terminal(config)
+    terminal = PytestTerminal(config)
     config.stash[_RESTORE] = interruptible()
     try:
-        background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json()
-        run = Run(settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background)
-        config.stash[_RUN] = run
-        run.prepare()
+        with terminal.uncaptured():
+            background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json()
+            run = Run(
+                settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background
+            )
+            config.stash[_RUN] = run
+            run.prepare()
     except EXPECTED as error:
         pytest.exit(str(error), returncode=4)
     yield run
@@ -232,12 +236,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
     resume_command = command(config.invocation_params.args, run.info["id"])
     if run.done < run.total:
-        missing = _launches(run.total - run.done)
-        write(f"{missing} did not run; the others are in {run.journal.path}: go on with {resume_command}")
+        missing = counted(run.total - run.done)
+        write(f"{missing} did not run; the others are in {run.journal.path}. Continue with: {resume_command}")
     elif failed := sum(may_pass(record.outcome) for record in run.failed):
-        write(f"{_launches(failed)} failed for reasons that may pass: try again with {resume_command}")
+        write(f"{counted(failed)} failed for reasons that may pass. Try again with: {resume_command}")
+    elif run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
+        write(f"Test which differences are significant with: {resume_command} --launches={LEAST_TESTED}")
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
-    write(f"compare with: python -m suite.compare{hint}")
+    write(f"Compare with: python -m suite.compare{hint}")
 
 
 def _unmeasured(config: pytest.Config) -> str:
@@ -246,35 +252,7 @@ def _unmeasured(config: pytest.Config) -> str:
     if _LAUNCHES not in config.stash or (run and any(record.outcome.ok for record in run.records)):
         return ""
     counts = Counter(record.outcome.status for record in run.records) if run else Counter[str]()
-    return ", ".join(f"{_launches(count)} {status}" for status, count in counts.items()) or "no launch ran"
-
-
-def _launches(count: int) -> str:
-    return f"{count} launch" if count == 1 else f"{count} launches"
-
-
-class _Terminal:
-    """Lines and passing states on pytest's terminal, past its capture."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
-        self.capture = config.pluginmanager.getplugin("capturemanager")
-        self.reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
-
-    def say(self, text: str, **colour: bool) -> None:
-        if self.reporter:
-            with self.capture.global_and_fixture_disabled():
-                self.reporter.ensure_newline() if not self.reporter.isatty else self.reporter.rewrite("", erase=True)
-                self.reporter.write_line(text, **colour)
-
-    def ended(self, text: str, status: str) -> None:
-        self.say(text, **{"green" if status == "ok" else "yellow" if status in SKIPPED else "red": True})
-
-    def show(self, text: str) -> None:
-        if self.reporter and self.reporter.isatty:
-            with self.capture.global_and_fixture_disabled():
-                width = self.config.get_terminal_writer().fullwidth
-                self.reporter.rewrite(text[: width - 1], erase=True)
+    return ", ".join(f"{counted(count)} {status}" for status, count in counts.items()) or "no launch ran"
 
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()

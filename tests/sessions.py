@@ -115,4 +115,4 @@ def refused(done: Done, words: str) -> None:
     assert line.startswith(("ERROR: ", "! "))
     assert not done.launched
     assert not done.saved
-    assert "compare with" not in done.output
+    assert "Compare with" not in done.output

@@ -32,7 +32,7 @@ def test_as_it_stands_the_whole_smoke_matrix_is_saved_under_an_automatic_name(su
     assert len({record.key for record in records_of(saved)}) == len(done.launched) == len(SMOKE.cells) * SMOKE.launches
     assert saved["suite"]["run"]["matrix"] == "smoke"
     assert saved["suite"]["failed"] == []
-    assert "compare with: python -m suite.compare\n" in done.output
+    assert "Compare with: python -m suite.compare\n" in done.output
     run, journalled, _ = read(*done.journals)
     assert run == saved["suite"]["run"]
     assert sorted(journalled, key=lambda r: r.key) == sorted(records_of(saved), key=lambda r: r.key)
@@ -66,8 +66,41 @@ def test_the_size_can_be_chosen_and_shows_in_every_id(suite: Suite) -> None:
     done = suite("suite", "--size=small", "--launches=1", "--benchmark-save")
     assert done.status == 0, done.output
     assert {line.split()[2] for line in done.launched} == {"small"}
-    names = [entry["name"] for entry in done.saved["0001_smoke.json"]["benchmarks"]]
+    names = [entry["name"] for entry in done.saved["0001_sweep-small.json"]["benchmarks"]]
     assert all(name.endswith("-small-launch0]") for name in names)
+
+
+def test_a_sweep_has_a_name_of_its_own_and_goes_on_with_resume(suite: Suite) -> None:
+    arguments = ["suite", "--framework=jax", "--workload=imdb_lstm", "--batch=8,16", "--benchmark-save"]
+    done = suite(*arguments, "--launches=1")
+    assert done.status == 0, done.output
+    (saved,) = done.saved.values()
+    assert list(done.saved) == ["0001_sweep-imdb_lstm-jax-b8+b16.json"]
+    assert {entry["name"].split("-")[3] for entry in saved["benchmarks"]} == {"b8", "b16"}
+    run = saved["suite"]["run"]
+    assert (run["matrix"], run["sweep"]) == (
+        "sweep-imdb_lstm-jax-b8+b16",
+        "workload imdb_lstm framework jax batch 8,16",
+    )
+    (hint,) = [
+        line for line in done.output.splitlines() if line.startswith("Test which differences are significant with")
+    ]
+    assert hint.endswith(f"--launches=1 --resume={run['id']} --launches=6")
+    more = suite(*arguments, "--launches=6", f"--resume={run['id']}")
+    assert more.status == 0, more.output
+    assert "2 launches are in its journal" in more.output
+    left = [line for line in more.output.splitlines() if line.endswith(" left")]
+    assert left[0].startswith("[ 5/24] "), "two launches were there, and two more are too few for an estimate"
+    assert len(left) == 24 - 5, "with the control, which is of JAX here"
+    assert "significant with" not in more.output
+
+
+def test_progress_of_the_data_reaches_the_log_of_a_run(suite: Suite) -> None:
+    (suite.folder / "eager.py").write_text("from workloads.data import progress\nprogress.QUIET_S = 0.0\n")
+    suite.environment["PYTHONPATH"] = str(suite.folder)
+    done = suite("suite", "-p", "eager", "--launches=1", "-k", "jax and imdb")
+    assert done.status == 0, done.output
+    assert re.search(r"^imdb: hashing: \d+ of \d+ MiB$", done.output, re.MULTILINE), "pytest's capture kept it"
 
 
 def test_failed_launches_are_saved_with_their_reason_and_stop_nothing(suite: Suite) -> None:
@@ -150,7 +183,7 @@ def test_a_small_cell_is_really_measured_and_saved(suite: Suite) -> None:
     del suite.environment["SUITE_PYTHON_JAX"]
     done = suite("suite", "--size=small", "--launches=1", "--min-window=0.02", "--benchmark-save", "-k", "jax and imdb")
     assert done.status == 0, done.output
-    (record,) = records_of(done.saved["0001_smoke.json"])
+    (record,) = records_of(done.saved["0001_sweep-small.json"])
     assert record.cell.size == record.workload["size"] == "small"
     assert record.identity
     assert record.run["position"] == 0

@@ -5,23 +5,27 @@ from __future__ import annotations
 import sys
 
 from suite.checks import loaders, monitor, plain
+from suite.plan.suggest import unknown
 
 CHECKS = {
-    "plain": (plain.main, "the suite's training steps against the plainest loop of each framework"),
-    "loaders": (loaders.main, "how many samples a second each loader delivers"),
-    "monitor": (monitor.main, "what watching a training costs"),
+    "plain": (plain.main, "is the suite's training step as fast as a plain loop of the same framework?"),
+    "loaders": (loaders.main, "how many samples per second does each loader deliver?"),
+    "monitor": (monitor.main, "how much does monitoring slow a training down?"),
 }
 
 
 def main() -> int:
-    """Run the check that the first argument names; the rest are its options."""
+    """Run the check that the first argument names, with the other arguments as its options."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in CHECKS:
         del sys.argv[1]
         return CHECKS[name][0]()
+    if name and name not in ("-h", "--help"):
+        print(unknown("check", name, CHECKS), file=sys.stderr)
+        return 2
     lines = [f"  {name:9} {words}" for name, (_, words) in CHECKS.items()]
     print("\n".join(["usage: python -m suite.checks {plain,loaders,monitor} [options]", "", *lines]))
-    return 0 if name in ("-h", "--help") else 2
+    return 0 if name else 2
 
 
 if __name__ == "__main__":

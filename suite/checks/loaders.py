@@ -1,4 +1,4 @@
-"""How many samples a second does each loader deliver? ``python -m suite.checks loaders``."""
+"""How many samples per second does each loader deliver? ``python -m suite.checks loaders``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import DataError
 from workloads.data.prepare import prepare
+from workloads.data.progress import waiting
 from workloads.spec import specification
 
 LOADERS = (Loader("naive"), Loader("workers", 1), Loader("workers", 2), Loader(), Loader("resident"))
 EXPLANATION = """\
-Every figure is the input phase alone (loader and transfer to the device, no training step): median samples/s over the
-windows, lowest and highest. The ceiling is the same batches made by vectorised NumPy on one core, in windows between
-those of the loaders in the same process, so that both saw the same machine.
+Each figure is the input phase alone (loader and transfer to the device, no training step): median, lowest and highest
+samples/s over the windows. The ceiling is the same batches made by vectorised NumPy on one core. Its windows alternate
+with those of the loaders, in the same process.
 """
 
 
@@ -61,7 +62,8 @@ def main() -> int:
         for name in ("batch", "windows", "min_window"):
             arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
         try:
-            lines = ask(framework, "suite.checks.loaders", arguments)
+            with waiting(framework):
+                lines = ask(framework, "suite.checks.loaders", arguments)
         except LaunchError as error:
             failed, lines = True, []
             print(f"{framework:12}{error}")

@@ -1,4 +1,4 @@
-"""What does monitoring cost? ``python -m suite.checks monitor`` switches it on and off while a cell trains."""
+"""How much does monitoring slow a training down? Switches it on and off: ``python -m suite.checks monitor``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ from workloads.spec import specification
 SHARE_LEAST = 0.99
 
 EXPLANATION = """\
-One process trains, and its parent starts and ends the monitor between the windows of its training: on, off, off, on, so
-that neither launches nor drift come in between. The ratio is throughput with the monitor over throughput without, one
-of each such round; 1.000 means that watching costs nothing. With it stand its 95 % interval (Student's t on
-logarithms), the number of rounds, the processor time that the watching process took, as a share of one core, and what
-follows: `within 1 %` where the whole interval says so, `costs more` where it says the contrary, else `undecided`, which
-more --rounds end.
+One process trains. Its parent switches the monitor on and off between the windows of the training: on, off, off, on.
+So neither a new launch nor a drift of the machine affects the result. The ratio is the throughput with the monitor over
+that without, one per round; 1.000 means no overhead. The table has its 95 % interval (Student's t on logarithms), the
+number of rounds, the CPU time of the monitoring process as a share of one core, and a verdict: `within 1 %` (the whole
+interval shows it), `costs more` (the whole interval shows the opposite) or `undecided` (use more --rounds).
 
-exit status: 0, or 1 where a launch failed or watching costs more than one percent
+exit status: 0, or 1 if a launch failed or monitoring costs more than 1 %
 """
 
 
@@ -115,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             gpus = [] if options.device == "cpu" else stack.enter_context(opened())[1]
         except NvmlError as error:
-            print(f"no GPU is watched: {error}", file=sys.stderr)
+            print(f"no GPU is monitored: {error}", file=sys.stderr)
         before = idle(gpus)
         for workload in options.workload or STUDIED:
             for framework in options.framework or FRAMEWORKS:

@@ -1,4 +1,4 @@
-"""Is the suite's training step as fast as the plainest loop of the same framework? ``python -m suite.checks plain``."""
+"""Is the suite's training step as fast as a plain loop of the same framework? ``python -m suite.checks plain``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from suite.worker.measure import Steps
 from suite.worker.phases import training_steps
 from workloads.data import synthetic
 from workloads.data.augment import Batches
+from workloads.data.progress import waiting
 from workloads.spec import specification
 
 BATCHES = 4
 EXPLANATION = """\
 Both train the same network on the same batches in one process, in rounds of four windows (suite, plain, plain, suite)
-of at least --min-window seconds, so that what a change from one to the other costs falls on both. The ratio is the
-throughput of the suite's step over that of the plain loop in each round; 1.00 means equally fast. The
-harness column is what the suite's own loop and clock cost, as a share of a window: the same window with a step that
-does nothing.
+of at least --min-window seconds, so that switching between them slows both equally. The ratio is the throughput of the
+suite's step over that of the plain loop in each round; 1.00 means equally fast. The harness column is the overhead of
+the suite's own loop and clock as a share of a window, measured with a step that does nothing.
 """
 
 
@@ -65,7 +65,8 @@ def line(workload: str, framework: str, options: argparse.Namespace) -> str:
     arguments = ["--workload", workload, "--framework", framework]
     for name in ("size", "batch", "rounds", "min_window"):
         arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
-    answer = ask(framework, "suite.checks.plain", arguments)
+    with waiting(f"{workload} {framework}"):
+        answer = ask(framework, "suite.checks.plain", arguments)
     low, middle, high = quantiles(answer["ratios"], n=4, method="inclusive")
     return (
         f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(answer['ratios']):>3}"

@@ -1,4 +1,4 @@
-"""What can this machine measure, and how is what it cannot mended? ``python -m suite.doctor``."""
+"""Checks what this machine can measure, and says how to fix what it cannot: ``python -m suite.doctor``."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host
-from suite.doctor.probes import ANSWER_WITHIN_S, ask_all, installation
+from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installation
 from suite.plan.cell import FRAMEWORKS
 from suite.record.environment import machine
+from workloads.data.progress import waiting
 
 COLOURS = {OK: "green", NOTE: "", WARNING: "yellow", BAD: "bold red"}
 
 EPILOG = """\
-Each line has an area, what was found and, after an arrow, how to mend it. `!!` stands before what keeps this machine
-from measuring, `!` before what makes figures worse or less sure.
+Each line names an area, says what was found and, after an arrow, how to fix it. `!!` marks a problem that prevents
+measuring, `!` one that makes results worse or less certain.
 
-Progress goes to stderr. A framework that gave no answer in time may well be installed: its line says which it is.
+Progress goes to stderr. A framework that does not answer in time may still be installed; its line says so.
 
-exit status: 0 it can measure, 1 it cannot, 2 wrong usage
+exit status: 0 this machine can measure, 1 it cannot, 2 wrong usage
 """
 
 
@@ -32,11 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m suite.doctor", description=__doc__, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="for machines: a list of findings, and what was found out")
-    parser.add_argument("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
+    parser.add_argument("--json", action="store_true", help="print JSON: the findings and what they are based on")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
+    )
     parser.add_argument(
         "--wait", type=float, default=ANSWER_WITHIN_S, metavar="S",
-        help=f"seconds that each framework has to answer; all are asked at once (default: {ANSWER_WITHIN_S:g})",
+        help=f"seconds that the frameworks have to answer, all at the same time (default: {ANSWER_WITHIN_S:g})",
     )  # fmt: skip
     parser.add_argument("--framework", choices=FRAMEWORKS, help=argparse.SUPPRESS)  # in its own interpreter
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found
@@ -46,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     driver, findings, gpu_descriptions = gpus()
     findings = [*host(), *data(options.data_dir), *findings]
-    answers = dict(ask_all(options.wait, lambda line: print(line, file=sys.stderr, flush=True)))
+    answers = _answers(options.wait)
     installed = {name: answers[name] for name in FRAMEWORKS}
     findings += frameworks(installed, driver)
     if options.json:
@@ -55,6 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         show(findings)
     return int(any(finding.status == BAD for finding in findings))
+
+
+def _answers(wait_s: float) -> dict[str, Installed]:
+    """Returns the answers of all frameworks; shows who is still asked, with a spinner in a terminal."""
+    if not sys.stderr.isatty():
+        return dict(ask_all(wait_s, lambda line: print(line, file=sys.stderr, flush=True)))
+    with waiting("asking the frameworks") as describe:
+        return dict(ask_all(wait_s, describe))
 
 
 def show(findings: Sequence[Finding]) -> None:

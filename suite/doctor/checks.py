@@ -1,4 +1,4 @@
-"""The checks of the doctor. Each yields findings, with how to fix what is wrong. Imports no framework."""
+"""The checks of the doctor. Each yields findings, which say how to fix what is wrong. Imports no framework."""
 
 from __future__ import annotations
 
@@ -57,10 +57,13 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
     reasons = {installation.get("lack") for installation in installed.values()}
     if NO_ANSWER in reasons and None not in reasons:
         mend = next(installation["mend"] for installation in installed.values() if installation["lack"] == NO_ANSWER)
-        yield Finding("frameworks", BAD, "none is known to be there: not all answered in time", mend)
+        yield Finding("frameworks", BAD, "none was found, and not all answered in time", mend)
     elif None not in reasons:
         yield Finding(
-            "frameworks", BAD, "there is none to be measured", "tox run -m bench builds an environment for each"
+            "frameworks",
+            BAD,
+            "none is installed, so there is nothing to measure",
+            "tox run -m bench builds an environment for each",
         )
 
 
@@ -80,10 +83,10 @@ def _driver_runs(name: str, installation: dict[str, Any], driver: Driver | None)
         yield Finding(name, BAD, text, "update the driver, or install a build for an older CUDA")
     elif not installation["devices"]:
         text = "sees no GPU, though the driver shows one"
-        mend = "look at CUDA_VISIBLE_DEVICES, and whether another framework overwrote its cuDNN: one environment each"
+        mend = "check CUDA_VISIBLE_DEVICES; use one environment per framework, since they overwrite each other's cuDNN"
         yield Finding(name, BAD, text, mend)
     elif not installation["cudnn"]:
-        text = f"no cuDNN for CUDA {installation['cuda']} is found: without one there are no convolutions and no LSTM"
+        text = f"cuDNN for CUDA {installation['cuda']} was not found; convolutions and LSTMs need it"
         yield Finding(
             name, WARNING, text, f"pip install --force-reinstall -e '.[{name}-cuda]', in an environment of its own"
         )
@@ -101,19 +104,30 @@ def gpus() -> tuple[Driver | None, list[Finding], list[dict[str, Any]]]:
             findings += [finding for gpu in cards for finding in card(gpu)]
             return (driver if cards else None), findings, [gpu.describe() for gpu in cards]
     except NvmlError as error:
-        return None, [Finding("GPU", NOTE, f"none: {error}", "CPU figures only; they say nothing about a GPU")], []
+        return (
+            None,
+            [
+                Finding(
+                    "GPU",
+                    NOTE,
+                    f"none: {error}",
+                    "only a CPU can be measured here; its figures say nothing about a GPU",
+                )
+            ],
+            [],
+        )
 
 
 def card(gpu: Gpu) -> Iterator[Finding]:
     """Check what affects measurements on one GPU."""
     description = gpu.describe()
     size = f"{description['memory_bytes'] / 2**30:.0f} GiB" if description["memory_bytes"] else "memory unknown"
-    absent = gpu.absent | ({} if gpu.read() else {"all": "no reading came back"})
+    absent = gpu.absent | ({} if gpu.read() else {"readings": "the driver returned none"})
     yield Finding("GPU", OK, f"{gpu.name}, {size}, compute capability {description['compute_capability'] or 'unknown'}")
     modes = [f"persistence mode {_switch(description['persistence_mode'])}", f"MIG {_switch(description['mig'])}"]
     yield Finding("GPU", OK, ", ".join([*modes, f"GPM {'answers' if description['gpm'] else 'absent'}"]))
     if description["mig"]:
-        mend = "measure on a whole GPU, or read its figures as those of a slice"
+        mend = "measure on a whole GPU, or treat the figures as those of a slice"
         yield Finding("GPU", WARNING, "MIG is on: a slice shares clocks and power with its neighbours", mend)
     if description["persistence_mode"] is False:
         yield Finding("GPU", NOTE, "persistence mode is off: the first launch waits for the driver", "nvidia-smi -pm 1")
@@ -123,7 +137,7 @@ def card(gpu: Gpu) -> Iterator[Finding]:
         processes = []
         absent["processes"] = str(error)
     if processes:
-        text = f"{len(processes)} other process(es) compute on it"
+        text = "1 other process uses it" if len(processes) == 1 else f"{len(processes)} other processes use it"
         yield Finding("GPU", WARNING, text, "end them, or choose another GPU in CUDA_VISIBLE_DEVICES")
     for name, reason in absent.items():
         yield Finding("GPU", NOTE, f"no {name}: {reason}")
@@ -137,18 +151,20 @@ def host() -> Iterator[Finding]:
     )
     load = os.getloadavg()[0]
     if load > LOAD_MOST * hardware["cores"]:
-        text = f"load {load:.1f} on {hardware['cores']} cores before anything is measured"
-        yield Finding("machine", WARNING, text, "wait, or end what runs; launches under load are flagged contaminated")
+        text = f"background load of {load:.1f} on {hardware['cores']} cores"
+        yield Finding(
+            "machine", WARNING, text, "wait, or end other programs; launches under load are flagged contaminated"
+        )
     governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor == "performance":
         yield Finding("machine", OK, "the CPU governor is performance")
     elif governor:
         mend = "cpupower frequency-set -g performance"
-        yield Finding("machine", WARNING, f"the CPU governor is {governor}: clocks follow the load", mend)
+        yield Finding("machine", WARNING, f"the CPU governor is {governor}: clock speed changes with the load", mend)
     cores = core_limit()
     if cores is not None:
         status = WARNING if cores < hardware["cores"] else NOTE
-        yield Finding("machine", status, f"a control group limits it to {cores:g} cores", "size thread pools to that")
+        yield Finding("machine", status, f"a control group limits it to {cores:g} cores", "set OMP_NUM_THREADS to that")
     limit = _read("/sys/fs/cgroup/memory.max")
     if limit.isdecimal() and int(limit) < hardware["memory_bytes"]:
         yield Finding("machine", NOTE, f"a control group limits memory to {int(limit) / 2**30:.1f} GiB")
@@ -162,7 +178,9 @@ def data(directory: str | None) -> Iterator[Finding]:
         if folder_of(cache, name, "real").exists():
             yield Finding("data", OK, f"{name} is cached")
         elif source:
-            yield Finding("data", OK, f"{name} is not cached yet; the data directory is asked first")
+            yield Finding(
+                "data", OK, f"{name} is not cached yet; it will be read from the data directory if it is there"
+            )
         else:
             yield Finding(
                 "data", NOTE, f"{name} is not cached: it will be downloaded", "python -m workloads.data fetch"
@@ -171,9 +189,14 @@ def data(directory: str | None) -> Iterator[Finding]:
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if missing and not os.access(existing, os.W_OK):
-        yield Finding("data", BAD, "the cache directory cannot be written", "name another one in SUITE_CACHE_DIR")
+        yield Finding("data", BAD, "the cache directory cannot be written to", "set SUITE_CACHE_DIR to another one")
     elif missing and free < ROOM_BYTES:
-        yield Finding("data", BAD, f"{free / 1e9:.1f} GB are free for the cache", "make room: both data sets take 1 GB")
+        yield Finding(
+            "data",
+            BAD,
+            f"only {free / 1e9:.1f} GB are free for the cache",
+            f"free {ROOM_BYTES / 1e9:g} GB, or set SUITE_CACHE_DIR",
+        )
     else:
         yield Finding("data", OK, f"{free / 1e9:.0f} GB are free for the cache")
 

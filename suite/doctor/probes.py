@@ -49,8 +49,8 @@ def answer_of(framework: str, wait_s: float) -> Installed:
     try:
         answer: Installed = ask(framework, "suite.doctor", ["--framework", framework], wait_s)
     except LateError:
-        mend = f"ask again, as files read once are read faster, or wait longer: --wait {5 * wait_s:g}"
-        error = f"gave no answer within {wait_s:g} s: whether it is installed and works is not known"
+        mend = f"try again (the second time is faster), or wait longer: --wait {5 * wait_s:g}"
+        error = f"gave no answer within {wait_s:g} s; it may be installed or not"
         return {"lack": NO_ANSWER, "error": error, "mend": mend}
     except LaunchError as error:
         return {"lack": NOT_INSTALLED if "No module named" in str(error) else FAILED, "error": str(error)}

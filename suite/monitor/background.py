@@ -12,13 +12,13 @@ from suite.monitor.host import Host
 from suite.monitor.sampler import OTHERS_MOST
 from suite.record.environment import own_cores
 
-#: Counters tick every 10 ms, so that a second gives the share of a core to a percent.
+#: CPU time is counted in steps of 10 ms, so one second measures a core to 1 %.
 OVER_S = 1.0
 
 
 @dataclass(frozen=True)
 class Background:
-    """The cores that other processes keep busy, of those that a worker may use, and the seconds waited for them."""
+    """How many of the cores that a worker may use are busy with other processes, and the seconds waited for them."""
 
     busy_cores: float
     cores: int
@@ -49,12 +49,14 @@ def settle(
     wait_s: float | None, say: Callable[[str], None], show: Callable[[str], None],
     measure: Callable[[], Background] = measure,
 ) -> Background:  # fmt: skip
-    """The background load, after waiting up to ``wait_s`` seconds for an idle machine; one line where it is busy.
+    """The background load, after waiting up to ``wait_s`` seconds for an idle machine.
 
-    ``show`` gets the state while it waits.
+    ``say`` gets a line if the machine is busy, and one when the wait begins; ``show`` gets the state while it waits.
     """
     begin_s = time.monotonic()
     background = measure()
+    if background.busy and wait_s:
+        say(f"busy machine: {background}; waiting up to {wait_s:.0f} s for it to become idle")
     while background.busy and (left_s := (wait_s or 0.0) - (time.monotonic() - begin_s)) > 0:
         show(f"waiting for an idle machine, {left_s:.0f} s left: {background}")
         background = measure()
@@ -62,7 +64,7 @@ def settle(
         waited_s = time.monotonic() - begin_s
         background = Background(background.busy_cores, background.cores, waited_s)
     if background.busy and wait_s is None:
-        say(f"busy machine: {background}; figures will be too low and noisy. --wait-idle 600 waits up to 10 minutes")
+        say(f"busy machine: {background}. Results will be too low and noisy; --wait-idle 600 waits up to 10 minutes")
     elif background.busy:
-        say(f"warning: still busy after {background.waited_s:.0f} s: {background}; measuring all the same")
+        say(f"warning: still busy after {background.waited_s:.0f} s: {background}. Measuring anyway")
     return background

@@ -5,12 +5,14 @@ A cell is hashable, has a readable id for ``pytest -k``, and travels as JSON.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from suite.plan.schema import SchemaError, decode
+from suite.plan.suggest import unknown
 
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
@@ -21,11 +23,22 @@ LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout")
 
+#: Parts of a loader's id, with the setting and the value that each stands for.
+LOADER_SWITCHES = {
+    "pinned": ("pin_memory", True),
+    "unpinned": ("pin_memory", False),
+    "cached": ("cache", True),
+    "mapped": ("cache", False),
+}
+
 #: Stands for the largest batch that fits, which `suite.session.batch_finder` searches for.
 AUTO = 0
 
-#: How each framework is usually used.
+#: The usual compile mode of each framework.
 USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
+
+#: All compile modes of each framework: the keys of `COMPILE_MODES` in its file in `suite/worker/frameworks`.
+COMPILES_OF = {"pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "compile"), "jax": ("compile",)}
 
 
 class CellError(ValueError):
@@ -43,12 +56,12 @@ Positive = Annotated[int, Meta(ge=1)]
 
 @dataclass(frozen=True)
 class Loader:
-    """How batches are made, and what of it is asked for by name; None leaves a choice to the loader.
+    """How batches are made. A setting that is None is left to the loader.
 
-    ``naive`` is what beginners write: one thread, sample by sample. ``workers`` asks for N processes or threads.
-    ``tuned`` is the framework's best on the machine at hand. ``resident`` keeps the data set on the device and augments
-    there. ``dali`` is NVIDIA DALI. ``prefetch`` counts batches kept ready, ``pin_memory`` asks for page-locked host
-    memory, ``cache`` for a copy of the data set in memory instead of mapped files.
+    ``naive`` is what beginners write: one thread, sample by sample. ``workers`` uses N processes or threads. ``tuned``
+    is the framework's fastest way on this machine. ``resident`` keeps the data set on the device and augments there.
+    ``dali`` is NVIDIA DALI. ``prefetch`` is the number of batches kept ready. ``pin_memory`` uses page-locked host
+    memory. ``cache`` keeps a copy of the data set in memory instead of memory-mapping its files.
     """
 
     kind: Annotated[str, _one_of(LOADERS)] = "tuned"
@@ -62,13 +75,34 @@ class Loader:
         _natural("workers", self.workers, least=0)
         if self.workers and self.kind != "workers":
             raise CellError(
-                f"the {self.kind} loader chooses its workers itself; Loader('workers', {self.workers}) asks"
+                f"the {self.kind} loader chooses its workers itself; use Loader('workers', {self.workers}) instead"
             )
         if self.prefetch is not None:
             _natural("prefetch", self.prefetch, least=0)
         for name in ("pin_memory", "cache"):
             if getattr(self, name) not in (None, True, False):
                 raise CellError(f"{name} is {getattr(self, name)!r}; it must be true, false or left out")
+
+    @classmethod
+    def from_id(cls, text: str) -> Loader:
+        """The loader with this id, such as ``w2`` or ``tuned-prefetch4``. Raises `CellError`."""
+        kind, *parts = text.split("-")
+        count = re.fullmatch(r"w(\d{1,4})", kind)
+        if kind == "workers":
+            raise CellError("loader 'workers' needs a number of workers; write w2 for two")
+        if not count and kind not in LOADERS:
+            kinds = ["w2" if name == "workers" else name for name in LOADERS]
+            raise CellError(unknown("loader", kind, kinds, "or one of them with settings, such as tuned-prefetch4"))
+        settings: dict[str, Any] = {}
+        for part in parts:
+            if prefetch := re.fullmatch(r"prefetch(\d{1,9})", part):
+                settings["prefetch"] = int(prefetch[1])
+            elif part in LOADER_SWITCHES:
+                name, value = LOADER_SWITCHES[part]
+                settings[name] = value
+            else:
+                raise CellError(f"loader {text!r}: {unknown('setting', part, ['prefetch4', *LOADER_SWITCHES])}")
+        return cls("workers", int(count[1]), **settings) if count else cls(kind, **settings)
 
     @property
     def id(self) -> str:
@@ -83,9 +117,10 @@ class Loader:
 class Cell:
     """The settings of one measured training run.
 
-    ``batch`` counts the samples that go through the network at once (`AUTO`: as many as fit), ``accumulate`` how many
-    such batches make one update; ``kernel`` is the LSTM's: the framework's choice, cuDNN's, or a loop over time steps.
-    With a ``recipe`` (see `workloads.recipes`) the cell trains to its end and is evaluated after every epoch.
+    ``batch`` is the number of samples that go through the network at once (`AUTO`: as many as fit). ``accumulate`` is
+    the number of such batches per update. ``kernel`` is that of the LSTM: the framework's choice, cuDNN's, or a loop
+    over time steps. With a ``recipe`` (see `workloads.recipes`) the cell trains to its end and is evaluated after every
+    epoch.
     """
 
     workload: Annotated[str, _one_of(WORKLOADS)]
@@ -155,7 +190,7 @@ class Cell:
 
 def _choice(what: str, value: object, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise CellError(f"unknown {what} {value!r}; there are: {', '.join(choices)}")
+        raise CellError(unknown(what, value, choices))
 
 
 def _natural(what: str, value: object, least: int) -> None:

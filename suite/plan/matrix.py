@@ -1,7 +1,7 @@
 """Named matrices: functions that return cells, each varying one axis around a base.
 
-A user's own matrix is such a function in a file of his own: ``--matrix path/to/file.py:name``. It returns a `Matrix`,
-or just the cells.
+Users can write their own: ``--matrix path/to/file.py:name`` calls a function that returns a `Matrix` or a list of
+cells.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from suite.plan.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.plan.measuring import CONTROL, Plan
+from suite.plan.suggest import unknown
 from workloads.spec import specification
 
 STUDIED = ("cifar100_cnn", "imdb_lstm")
@@ -23,7 +24,7 @@ BATCH = 128
 
 @dataclass(frozen=True)
 class Matrix:
-    """Cells, and how often and how long each is measured unless the command line says otherwise."""
+    """Cells, and the launches and windows of each unless the command line says otherwise."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -32,28 +33,38 @@ class Matrix:
 
 
 class MatrixError(ValueError):
-    """A matrix that does not exist or holds no cells; the message lists those that do."""
+    """A wrong choice of cells; the message says what is allowed."""
 
 
 def smoke() -> Matrix:
-    """The study's workloads in all frameworks, once around in minutes on two cores."""
+    """The studied workloads in all frameworks, in a few minutes on two cores."""
     plan = Plan(min_window_s=0.5, windows=6, max_warmup_s=5.0)
     return Matrix("smoke", tuple(_base(STUDIED, batch=32)), launches=2, plan=plan)
 
 
 def cpu() -> Matrix:
-    """The study's workloads at two batch sizes, with launches enough for a verdict, in half an hour on a CPU."""
+    """The studied workloads at two batch sizes, with enough launches for a verdict: half an hour on two cores."""
     cells = (cell for size in (32, 64) for cell in _base(STUDIED, batch=size))
     return Matrix("cpu", tuple(cells), plan=smoke().plan)
 
 
 def default() -> Matrix:
-    """All workloads and frameworks in float32 and in bf16, what most people train in."""
-    return Matrix("default", tuple(c.but(precision=precision) for precision in ("fp32", "bf16") for c in _base()))
+    """All workloads and frameworks in fp32 and bf16, in each framework's usual compile mode and compiled.
+
+    So PyTorch runs eager and with ``torch.compile``, TensorFlow without and with XLA, and JAX, which always compiles,
+    once. The cells are the same on a CPU. A mode that cannot run an LSTM ends as unsupported, with the reason.
+    """
+    cells = (
+        cell.but(precision=precision, compile=mode)
+        for precision in ("fp32", "bf16")
+        for cell in _base()
+        for mode in (cell.compile, "compile")
+    )
+    return Matrix("default", _distinct(cells))
 
 
 def precision() -> Matrix:
-    """Every number format; those of NVIDIA's tensor cores end as unsupported on a CPU."""
+    """All precisions but fp64; tf32 and fp16 end as unsupported on a CPU."""
     formats = ("fp32", "tf32", "bf16", "fp16")
     cells = (cell.but(precision=number_format) for number_format in formats for cell in _base(STUDIED))
     return Matrix("precision", tuple(cells))
@@ -65,24 +76,24 @@ def batch() -> Matrix:
 
 
 def largest_batch() -> Matrix:
-    """The largest batch that fits, by trial, which shows how much memory a number format saves."""
+    """The largest batch that fits, found by trying, in fp32 and bf16."""
     cells = (cell.but(batch=AUTO, precision=precision) for precision in ("fp32", "bf16") for cell in _base(STUDIED))
     return Matrix("largest-batch", tuple(cells))
 
 
 def compile_modes() -> Matrix:
-    """Each framework's own modes; those that a framework lacks end as unsupported."""
+    """All compile modes in all frameworks; modes that a framework does not have end as unsupported."""
     return Matrix("compile", tuple(cell.but(compile=mode) for mode in COMPILES for cell in _base(STUDIED)))
 
 
 def loader() -> Matrix:
-    """From what beginners write to the data set on the device."""
+    """All loaders but DALI: from one thread to the whole data set on the device."""
     loaders = (Loader("naive"), Loader("workers", 2), Loader("workers", 4), Loader(), Loader("resident"))
     return Matrix("loader", tuple(cell.but(loader=kind) for kind in loaders for cell in _base(STUDIED)))
 
 
 def accumulate() -> Matrix:
-    """One effective batch, cut into ever smaller parts."""
+    """The same effective batch in 1, 2, 4 and 8 parts."""
     parts = (1, 2, 4, 8)
     cells = (cell.but(batch=BATCH // count, accumulate=count) for count in parts for cell in _base(STUDIED))
     return Matrix("accumulate", tuple(cells))
@@ -100,7 +111,7 @@ def accuracy() -> Matrix:
 
 
 def accuracy_precision() -> Matrix:
-    """The same in bf16 and fp16 beside float32, to see whether the narrower formats still learn."""
+    """The same in fp32, bf16 and fp16: to compare the accuracy that they reach."""
     return _courses("accuracy-precision", "modern", ("fp32", "bf16", "fp16"))
 
 
@@ -110,7 +121,7 @@ def accuracy_study() -> Matrix:
 
 
 def loss_curve() -> Matrix:
-    """One epoch without dropout from one seed: curves of the loss that must lie on each other."""
+    """One epoch without dropout from one seed: the loss curves of the frameworks must agree."""
     return replace(_courses("loss-curve", "no-dropout"), launches=1)
 
 
@@ -140,16 +151,16 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
 
 
 def matrix(name: str) -> Matrix:
-    """The matrix of this name, or that of a user's file. Raises `MatrixError`."""
+    """The matrix with this name, or the one in a user's Python file. Raises `MatrixError`."""
     if ":" in name:
         return _from_file(name)
     if name not in MATRICES:
-        raise MatrixError(f"unknown matrix {name!r}; there are: {', '.join(MATRICES)}, or path/to/file.py:name")
+        raise MatrixError(unknown("matrix", name, MATRICES, "path/to/sweep.toml, path/to/file.py:name"))
     return MATRICES[name]()
 
 
 def union(matrices: Sequence[Matrix]) -> Matrix:
-    """Several matrices as one: every cell once, the most launches, the longest windows."""
+    """Several matrices as one, with each cell once, the most launches and the longest windows."""
     if len(matrices) == 1:
         return matrices[0]
     plan = max((matrix.plan for matrix in matrices), key=lambda plan: plan.min_window_s * plan.windows)
@@ -166,19 +177,26 @@ def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
 
 
 def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = False) -> list[tuple[Cell, int]]:
-    """Every launch in the order in which it runs: blocks of one launch a cell, each in a random order of its own.
+    """Returns all launches in the order in which they run: blocks with one launch per cell, shuffled within each block.
 
-    A drift of the machine then hits all cells alike. The same seed gives the same order. With ``control``, each block
-    holds a second launch of one framework's cells, whose ratio to the first shows how far noise alone moves a ratio.
+    So a drift of the machine affects all cells alike. The same seed gives the same order. With ``control``, each block
+    has a second launch of the cells of one framework; their ratio to the first shows how much noise alone changes a
+    ratio.
     """
     order = []
+    twice = controlled(cells) if control else ""
     for block in range(launches):
         shuffled = [(cell, block) for cell in cells]
-        if control:
-            shuffled += [(cell, CONTROL + block) for cell in cells if cell.framework == FRAMEWORKS[0]]
+        shuffled += [(cell, CONTROL + block) for cell in cells if cell.framework == twice]
         random.Random(f"{seed}/{block}").shuffle(shuffled)  # noqa: S311 - an order, not a secret
         order += shuffled
     return order
+
+
+def controlled(cells: Iterable[Cell]) -> str:
+    """The framework whose cells the A/A control launches twice: the first of `FRAMEWORKS` that the cells have."""
+    present = {cell.framework for cell in cells}
+    return next((name for name in FRAMEWORKS if name in present), FRAMEWORKS[0])
 
 
 def _base(workloads: Iterable[str] = WORKLOADS, batch: int = BATCH) -> list[Cell]:
@@ -206,10 +224,10 @@ def _from_file(name: str) -> Matrix:
     file, _, function = name.rpartition(":")
     path = Path(file)
     if not path.is_file():
-        raise MatrixError(f"no file {file!r} for the matrix {name!r}")
+        raise MatrixError(f"no file {file!r} for the matrix {name!r}; write --matrix path/to/file.py:name")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise MatrixError(f"{file} is no Python file")
+        raise MatrixError(f"{file} is not a Python file; write --matrix path/to/file.py:name")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -218,7 +236,7 @@ def _from_file(name: str) -> Matrix:
         raise MatrixError(f"{name}: {type(error).__name__}: {error}") from error
     matrix = returned if isinstance(returned, Matrix) else Matrix(function, _cells(name, returned))
     if not matrix.cells:
-        raise MatrixError(f"{name} holds no cells")
+        raise MatrixError(f"{name} has no cells; return at least one")
     return matrix
 
 

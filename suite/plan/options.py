@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from suite.plan.cell import AUTO, FRAMEWORKS, SIZES
+from suite.plan.cell import AUTO, LOADERS
 from suite.plan.device import has_gpu
-from suite.plan.matrix import MATRICES, Matrix, MatrixError, matrix, shard, union
+from suite.plan.matrix import MATRICES, Matrix, MatrixError, shard
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
+from suite.plan.named import named
+from suite.plan.suggest import unknown
+from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual
 
 #: Where runs keep their journals, unless the command line says otherwise.
 JOURNALS = Path("results/journals")
@@ -19,77 +25,127 @@ JOURNALS = Path("results/journals")
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
 
+#: The heading of the suite's options in ``pytest --help``, which pytest prints as it is, with a colon after it.
+HEADING = """\
+training benchmarks (pytest suite)
+
+  pytest suite --benchmark-save                         the matrix of this machine: smoke on a CPU, default on a GPU
+  pytest suite --benchmark-save --precision fp32,bf16   a sweep: 2 workloads x 3 frameworks x 2 precisions
+  pytest suite --benchmark-save --workload imdb_lstm --framework jax,pytorch --batch 32,64,128 --loader tuned,w2
+  pytest suite --benchmark-save --matrix precision,batch --framework jax   the JAX cells of two named matrices
+  pytest suite --benchmark-save --matrix sweep.toml     the same options in a file, such as: batch = [32, 64]
+  pytest suite --benchmark-save=NAME -k "jax and bf16"  name the run; measure only the cells whose id matches
+  pytest suite --collect-only -q --batch 32,64          list the launches and measure nothing
+  pytest suite --resume --launches 6                    continue a run, here with more launches
+  python -m suite.compare                               compare what was measured
+
+  Exit status: 0 measured, 1 a launch failed, 2 interrupted, 4 wrong usage, 5 nothing was measured.
+
+  Options that take a LIST (a,b) are crossed with each other. Without --matrix, the rest is as usual: both studied
+  workloads, all frameworks, fp32, each framework's usual compile mode, the tuned loader; batch, launches and windows
+  are those of this machine's matrix. With --matrix, a list replaces the values of every cell of the matrix, except
+  that --workload and --framework select the cells that the matrix has.
+
+options of the suite"""
+
+#: For each axis of a sweep, the help of its option.
+LISTS = {
+    "workload": f"one or more of: {', '.join(CHOICES['workload'])}",
+    "framework": f"one or more of: {', '.join(CHOICES['framework'])}",
+    "precision": f"one or more of: {', '.join(CHOICES['precision'])} (default: fp32)",
+    "batch": "samples per step, such as 32,64; auto searches for the largest batch that fits",
+    "compile": f"one or more of: {', '.join(CHOICES['compile'])}. Each framework takes those that it has (pytorch: "
+    "eager, compile, max; tensorflow: graph, compile; jax: compile); a framework that has none of them is reported as "
+    "unsupported (default: usual, which is eager, graph and compile)",
+    "loader": f"one or more of: {', '.join('w2' if name == 'workers' else name for name in LOADERS)}, where w2 stands "
+    "for any number of workers; with settings: tuned-prefetch4, w2-unpinned-cached (default: tuned)",
+    "accumulate": "batches per update, such as 1,4 (default: 1)",
+    "kernel": f"of the LSTM, one or more of: {', '.join(CHOICES['kernel'])} (default: auto)",
+    "size": "of the workloads: full, small (for slow CPUs; another workload, which is never compared with full)",
+}
+
 
 def add(parser: pytest.Parser) -> None:
     """Add the suite's options, in a group of their own."""
-    group = parser.getgroup("suite", "training benchmarks (pytest suite); exit status 5 if nothing was measured")
+    group = parser.getgroup("suite", HEADING)
     group.addoption(
-        "--matrix", metavar="NAME", action="append",
-        help=f"cells to measure: {', '.join(MATRICES)}, or path/to/file.py:name; may be repeated; "
-        "without it, smoke on a CPU and default on a GPU",
+        "--matrix", metavar="LIST", action="append",
+        help=f"cells to measure, one or more of: {', '.join(MATRICES)}; path/to/sweep.toml; path/to/file.py:function "
+        "(default: smoke on a CPU, default on a GPU)",
     )  # fmt: skip
-    group.addoption("--size", choices=SIZES, help="of the workloads: small suits slow CPUs (default: the matrix's own)")
-    group.addoption(
-        "--batch", metavar="N|auto", help="of all cells; auto finds the largest that fits (default: the matrix's own)"
-    )
-    group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: the matrix's own)")
+    for axis in AXES:
+        group.addoption(f"--{axis}", metavar="LIST", help=LISTS[axis])
+    group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
     group.addoption(
         "--no-control", action="store_true",
-        help=f"leave out the A/A control, a second copy of the {FRAMEWORKS[0]} cells from {LEAST_TESTED} launches on, "
-        "which says what a ratio of 1 looks like on this machine",
+        help=f"leave out the A/A control: from {LEAST_TESTED} launches on, the cells of one framework (PyTorch if it "
+        "is measured) run twice, which shows how much noise alone changes a ratio",
     )  # fmt: skip
     group.addoption(
-        "--min-window", type=float, metavar="S", help="least seconds of a timed window (default: the matrix's own)"
+        "--min-window", type=float, metavar="S", help="shortest timed window, in seconds (default: that of the matrix)"
     )
     group.addoption(
         "--max-time", type=float, metavar="S",
-        help=f"deadline of one launch (default: {LONGEST_S:g}; {LONGEST_TRAINING_S:g} for one that trains to its end)",
+        help=f"seconds after which a launch is ended (default: {LONGEST_S:g}; {LONGEST_TRAINING_S:g} for a training "
+        "to the end)",
     )  # fmt: skip
+    group.addoption("--epochs", type=int, metavar="N", help="of trainings to the end (default: those of the recipe)")
     group.addoption(
-        "--epochs", type=int, metavar="N", help="of cells that train to their end (default: their recipe's)"
+        "--target", type=float, metavar="A", help="test accuracy to which they are timed (default: that of the recipe)"
     )
-    group.addoption("--target", type=float, metavar="A", help="test accuracy to time them to (default: their recipe's)")
     group.addoption(
         "--memory-limit", type=float, metavar="GIB",
-        help="that a worker may allocate on a CPU (default: no limit; for batch auto, what is free)",
+        help="memory that a launch may use on a CPU (default: no limit; with --batch auto, what is free)",
     )  # fmt: skip
-    group.addoption("--seed", type=int, default=0, metavar="N", help="of weights, batches, dropout and launch order")
     group.addoption(
-        "--data", choices=("auto", "real", "synthetic"), default="auto",
-        help="auto: real data, or its synthetic twin where none is to be had; real: fail instead (default: auto)",
+        "--seed", type=int, default=0, metavar="N",
+        help="seed of weights, batches, dropout and the order of launches (default: 0)",
     )  # fmt: skip
-    group.addoption("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
     group.addoption(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU where there is one"
+        "--data", type=_one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
+        help="real, synthetic, or auto: real data, or a synthetic twin of it if there is none (default: auto)",
+    )  # fmt: skip
+    group.addoption(
+        "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
     )
     group.addoption(
-        "--shard", metavar="I/N", help="part I of N of the matrix, for N machines; compare merges their files"
-    )
+        "--device", type=_one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
+        help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
+    )  # fmt: skip
+    group.addoption(
+        "--shard", metavar="I/N",
+        help="measure part I of N, to share a run between N machines; suite.compare merges their files",
+    )  # fmt: skip
     group.addoption(
         "--resume", nargs="?", const=LATEST, metavar="RUN",
-        help="go on with a run: RUN names it by its id; without RUN, the last run with these settings. Tries again "
-        "what failed by a timeout, a crash or an error",
+        help="continue the run with this id, or without an id the last run with these settings; launches that timed "
+        "out, crashed or ended in an error run again",
     )  # fmt: skip
     group.addoption(
         "--wait-idle", type=float, metavar="S",
-        help="wait up to S seconds before the first launch for other processes to leave the CPU alone",
+        help="before the first launch, wait up to S seconds until other processes leave the CPU alone",
     )  # fmt: skip
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 
 
 def chosen_matrix(config: pytest.Config) -> Matrix:
-    """The matrix of the command line, with the size, batch, launches and windows of the command line.
+    """The matrix of the command line, with its axes, launches and windows.
 
-    Raises `MatrixError` or `CellError` where an option makes no sense.
+    Raises `MatrixError` or `CellError` if an option makes no sense.
     """
     _check_numbers(config)
-    names = config.getoption("matrix") or ["default" if _on_gpu(config) else "smoke"]
-    chosen = union([matrix(name) for name in names])
-    size, batch = config.getoption("size"), batch_of(config.getoption("batch"))
-    changes = {name: value for name, value in (("size", size), ("batch", batch)) if value is not None}
-    cells = tuple(dict.fromkeys(cell.but(**changes) for cell in chosen.cells))
+    gpu = has_gpu() and config.getoption("device") != "cpu"
+    axes = chosen_axes(config)
+    if names := config.getoption("matrix"):
+        chosen = named(names, gpu)
+    else:
+        chosen = usual(gpu) if axes else named(["default" if gpu else "smoke"], gpu)
+    chosen = swept(chosen, axes) if axes else chosen
+    cells = chosen.cells
     if any(cell.recipe and cell.batch == AUTO for cell in cells):
-        raise MatrixError("--batch auto would train to the end for every try; find the batch with another matrix first")
+        raise MatrixError(
+            "--batch auto would train to the end in every try; find the batch first, with --matrix largest-batch"
+        )
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
@@ -97,8 +153,18 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     return replace(chosen, cells=cells, launches=config.getoption("launches") or chosen.launches, plan=plan)
 
 
-def _on_gpu(config: pytest.Config) -> bool:
-    return has_gpu() and config.getoption("device") != "cpu"
+def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
+    """The axes of the command line, with their values. Raises `MatrixError` or `CellError`."""
+    return {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}
+
+
+def _one_of(option: str, choices: tuple[str, ...]) -> Callable[[str], str]:
+    def value(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(unknown(option, text, choices))
+        return text
+
+    return value
 
 
 def _check_numbers(config: pytest.Config) -> None:
@@ -114,14 +180,6 @@ def _check_numbers(config: pytest.Config) -> None:
         value = config.getoption(option.replace("-", "_"))
         if value is not None and not 0 < value < math.inf:
             raise MatrixError(f"--{option} is {value:g}; it must be more than 0 {unit}")
-
-
-def batch_of(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text != "auto" and not (text.isdecimal() and int(text)):
-        raise MatrixError(f"--batch is {text!r}; write a number of samples, or auto")
-    return AUTO if text == "auto" else int(text)
 
 
 def bytes_of(gib: float | None) -> int | None:

@@ -73,6 +73,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         suffixes = [suffix for suffix in plots.WRITERS if suffix == "png" or suffix in extras]
         plot_paths = plots.draw([excerpt(each) for each in tables], staging, suffixes)
         plot_paths += plots.draw_learned(learned, staging, suffixes)
+        plot_paths += plots.draw_hero(tables, learned, staging, suffixes)
         images = [path for path in plot_paths if path.suffix == ".png"]
         page = report(
             tables, loaded, images, compared.sources, frame=frame, learned=learned, one_file=compared.one_file

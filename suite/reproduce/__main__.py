@@ -1,4 +1,4 @@
-"""``python -m suite.reproduce RESULT``: run the cells of a stored result again, and say whether it holds."""
+"""Runs the cells of a stored result again, and says whether it holds: ``python -m suite.reproduce RESULT``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ from suite.session.journal import JournalError
 from suite.session.launch import LaunchError
 from suite.session.run import Run
 from suite.session.settings import Settings
+from suite.session.terminal import CommandTerminal
 from workloads.data.dataset import DataError
 
 EPILOG = """\
-The stored run's spec, seed, windows and device are used again; what is not as it was (machine, versions) is said.
---install DIR builds an environment per framework from the versions in the records first, and runs in those. It installs
-the project's own distributions only, shows them, and asks.
+Workload, seed, windows and device are those of the stored run. Differences in the machine and in versions are listed.
+--install DIR first builds an environment per framework with the versions in the records, and measures in those. It
+shows what it will install and asks before it does; it installs the frameworks and their known dependencies only.
 
-verdicts: reproduced (the whole 95 % interval of new over stored throughput lies within the margin), faster, slower (it
-lies beyond), inconclusive (neither: noise buys no verdict, more launches do); on another machine: shape reproduced (the
-ratios between frameworks hold within 25 %), shape differs; not comparable (other data or spec, or a cell that ended
-differently).
+verdicts, from the 95 % interval of new over stored throughput:
+  reproduced          the whole interval lies within the margin
+  faster, slower      the whole interval lies beyond the margin
+  inconclusive        neither; use more --launches
+  shape reproduced    on another machine: the ratios between frameworks differ by no more than 25 %
+  shape differs       on another machine: they differ by more
+  not comparable      other data or another workload, or a cell that ended differently
 
 exit status: 0 all reproduced, 1 not all, 2 unusable input, 3 nothing differs but not all is decided, 130 interrupted
 """
@@ -52,15 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("run", nargs="+", metavar="RESULT", help="file, folder, or a run's number or name")
-    parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id holds this text")
+    parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id contains this text")
     parser.add_argument("--launches", type=int, metavar="N", help="per cell (default: as many as are stored)")
     parser.add_argument(
         "--margin", type=percent, default=MARGIN, metavar="PERCENT", help=f"of the verdicts (default: {100 * MARGIN:g})"
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="official archives or folders (default: $SUITE_DATA_DIR)")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
+    )
     parser.add_argument("--device", choices=DEVICES, help="default: the stored run's")
-    parser.add_argument("--install", type=Path, metavar="DIR", help="build the records' environments there first")
-    parser.add_argument("--yes", action="store_true", help="install without asking what --install shows")
+    parser.add_argument(
+        "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --install: install without asking")
     parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
     parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
     options = parser.parse_args(arguments)
@@ -86,7 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     terminal = Terminal()
     terminal.show_grid(verdict_grid(verdicts, stored, rerun))
     differing = changes(stored, rerun)
-    for line in ["", "differs from then:" if differing else "nothing differs", *(f"  {each}" for each in differing)]:
+    for line in [
+        "",
+        "differences from the stored run:" if differing else "no differences from the stored run",
+        *(f"  {each}" for each in differing),
+    ]:
         terminal.say(line)
     return _status(verdicts.values())
 
@@ -101,7 +113,7 @@ def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
     """Returns the launches of the cells whose id contains the text. Raises `LoadError` if there is none."""
     cells = by_cell(record for record in launches if text in record.cell.id)
     if not cells:
-        raise LoadError(f"no cell of this result has {text!r} in its id")
+        raise LoadError(f"no cell of this result has {text!r} in its id; leave out -k to see all")
     return cells
 
 
@@ -134,11 +146,13 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
         journals=options.journals, epochs=course.planned if course else None, target=course.target if course else None,
     )  # fmt: skip
     schedule = blocks(list(stored), launches, settings.seed)
-    run = Run(settings, schedule, _say, lambda _: None)
+    terminal = CommandTerminal()
+    run = Run(settings, schedule, terminal.say, terminal.show)
     try:
         run.prepare()
         return [run.launch(cell, number) for cell, number in schedule]
     finally:
+        terminal.show("")
         run.close()
 
 

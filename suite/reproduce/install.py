@@ -19,6 +19,7 @@ from suite.analysis.load import LoadError
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.record.text import clean
+from workloads.data.progress import waiting
 
 #: The distributions that a record of each framework may name: its adapter's `DISTRIBUTIONS`, and NumPy.
 INSTALLABLE = {
@@ -48,7 +49,9 @@ def requirements_of(framework: str, records: Sequence[Record]) -> list[str]:
     requirements = {}
     for name, version in packages.items():
         if canonicalize_name(str(name)) not in INSTALLABLE[framework]:
-            raise LoadError(f"a record of {framework} names the package {clean(name, 60)!r}, which is not installed")
+            raise LoadError(
+                f"a record of {framework} names the package {clean(name, 60)!r}, which may not be installed"
+            )
         requirements[canonicalize_name(str(name))] = _version(str(name), version)
     if not requirements.keys() & set(FRAMEWORK_PACKAGES[framework]):
         raise LoadError(f"no record of {framework} says which version of it ran")
@@ -68,18 +71,22 @@ def install(
         records = [record for cell, launches in stored.items() if cell.framework == framework for record in launches]
         target = folder / framework
         if target.exists() and not (target / "pyvenv.cfg").is_file() and (not target.is_dir() or any(target.iterdir())):
-            raise LoadError(f"{target} is no virtual environment and is left alone: name another folder in --install")
+            raise LoadError(
+                f"{target} is not a virtual environment, so it is left alone; name another folder in --install"
+            )
         environments[target] = framework, requirements_of(framework, records)
     for target, (framework, requirements) in environments.items():
         say(f"{framework}: {' '.join([*requirements, *WORKER_REQUIREMENTS])} into {target}")
     if not agreed and ask("install these? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise LoadError("nothing was installed, and nothing was run; --yes agrees beforehand")
+        raise LoadError("nothing was installed and nothing was run; answer y, or use --yes")
     for target, (framework, requirements) in environments.items():
         python = target / "bin" / "python"
-        subprocess.run([sys.executable, "-m", "venv", "--", str(target)], check=True)
-        say(f"{framework}: installing")
+        with waiting(f"creating the environment {target}"):
+            subprocess.run([sys.executable, "-m", "venv", "--", str(target)], check=True)
         command = [str(python), "-m", "pip", "install", "--quiet", "--", *requirements, *WORKER_REQUIREMENTS]
-        subprocess.run(command, check=True)
+        say(f"{framework}: installing")
+        with waiting(f"installing {framework}"):
+            subprocess.run(command, check=True)
         os.environ[f"SUITE_PYTHON_{framework.upper()}"] = str(python)
 
 
@@ -88,4 +95,4 @@ def _version(name: str, version: object) -> str:
     try:
         return Version(str(version) if len(str(version)) <= VERSION_MOST else "").public
     except InvalidVersion:
-        raise LoadError(f"a record names {clean(name, 60)} {clean(version, 60)!r}, which is no version") from None
+        raise LoadError(f"a record names {clean(name, 60)} {clean(version, 60)!r}, which is not a version") from None

@@ -74,7 +74,7 @@ def differences(stored: Records, rerun: Records) -> list[str]:
     lines += changed(stored, rerun)
     digests = [_distinct(r.environment.get("digest") for r in records) for records in (stored, rerun)]
     if digests[0] != digests[1] and not lines:
-        lines.append("installed packages: others than then, though the versions named in the records are the same")
+        lines.append("installed packages: they differ, but the versions in the records are the same")
     return lines
 
 
@@ -108,7 +108,7 @@ def _verdict(stored: Records, rerun: Records, margin: float) -> Verdict:
         )
     word = verdict(ratio, ratio.p, margin)
     kind = "reproduced" if word == "equal" else word
-    hint = "; more launches decide, or a wider --margin" if kind == "inconclusive" else ""
+    hint = "; use more --launches, or a wider --margin" if kind == "inconclusive" else ""
     return Verdict(kind, f"margin {margin:.1%}{hint}", ratio.value, ratio.low, ratio.high)
 
 

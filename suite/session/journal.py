@@ -54,7 +54,7 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise JournalError(
-                f"{self.path.name} is in use by another run; wait for it or start without --resume"
+                f"{self.path.name} is in use by another run; wait for it, or start without --resume"
             ) from None
         if self.path.stat().st_size:
             self.run, self.records, complete_bytes = read(self.path)
@@ -73,8 +73,8 @@ class Journal:
             with contextlib.suppress(OSError):  # a line that stays half written is dropped on reading
                 self._file.truncate(end)
             raise JournalError(
-                f"cannot write {self.path.name}: {error.strerror}; what was there is kept: "
-                f"make room, then go on with --resume={self.path.stem}"
+                f"cannot write {self.path.name}: {error.strerror}; what was there is kept. "
+                f"Free some space, then continue with --resume={self.path.stem}"
             ) from None
 
 
@@ -118,4 +118,4 @@ def _description(line: bytes) -> dict[str, Any]:
 
 
 def _no_journal(path: Path, error: Exception) -> JournalError:
-    return JournalError(f"{path.name} is no journal of this suite: {error}")
+    return JournalError(f"{path.name} is not a journal of this suite: {error}")

@@ -57,16 +57,18 @@ def interpreter(framework: str) -> str:
         return sys.executable
     program = shutil.which(setting)
     if not program:
-        raise LaunchError(f"{name} is {setting!r}, which is no program; set it to a Python that has {framework}")
+        raise LaunchError(f"{name} is {setting!r}, which is not a program; set it to a Python that has {framework}")
     return str(Path(program).absolute())  # the worker starts in another folder
 
 
 def launch(
-    job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None
-) -> Record:
+    job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None,
+    *, tick: Callable[[], None] = lambda: None,
+) -> Record:  # fmt: skip
     """Run one job in a fresh process and return its record, however it ended.
 
-    ``progress`` is called with each of the worker's progress messages; ``watch`` may return a `Monitor` for the
+    ``progress`` is called with each of the worker's progress messages, and ``tick`` about once a second without one.
+    ``watch`` may return a `Monitor` for the
     worker, given its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError`
     where the process cannot be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
     """
@@ -75,7 +77,7 @@ def launch(
     with scratch_folder() as folder, _spawned(job, log, folder) as (worker, pipe, spawned_s):
         monitor = watch(worker.pid, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
-            ended = Listener(parts, progress, log).listen(worker, pipe, time.monotonic() + deadline_s)
+            ended = Listener(parts, progress, log, tick).listen(worker, pipe, time.monotonic() + deadline_s)
     if "outcome" not in parts:
         outcome = _exit_outcome(worker) if ended else Outcome("timeout", f"no end after {deadline_s:g} s")
         parts["outcome"] = vars(outcome)

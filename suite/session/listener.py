@@ -18,7 +18,7 @@ from suite.record.text import clean
 from suite.session import logs
 
 GRACE_S = 10.0  # how long a worker may take to end after its outcome
-LOOK_S = 5.0  # how often the log's size is checked
+LOOK_S = 1.0  # how often the log's size is checked, and the caller told that the worker still runs
 LINE_MOST = 1 << 26  # bytes of one message; the parts of a real one take some megabytes at most
 
 Progress = Callable[[dict[str, Any]], None]
@@ -26,11 +26,15 @@ Progress = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Listener:
-    """Receives a worker's messages: ``parts`` of its record, and progress, which is passed on."""
+    """Receives a worker's messages: ``parts`` of its record, and progress, which is passed on.
+
+    ``tick`` is called at least once in `LOOK_S` seconds without a message.
+    """
 
     parts: dict[str, Any]
     progress: Progress
     log: Path
+    tick: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._pieces: list[bytes] = []  # of the line that has no end yet
@@ -59,6 +63,7 @@ class Listener:
                         return True
                     else:
                         logs.cut(self.log)
+                        self.tick()
                 return False
             finally:
                 os.close(process)

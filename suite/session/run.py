@@ -1,4 +1,4 @@
-"""One run of the suite: its data, its journal, its launches in order, and the lines it prints meanwhile."""
+"""One run of the suite: its data, its journal, its launches in order, and the lines that it prints."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Monitor, idle
 from suite.plan.cell import AUTO, Cell
+from suite.plan.device import has_gpu
 from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
 from suite.record.environment import machine
 from suite.record.job import Job
@@ -23,19 +24,21 @@ from suite.record.text import clean
 from suite.session import batch_finder, devices
 from suite.session.journal import Journal
 from suite.session.launch import LaunchError, interpreter, launch, scratch_folder
+from suite.session.pace import Pace
 from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
+from suite.session.state import State
+from suite.session.wording import duration, launches
 from workloads.data.prepare import prepare
+from workloads.data.progress import waiting
 from workloads.spec import specification
-
-STARTING_S = 12.0  # of a launch besides its phases, as measured on two cores
 
 
 @dataclass
 class Run:
-    """The launches of a session. ``say`` prints a line; ``show`` a passing state, where there is a terminal for it.
+    """The launches of a session. ``say`` prints a line; ``show`` replaces the last line of a terminal by a state.
 
-    ``ended`` prints the line of a launch, given its status; without it ``say`` prints it.
+    ``ended`` prints the line of a launch, given its status; without it ``say`` does.
     """
 
     settings: Settings
@@ -50,24 +53,28 @@ class Run:
     _driver: dict[str, str] = field(default_factory=dict)
     _no_gpu: str = ""
     _programs: str = ""  # a folder for what launches compile for their evidence
-    _started: float = field(default_factory=time.monotonic)
+    _ended_s: float = field(default_factory=time.monotonic)  # when the launch before ended
+    _searching_s: float = 0.0  # of the current launch: the search for the largest batch
 
     def __post_init__(self) -> None:
         self.journal = self._open_journal()
         # The file's name is the id: what a journal says of itself names no folder.
-        self.info = self.journal.run | {"id": self.journal.path.stem, "launches": self.settings.launches}
+        self.info = self.journal.run | {"id": self.journal.path.stem}
+        self.info |= {"launches": self.settings.launches, "planned": self.total}
         self.info |= {"background": self.background} if self.background else {}
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
-        self._launched = 0
+        self.on_cpu = self.settings.device == "cpu" or not has_gpu()
+        self._pace = Pace(self.settings.plan, self.on_cpu)
         self._free = batch_finder.free_memory()
         self._gpus = self._opened_gpus()
         self._idle = idle(self._gpus)
         if last:
             retried = len(last) - len(self._journalled)
-            note = f", {retried} of which failed and may pass now" if retried else ""
-            self.say(f"resuming run {self.info['id']}: {len(last)} launches are in its journal{note}")
+            note = f"; {retried} of them failed and will run again" if retried else ""
+            verb = "is" if len(last) == 1 else "are"
+            self.say(f"resuming run {self.info['id']}: {launches(len(last))} {verb} in its journal{note}")
 
     @property
     def total(self) -> int:
@@ -92,12 +99,15 @@ class Run:
         if record:
             self.records.append(record)
             return record
-        counter, began = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]", time.monotonic()
+        counter = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]"
+        self._searching_s = 0.0
         record = self._launch(cell, number, counter)
         self.journal.append(record)
         self.records.append(record)
-        self._launched += 1
-        line = f"{counter} {_line(record)}  {time.monotonic() - began:.0f} s{self._left()}"
+        took_s = time.monotonic() - self._ended_s  # with what happens between two launches
+        self._ended_s += took_s
+        self._pace.add(cell, took_s, self._searching_s)
+        line = f"{counter} {_line(record)}  {duration(took_s)}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
         return record
 
@@ -107,22 +117,26 @@ class Run:
         self.journal.close()
 
     def prepare(self) -> None:
-        """Check the interpreters, say how long it may take, and get the data."""
+        """Check the interpreters, say how long the run may take, and get the data ready."""
         cells = [cell for cell, _ in self.planned]
         interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
-        if self.settings.device == "cuda" and (problem := devices.cuda_problem(interpreters)):
-            raise LaunchError(f"no launch can be on CUDA: {problem}")
-        remaining = sum(f"{cell.id}#{number}" not in self._journalled for cell, number in self.planned)
-        if remaining > 0 and any(cell.recipe for cell in cells):
+        if self.settings.device == "cuda":
+            with waiting("checking that the frameworks were built with CUDA"):
+                problem = devices.cuda_problem(interpreters)
+            if problem:
+                raise LaunchError(f"no launch can be on CUDA: {problem}")
+        remaining = self._remaining()
+        if remaining and any(cell.recipe for cell in cells):
             long = any(cell.recipe and cell.size == "full" for cell in cells)
-            words = ": hours on a CPU" if long else ", which takes minutes each on a CPU"
-            self.say(f"{remaining} launches, and those with a recipe train to their end{words}")
-        elif remaining > 0:
-            self.say(f"{remaining} launches, about {self._estimate_s() * remaining / 60:.0f} min")
-        if remaining > 0:
+            words = "hours on a CPU" if long else "minutes each on a CPU"
+            self.say(f"{launches(len(remaining))}; those with a recipe train to the end: {words}")
+        elif remaining:
+            self.say(f"{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
+        if remaining:
             self._programs = self._open.enter_context(scratch_folder())
         for name in sorted({specification(cell.workload).data for cell in cells}):
             self._prepared(name)
+        self._ended_s = time.monotonic()
 
     def _launch(self, cell: Cell, number: int, counter: str) -> Record:
         settings = self.settings
@@ -138,11 +152,8 @@ class Run:
         deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
 
         def start(job: Job) -> Record:
-            def progress(message: dict[str, Any]) -> None:
-                rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
-                self.show(f"{counter} {job.cell.id}  {message['progress']}{rate}")
-
-            record = launch(job, log, deadline_s, progress, self._watch)
+            state = State(f"{counter} {job.cell.id}", self.show)
+            record = launch(job, log, deadline_s, state.progress, self._watch, tick=state.tick)
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
@@ -164,7 +175,7 @@ class Run:
 
     def _opened_gpus(self) -> list[Gpu]:
         if self.settings.device == "cpu":
-            self._no_gpu = "the run is of the CPU"
+            self._no_gpu = "the run uses the CPU"
             return []
         try:
             driver, gpus = self._open.enter_context(opened())
@@ -188,8 +199,9 @@ class Run:
         cell = job.cell
         job = replace(job, memory_limit=job.memory_limit or self._free)
         if cell not in self._fits:
-            trial = replace(job, plan=batch_finder.PLAN)
+            begin_s, trial = time.monotonic(), replace(job, plan=batch_finder.PLAN)
             self._fits[cell] = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
+            self._searching_s = time.monotonic() - begin_s
         while batch := self._fits[cell].batch:
             record = start(replace(job, cell=cell.but(batch=batch)))
             if record.outcome.status not in DID_NOT_FIT:
@@ -207,10 +219,13 @@ class Run:
             self._data[name] = prepare(name, settings.data, settings.data_directory, say=self.say)
         return self._data[name]
 
-    def _estimate_s(self) -> float:
-        """Seconds of one launch, roughly: start and fingerprint, and three phases of windows with their warm-up."""
-        plan = self.settings.plan
-        return STARTING_S + 3 * (plan.windows + 3) * 1.3 * plan.min_window_s
+    def _remaining(self) -> list[Cell]:
+        """The cells of the launches that are still to be made."""
+        return [cell for cell, number in self.planned[self.done :] if f"{cell.id}#{number}" not in self._journalled]
+
+    def _left_s(self, cells: list[Cell]) -> float:
+        searches = {cell for cell in cells if cell.batch == AUTO and cell not in self._fits}
+        return self._pace.left_s(cells, searches)
 
     def _open_journal(self) -> Journal:
         settings = self.settings
@@ -222,14 +237,12 @@ class Run:
         if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
             run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
-        info |= {"cells": cells, **({"background": self.background} if self.background else {})}
+        info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 
     def _left(self) -> str:
-        remaining = self.total - self.done
-        if not remaining or self._launched < 2:
-            return ""
-        return f", about {(time.monotonic() - self._started) / self._launched * remaining / 60:.1f} min left"
+        remaining = self._remaining()
+        return f", about {duration(self._left_s(remaining))} left" if remaining and self._pace.known else ""
 
 
 def _remove(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the command line says about a run, besides its cells."""
+"""The settings of a run, besides its cells."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from suite.plan.cell import FRAMEWORKS
 from suite.plan.device import has_gpu
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
-from suite.plan.options import JOURNALS, batch_of, bytes_of
+from suite.plan.options import JOURNALS, bytes_of, chosen_axes
+from suite.plan.sweep import described
 from suite.session import devices
 from suite.session.launch import interpreter
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says about a run, besides its cells."""
+    """The settings of a run, besides its cells."""
 
     matrix: str
     launches: int
@@ -32,15 +33,14 @@ class Settings:
     deadline_s: float | None = None
     resume: str | None = None  # the id of a run, or `LATEST`
     journals: Path = JOURNALS
-    size: str | None = None  # of all cells; without it, the matrix's own
-    batch: int | None = None  # likewise
+    sweep: str | None = None  # the axes of the command line, such as "precision fp32,bf16 loader w2"
     memory_limit: int | None = None  # bytes that a worker on a CPU may allocate
     shard: str | None = None  # I/N: which part of the matrix this run is
-    epochs: int | None = None  # of cells with a recipe; without it, the recipe's own
+    epochs: int | None = None  # of cells with a recipe; None for the recipe's own number
     target: float | None = None  # likewise
 
     def signature(self) -> dict[str, Any]:
-        """What a journal must agree with so that ``--resume`` can continue it."""
+        """The settings that a run must share with its journal to be resumed."""
         return {
             "matrix": self.matrix,
             "launches": self.launches,
@@ -48,8 +48,7 @@ class Settings:
             "plan": self.plan.to_json(),
             "data": self.data,
             "device": self.device,
-            "size": self.size,
-            "batch": self.batch,
+            "sweep": self.sweep,
             "memory_limit": self.memory_limit,
             "shard": self.shard,
             "epochs": self.epochs,
@@ -70,7 +69,7 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
     return Settings(
         chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
         config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
-        config.getoption("resume"), Path(config.getoption("journals")), config.getoption("size"),
-        batch_of(config.getoption("batch")), bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
+        config.getoption("resume"), Path(config.getoption("journals")),
+        described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"),
     )  # fmt: skip

@@ -52,7 +52,7 @@ def saved_whole(benchmarks: Any) -> Iterator[None]:
             path = save(Path(storage.get("x")).parent, name, compact(content).encode())
             storage.logger.info(f"Saved benchmark data in: {path}")
         except OSError as error:
-            problems.append(f"cannot save in {storage.path}: {error.strerror or error}; make room")
+            problems.append(f"cannot save in {storage.path}: {error.strerror or error}; free some space")
 
     storage.save, benchmarks.save_json = save_run, save_json
     yield

@@ -91,7 +91,7 @@ def test_what_is_no_package_of_this_project_or_no_version_is_refused(
 def test_a_folder_of_somebody_elses_is_left_alone(commands: Commands, tmp_path: Path) -> None:
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax" / "thesis.tex").write_text("done")
-    with pytest.raises(LoadError, match="is no virtual environment and is left alone"):
+    with pytest.raises(LoadError, match="is not a virtual environment, so it is left alone"):
         install(named({"jax": "0.10.2"}), tmp_path, agreed=True, ask=lambda _: "y", say=lambda _: None)
     assert not commands
 

@@ -22,7 +22,8 @@ def test_a_matrix_measures_each_of_its_workloads_in_all_frameworks_and_no_cell_t
 
 def test_an_unknown_matrix_is_refused_in_one_line_that_lists_what_there_is() -> None:
     with pytest.raises(
-        MatrixError, match=r"^unknown matrix 'everything'; there are: smoke, cpu, default, .*, or path/to/"
+        MatrixError,
+        match=r"^unknown matrix 'everything'; there are: smoke, cpu, default, .*, path/to/sweep\.toml, path/to/",
     ):
         matrix("everything")
 
@@ -104,7 +105,7 @@ def test_a_matrix_of_one_s_own_comes_from_a_file(tmp_path: Path) -> None:
     assert matrix(f"{file}:few").name == "few"
     assert matrix(f"{file}:whole").launches == 3
     for name, problem in {
-        "none": "holds no cells",
+        "none": "has no cells",
         "odd": "returned str",
         "broken": "unknown framework 'mxnet'",
         "absent": "no attribute 'absent'",

@@ -28,11 +28,21 @@ def test_wrong_options_are_refused_in_one_line(suite: Suite, arguments: list[str
     refused(suite(*arguments), words)
 
 
-def test_a_choice_that_is_none_is_refused_with_the_choices(suite: Suite) -> None:
-    done = suite("suite", "--size=tiny")
-    assert done.status == 4
-    assert "choose from" in done.output
-    assert not done.launched
+def test_a_wrong_value_is_refused_with_the_nearest_one_and_all_others(suite: Suite) -> None:
+    for option, words in (
+        ("--size=smal", "--size: unknown size 'smal'; did you mean 'small'? There are: full, small"),
+        ("--framework=jax,pytroch", "unknown framework 'pytroch'; did you mean 'pytorch'? There are: pytorch, tens"),
+        ("--workload=cifar100", "unknown workload 'cifar100'; did you mean 'cifar100_cnn'?"),
+        ("--matrix=precison", "unknown matrix 'precison'; did you mean 'precision'? There are: smoke, cpu"),
+        ("--loader=tund-prefetch4", "unknown loader 'tund'; did you mean 'tuned'? There are: naive, w2"),
+        ("--data=rael", "argument --data: unknown data 'rael'; did you mean 'real'?"),
+        ("--batch=32,many", "--batch is 'many'; write a number of samples, or auto"),
+        ("--precision=fp32,,bf16", "--precision is 'fp32,,bf16'; write values with commas between them"),
+    ):
+        done = suite("suite", option)
+        assert done.status == 4
+        assert words in done.output
+        assert not done.launched
 
 
 def test_real_data_that_is_not_to_be_had_ends_the_session_before_any_launch(suite: Suite) -> None:
@@ -43,7 +53,7 @@ def test_real_data_that_is_not_to_be_had_ends_the_session_before_any_launch(suit
 
 def test_an_interpreter_that_is_none_ends_the_session_before_any_launch(suite: Suite) -> None:
     suite.environment["SUITE_PYTHON_JAX"] = "/nowhere/python"
-    refused(suite("suite", "--benchmark-save"), "SUITE_PYTHON_JAX is '/nowhere/python', which is no program")
+    refused(suite("suite", "--benchmark-save"), "SUITE_PYTHON_JAX is '/nowhere/python', which is not a program")
     done = suite("suite", "--launches=1", "-k", "pytorch")
     assert done.status == 0, "cells that do not need it run"
 

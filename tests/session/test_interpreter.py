@@ -43,7 +43,9 @@ def test_an_interpreter_that_is_none_is_refused_in_one_line(
     if kind == "text":
         path.write_text("no program")
     monkeypatch.setenv("SUITE_PYTHON_JAX", str(path))
-    with pytest.raises(LaunchError, match=r"^SUITE_PYTHON_JAX is '.*', which is no program; set it to a Python that"):
+    with pytest.raises(
+        LaunchError, match=r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"
+    ):
         launch(JOB, tmp_path / "log")
 
 

@@ -35,7 +35,7 @@ def test_a_run_that_is_asked_to_end_saves_what_it_measured_and_can_go_on(
     assert measured[-1] == LAST
     held = [record.cell.framework for saved in done.saved.values() for record in records_of(saved)]
     assert sorted(held) == sorted(measured[:-1])
-    assert "go on with pytest " in done.output
+    assert "Continue with: pytest " in done.output
     again = suite(*HANGING, "--resume")
     assert again.status == 0, again.output
     assert again.launched == [*launched, f"imdb_lstm {LAST} full 0"]

@@ -82,14 +82,14 @@ def test_a_half_written_last_line_is_dropped_on_reading_and_cut_off_before_appen
 def test_a_foreign_file_is_refused_in_one_line_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "diary.jsonl"
     path.write_bytes(content)
-    with pytest.raises(JournalError, match=r"^diary\.jsonl is no journal of this suite: [^\n]+$"):
+    with pytest.raises(JournalError, match=r"^diary\.jsonl is not a journal of this suite: [^\n]+$"):
         Journal(path, RUN)
     assert path.read_bytes() == content
 
 
 def test_two_runs_do_not_write_one_journal(path: Path) -> None:
     first = Journal(path, {})
-    with pytest.raises(JournalError, match=r"run-a\.jsonl is in use by another run; wait for it or start without"):
+    with pytest.raises(JournalError, match=r"run-a\.jsonl is in use by another run; wait for it, or start without"):
         Journal(path, {})
     first.close()
     Journal(path, {}).close()
@@ -119,7 +119,8 @@ def test_a_full_disk_keeps_what_was_there_and_the_run_can_go_on(path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
-        "cannot write run-a.jsonl: File too large; what was there is kept: make room, then go on with --resume=run-a\n"
+        "cannot write run-a.jsonl: File too large; what was there is kept. "
+        "Free some space, then continue with --resume=run-a\n"
     )
     assert read(path)[1] == [*records.launches(n=1), records.record(launch=2)]
 

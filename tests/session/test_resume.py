@@ -57,7 +57,7 @@ def test_a_disk_that_fills_while_saving_leaves_no_half_file_and_says_where_the_l
     assert done.returncode == 4, said
     assert "INTERNALERROR" not in said
     assert "Traceback" not in said
-    assert said.count("File too large; make room; all launches are in ") == 1
+    assert said.count("File too large; free some space; all launches are in ") == 1
     assert list((again.folder / "runs").rglob("*.json")) == []
     (kept,) = (again.folder / "journals").glob("*.jsonl")
     assert len(read(kept)[1]) == 2
@@ -78,7 +78,7 @@ def test_an_interrupted_run_keeps_what_it_measured_and_resumes(suite: Suite) -> 
     assert cut.status == 2
     assert "INTERNALERROR" not in cut.output
     assert not alive(int(hangs.read_text()))
-    assert f"2 launches did not run; the others are in {cut.journals[0]}: go on with pytest " in cut.output
+    assert f"2 launches did not run; the others are in {cut.journals[0]}. Continue with: pytest " in cut.output
     assert read(*cut.journals)[1] == records_of(cut.saved["0001_cut.json"])
     assert [r.cell.framework for r in read(*cut.journals)[1]] == order(seed)[:1]
 
@@ -115,7 +115,10 @@ def test_a_run_can_be_asked_for_more_launches_later(suite: Suite) -> None:
 def test_a_run_with_other_settings_is_not_resumed_and_the_difference_is_named(suite: Suite) -> None:
     first = suite("suite", "--launches=1", "-k", "jax and imdb")
     (suite.folder / "launched").unlink()
-    for option, difference in (("--seed=5", "seed 0, not 5"), ("--size=small", "size None, not small")):
+    for option, difference in (
+        ("--seed=5", "seed 0, not 5"),
+        ("--size=small", "matrix smoke, not sweep-small; sweep None, not size small"),
+    ):
         done = suite("suite", "--launches=1", "-k", "jax and imdb", "--resume", option)
         refused(done, f"the newest, {first.journals[0].name}, has {difference}")
     assert len(done.journals) == 1

@@ -146,12 +146,12 @@ def test_a_launch_that_crashed_is_tried_again_and_then_counts(suite: Suite) -> N
     crashed = suite(*ARGUMENTS, jax="crash")
     assert crashed.status == 1
     run = crashed.journals[0].stem
-    assert "1 launch failed for reasons that may pass: try again with pytest " in crashed.output
+    assert "1 launch failed for reasons that may pass. Try again with: pytest " in crashed.output
     assert f" -k 'jax and imdb' --resume={run}\n" in crashed.output
 
     again = suite(*ARGUMENTS, f"--resume={run}", "--benchmark-save")
     assert again.status == 0, again.output
-    assert f"resuming run {run}: 1 launches are in its journal, 1 of which failed and may pass now" in again.output
+    assert f"resuming run {run}: 1 launch is in its journal; 1 of them failed and will run again" in again.output
     assert len(again.launched) == 2
     assert again.journals == crashed.journals
     assert [record.outcome.status for record in read(*again.journals)[1]] == ["crashed", "ok"]
@@ -166,7 +166,7 @@ def test_an_unsupported_launch_is_not_tried_again(suite: Suite) -> None:
     again = suite(*ARGUMENTS, "--resume", jax="crash")
     assert again.launched == first.launched
     assert first.status == again.status == 5
-    assert "try again" not in again.output
+    assert "Try again" not in again.output
 
 
 def test_a_path_that_was_taken_for_a_run_is_refused(suite: Suite) -> None:

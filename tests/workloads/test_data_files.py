@@ -122,7 +122,7 @@ def test_the_part_of_a_download(host, tmp_path):
 @each_kind
 def test_the_lock(cache, kind):
     path = special(cache / "imdb-synthetic-v1.lock", kind)
-    with pytest.raises(DataError, match=rf"cannot be written: it is {kind}, {EXPECTED}; mend that at {path}"):
+    with pytest.raises(DataError, match=rf"cannot be written: it is {kind}, {EXPECTED}; fix that at {path}"):
         prepare("imdb", "synthetic", cache=cache)
 
 

@@ -116,7 +116,7 @@ def test_a_voucher_for_something_else_does_not_count(taken, cache, capsys, name,
     assert main(["verify", "--cache-dir", str(cache)]) == 1
     assert capsys.readouterr().err.startswith(f"error: cache {folder} is ")
     taken(name)
-    assert taken.said[2].endswith("building it anew")
+    assert taken.said[2].endswith("rebuilding it")
 
 
 @each_set

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from workloads.data import progress as module
 from workloads.data.cache import verify
 from workloads.data.fetch import present
 from workloads.data.prepare import prepare
-from workloads.data.progress import byte_progress, print_to_stderr, progress
+from workloads.data.progress import byte_progress, print_to_stderr, progress, waiting
 
 # ruff: noqa: F811 - arguments named after imported fixtures
 
@@ -150,3 +151,32 @@ def test_what_is_printed_beside_a_bar_stands_above_it_and_names_are_no_markup(mo
     assert "[red]data.tar.gz" in terminal.getvalue()
     assert "trying again" in terminal.getvalue()
     assert sys.stderr is terminal
+
+
+def test_a_wait_without_steps_is_told_of_in_a_log(at_once, capsys, monkeypatch):
+    monkeypatch.setattr(module, "QUIET_S", 0.01)
+    monkeypatch.setattr(module, "EVERY_S", 0.01)
+    with waiting("installing") as describe:
+        told = ""
+        while "installing: 0 s so far\n" not in told:
+            told += capsys.readouterr().err
+        describe("checking")
+        while "checking: 0 s so far\n" not in told:
+            told += capsys.readouterr().err
+    capsys.readouterr()
+    assert not [thread for thread in threading.enumerate() if thread.name == "waiting"]
+
+
+def test_a_short_wait_is_not_told_of(capsys):
+    with waiting("installing"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_spinner(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with waiting("[red]installing") as describe:
+        assert "[red]installing" in terminal.getvalue()
+        describe("checking")
+    assert "checking" in terminal.getvalue()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 
 from workloads.data import cache as caches
@@ -12,30 +13,30 @@ from workloads.data.identity import identified
 from workloads.data.prepare import NAMES, SOURCES, UnavailableError, cache_directory, data_directory, prepare
 
 DESCRIPTION = """\
-Get the data sets ready for the suite, check them, or say where they are.
+Download, verify or list the data sets of the suite.
 
 The suite trains on two data sets: cifar100 (CIFAR-100, a download of 161 MiB) and imdb (the Large Movie Review Dataset,
-80 MiB). `fetch` verifies them, parses them once, and keeps the result in the cache, about 170 MiB and 50 MiB, from
-which all later runs open it in milliseconds. The downloads are kept in its folder `downloads`, which may be removed.
+80 MiB). `fetch` verifies and parses them once and keeps the result in the cache (about 170 MiB and 50 MiB), which all
+later runs open in milliseconds. The downloads stay in the cache's folder `downloads`, which you may remove.
 """
 
 EPILOG = """\
 examples:
-  python -m workloads.data fetch                       download both and make them ready
-  python -m workloads.data fetch --data-dir ~/data     use archives or folders that are there already
-  python -m workloads.data fetch imdb --source auto    the synthetic twin if the real data cannot be had
-  python -m workloads.data verify                      hash every byte of what is cached
-  python -m workloads.data where                       what is cached: place, kind, size, digest
+  python -m workloads.data fetch                       download and parse both
+  python -m workloads.data fetch --data-dir ~/data     use archives or folders that you have
+  python -m workloads.data fetch imdb --source auto    synthetic data if the real data is not available
+  python -m workloads.data verify                      hash every byte in the cache
+  python -m workloads.data where                       list what is cached: folder, kind, size, digest
 
-A data directory may hold cifar-100-python.tar.gz or cifar-100-python/, and aclImdb_v1.tar.gz or aclImdb/, at its top or
-one folder below. It is only read.
+A data directory may contain cifar-100-python.tar.gz or cifar-100-python/, and aclImdb_v1.tar.gz or aclImdb/, at its top
+or one folder below. Nothing is written to it.
 
 environment:
   SUITE_DATA_DIR    the data directory, unless --data-dir names one
   SUITE_CACHE_DIR   the cache directory, unless --cache-dir names one; by default framework-training-suite in
                     $XDG_CACHE_HOME or ~/.cache
 
-exit status: 0 done, 1 not to be had or damaged, 2 wrong usage, 130 interrupted
+exit status: 0 done, 1 not available or damaged, 2 wrong usage, 130 interrupted
 """
 
 
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; run the same again, a download goes on from where it stopped", file=sys.stderr)
+        print("interrupted; run the same command again, and the download continues where it stopped", file=sys.stderr)
         return 130
     return status
 
@@ -61,17 +62,17 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="{fetch,verify,where}")
-    fetch = commands.add_parser("fetch", help="make data sets ready: from the data directory, else by a download")
+    fetch = commands.add_parser("fetch", help="parse data sets from the data directory, or else download them")
     fetch.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(NAMES)} (default: all)")
-    fetch.add_argument("--data-dir", metavar="D", help="where archives or folders lie already (SUITE_DATA_DIR)")
+    fetch.add_argument("--data-dir", metavar="D", help="folder with archives or folders (SUITE_DATA_DIR)")
     fetch.add_argument(
         "--source",
         choices=("auto", "real", "synthetic"),
         default="real",
-        help="real: fail without it (default); auto: else the synthetic twin; synthetic: the twin",
+        help="real: fail if it is not available (default); auto: then use the synthetic twin; synthetic: use the twin",
     )
-    verify = commands.add_parser("verify", help="hash every byte of what is cached")
-    where = commands.add_parser("where", help="list what is cached: place, kind, size, digest")
+    verify = commands.add_parser("verify", help="hash every byte in the cache")
+    where = commands.add_parser("where", help="list what is cached: folder, kind, size, digest")
     for command, run in ((fetch, _fetch), (verify, _verify), (where, _where)):
         command.add_argument("--cache-dir", metavar="C", help="the cache directory (SUITE_CACHE_DIR)")
         command.set_defaults(run=run, parser=command)
@@ -81,14 +82,16 @@ def _parser() -> argparse.ArgumentParser:
 def _fetch(options: argparse.Namespace) -> int:
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
-        options.parser.error(f"unknown data set {unknown[0]!r}; there are: {', '.join(NAMES)}")
+        near = get_close_matches(unknown[0], NAMES, n=1)
+        hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+        options.parser.error(f"unknown data set {unknown[0]!r}; {hint}: {', '.join(NAMES)}")
     failed = False
     for name in options.names or NAMES:
         try:
             folder = prepare(name, options.source, options.data_dir, options.cache_dir)
         except UnavailableError as error:
             print(f"error: {error}", file=sys.stderr)
-            print(f"Until then the suite uses the synthetic twin of {name} in its place, and says so.", file=sys.stderr)
+            print(f"Until then the suite measures with the synthetic twin of {name}, and says so.", file=sys.stderr)
             failed = True
         except DataError as error:  # the others may still be available
             print(f"error: {error}", file=sys.stderr)
@@ -101,7 +104,9 @@ def _fetch(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     folders = _cached(cache_directory(options.cache_dir))
     if not folders:
-        raise DataError(f"nothing is cached in {cache_directory(options.cache_dir)}; `python -m workloads.data fetch`")
+        raise DataError(
+            f"nothing is cached in {cache_directory(options.cache_dir)}; run `python -m workloads.data fetch`"
+        )
     failed = False
     for name, kind, folder in folders:
         try:
@@ -129,7 +134,7 @@ def _where(options: argparse.Namespace) -> int:
             failed = True
     for name in NAMES:
         if name not in {cached_name for cached_name, _, _ in cached}:
-            print(f"{name:9} not cached; `python -m workloads.data fetch {name}`")
+            print(f"{name:9} not cached; run `python -m workloads.data fetch {name}`")
     return int(failed)
 
 
@@ -139,7 +144,9 @@ def _cached(cache: Path) -> list[tuple[str, str, Path]]:
     try:
         return [(name, kind, folder) for name, kind, folder in folders if folder.exists()]
     except OSError as error:
-        raise DataError(f"cache directory {cache} cannot be read: {error.strerror}; name another one") from error
+        raise DataError(
+            f"cache directory {cache} cannot be read: {error.strerror}; set SUITE_CACHE_DIR to another one"
+        ) from error
 
 
 def _line(folder: Path) -> str:

@@ -23,15 +23,15 @@ from workloads.data.dataset import DataError, DataSet
 from workloads.data.files import regular
 from workloads.data.identity import identified
 from workloads.data.imdb import Imdb
-from workloads.data.progress import print_to_stderr
+from workloads.data.progress import print_to_stderr, waiting
 from workloads.data.sources import Source
 
 SOURCES: dict[str, Source] = {source.name: source for source in (Cifar100(), Imdb())}
 NAMES = tuple(SOURCES)
 
 WAYS_OUT = (
-    "get it with `python -m workloads.data fetch`, or set SUITE_DATA_DIR to a directory that holds {archive} "
-    "or {folder}/, or take the synthetic twin with `--data synthetic`"
+    "get it with `python -m workloads.data fetch`, or set SUITE_DATA_DIR to a directory with {archive} "
+    "or {folder}/, or use the synthetic twin with `--data synthetic`"
 )
 
 
@@ -106,9 +106,9 @@ def _real(source: Source, directory: Path | None, cache: Path, fetch: bool, say:
         data = source.read(path)
         if data.voucher:
             say(
-                f"{source.name}: {path} is the authors' own archive (MD5 {data.voucher.archive_md5}) and is taken, but "
-                f"has the digest {data.digest[:16]}..., where this program expects {data.voucher.expected[:16]}...; "
-                "results with it are kept apart from others: please report this"
+                f"{source.name}: {path} is the authors' own archive (MD5 {data.voucher.archive_md5}) and is used, but "
+                f"its digest is {data.digest[:16]}..., not {data.voucher.expected[:16]}... as expected; "
+                "results with it are kept apart from others. Please report this"
             )
         return _stored(data, cache)
 
@@ -161,7 +161,7 @@ def _valid(folder: Path, kind: str, source: Source, say: Callable[[str], None] |
     except DataError as error:
         caches.refuse_foreign(folder)
         if say:
-            say(f"{error}; building it anew")
+            say(f"{error}; rebuilding it")
         return False
     return True
 
@@ -178,7 +178,7 @@ def _writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[
     except OSError as error:
         raise DataError(
             f"cache directory {cache} cannot be written: {error.strerror or error}; "
-            f"mend that at {error.filename or cache}, or name another one in SUITE_CACHE_DIR"
+            f"fix that at {error.filename or cache}, or set SUITE_CACHE_DIR to another one"
         ) from error
 
 
@@ -188,7 +188,8 @@ def _locked(lock: IO[str], folder: Path, say: Callable[[str], None]) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         say(f"waiting for another process that prepares {folder}")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with waiting(f"waiting for {folder}"):
+            fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError:
         return False
     return True
@@ -198,7 +199,7 @@ def _notice(name: str, reason: str) -> str:
     """The notice that the twin is used: hard to overlook, since its accuracies mean nothing."""
     paragraphs = (
         f"{name}: SYNTHETIC data stands in for the real data.",
-        "Shapes, types and label counts are the same, so throughput may be read; accuracy and loss must not be.",
+        "Shapes, types and label counts are the same, so throughput is valid. Accuracy and loss mean nothing.",
         f"Why: {reason}.",
     )
     lines = (line for text in paragraphs for line in textwrap.wrap(text, 76, break_long_words=False))

@@ -1,21 +1,27 @@
-"""Progress on stderr for work that may take longer than two seconds: a bar in a terminal, elsewhere regular lines."""
+"""Progress on stderr for work that may take longer than two seconds.
+
+A terminal gets a bar, or a spinner where the end is not known; a log gets a line every ten seconds.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
 
 QUIET_S = 2.0  # shorter work leaves no lines in a log
 EVERY_S = 10.0
 
 Item = TypeVar("Item")
 Advance = Callable[[int], object]
+Describe = Callable[[str], None]
 
 
 def print_to_stderr(text: str) -> None:
@@ -38,6 +44,22 @@ def byte_progress(description: str, done: int, total: int) -> AbstractContextMan
 
 
 @contextmanager
+def waiting(description: str) -> Iterator[Describe]:
+    """Show that the work inside goes on, and for how long; yields a function that changes the description."""
+    bar = _spinner() if sys.stderr.isatty() else None
+    if bar is None:
+        line = _Waiting(description)
+        try:
+            yield line.describe
+        finally:
+            line.end()
+        return
+    with bar:
+        task = bar.add_task(description, total=None)
+        yield lambda text: bar.update(task, description=text)
+
+
+@contextmanager
 def _meter(description: str, done: int, total: int | None, unit: str, scale: int) -> Iterator[Advance]:
     bar = _bar(unit) if sys.stderr.isatty() else None
     if bar is None:
@@ -49,29 +71,44 @@ def _meter(description: str, done: int, total: int | None, unit: str, scale: int
 
 
 def _bar(unit: str) -> Progress | None:
-    """A bar that disappears at the end; None where rich is not installed, or the terminal cannot move its cursor."""
+    """A bar that disappears at the end; None where `_console` is."""
+    if not (console := _console()):
+        return None
+    from rich import progress as rich
+
+    count = (rich.DownloadColumn(),) if unit == "B" else (rich.MofNCompleteColumn(), rich.TextColumn(unit.strip()))
+    columns = (rich.BarColumn(), *count, rich.TimeRemainingColumn())
+    return rich.Progress(_description(), *columns, console=console, transient=True)
+
+
+def _spinner() -> Progress | None:
+    """A spinner with the time so far; None where `_console` is."""
+    if not (console := _console()):
+        return None
+    from rich import progress as rich
+
+    columns = (rich.SpinnerColumn(), rich.TimeElapsedColumn())
+    return rich.Progress(_description(), *columns, console=console, transient=True)
+
+
+def _console() -> Console | None:
+    """The terminal; None without rich, or where the terminal cannot move its cursor."""
     try:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
     except ImportError:
         return None
     console = Console(stderr=True)
-    if console.is_dumb_terminal:
-        return None
-    count = (DownloadColumn(),) if unit == "B" else (MofNCompleteColumn(), TextColumn(unit.strip()))
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), *count, TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True)
+    return None if console.is_dumb_terminal else console
+
+
+def _description() -> TextColumn:
+    from rich.progress import TextColumn
+
+    return TextColumn("{task.description}", markup=False)
 
 
 class _Lines:
-    """What a log gets in place of a bar: nothing for `QUIET_S` seconds, then a line every `EVERY_S` seconds."""
+    """Stands for a bar in a log: nothing for `QUIET_S` seconds, then a line every `EVERY_S` seconds."""
 
     def __init__(self, description: str, done: int, total: int | None, unit: str, scale: int) -> None:
         self.description, self.done, self.total, self.unit, self.scale = description, done, total, unit, scale
@@ -83,3 +120,27 @@ class _Lines:
             self.next = time.monotonic() + EVERY_S
             of = "" if self.total is None else f" of {self.total // self.scale}"
             print_to_stderr(f"{self.description}: {self.done // self.scale}{of}{self.unit}")
+
+
+class _Waiting:
+    """Stands for a spinner in a log: nothing for `QUIET_S` seconds, then a line every `EVERY_S` seconds."""
+
+    def __init__(self, description: str) -> None:
+        self.description = description
+        self._ended = threading.Event()
+        self._begin_s = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="waiting", daemon=True)
+        self._thread.start()
+
+    def describe(self, text: str) -> None:
+        self.description = text
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause_s = QUIET_S
+        while not self._ended.wait(pause_s):
+            print_to_stderr(f"{self.description}: {time.monotonic() - self._begin_s:.0f} s so far")
+            pause_s = EVERY_S

@@ -15,14 +15,15 @@ from tests.studies.mutants.study import EVIDENCE, REFUSED, Judgement
 
 PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax", "numpy")
 HEAD = """\
-# Mutants
+# Mutants: planted differences
 
-Each row is a difference of a kind that has spoiled published comparisons. It is planted in one framework, alone; the
-launch is rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data), and compared with
-the unchanged launches of the other two as `suite.compare` compares records. A part of the evidence *notices* a mutant
-when the verdict is `differs` though all other evidence is that of an unchanged launch; *refused* means that the launch
-itself ends, because its own probes find another precision or another network. Parts in bold must notice it, or the
-study fails.
+Each row is a difference of a kind that has spoiled published comparisons. The study plants it in one framework at a
+time and rehearses the launch in one process with the worker's own steps (size small, batch 16, synthetic data). Then it
+compares the launch with the unchanged launches of the other two frameworks, as `suite.compare` compares records.
+
+A part of the evidence *notices* a mutant if the verdict is `differs` although all other evidence is that of an
+unchanged launch. *refused* means that the launch itself fails, because its own probes find another precision or another
+network. Parts in bold must notice the mutant, or the study fails. [Proof of identity](identity.md) explains the parts.
 
 Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 """

@@ -1,0 +1,149 @@
+"""Sweeps: lists of values for the axes of a cell, crossed with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from suite.plan.cell import (
+    AUTO,
+    COMPILES,
+    COMPILES_OF,
+    FRAMEWORKS,
+    KERNELS,
+    PRECISIONS,
+    SIZES,
+    USUAL_COMPILE,
+    WORKLOADS,
+    Cell,
+    Loader,
+)
+from suite.plan.matrix import BATCH, STUDIED, Matrix, MatrixError, default, smoke
+from suite.plan.suggest import unknown
+
+#: The axes that have a fixed list of values, and those values. ``usual`` is each framework's usual compile mode.
+CHOICES = {
+    "workload": WORKLOADS,
+    "framework": FRAMEWORKS,
+    "precision": PRECISIONS,
+    "compile": ("usual", *COMPILES),
+    "kernel": KERNELS,
+    "size": SIZES,
+}
+
+#: All axes, in the order of their values in the name of a sweep.
+AXES = ("workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size")
+
+#: Workloads that have a choice of kernels.
+LSTMS = ("imdb_lstm",)
+
+#: A name longer than this lists the axes instead of their values.
+NAME_MOST = 80
+
+Axes = Mapping[str, Sequence[Any]]
+
+
+def usual(gpu: bool) -> Matrix:
+    """The base of a sweep: both studied workloads in all frameworks, in fp32, with the usual compile mode and loader.
+
+    Batch, launches and windows are those of `default` on a GPU, and of `smoke` on a CPU.
+    """
+    base = default() if gpu else smoke()
+    batch = BATCH if gpu else smoke().cells[0].batch
+    cells = (Cell(workload, framework, batch=batch) for workload in STUDIED for framework in FRAMEWORKS)
+    return Matrix("sweep", tuple(cells), base.launches, base.plan)
+
+
+def swept(base: Matrix, axes: Axes) -> Matrix:
+    """The matrix with the values of these axes in place of its own, crossed with each other, under a name of its own.
+
+    A workload or framework that the matrix has keeps its cells; one that it lacks gets those of the others. Of compile
+    modes each framework takes those that it has; one that has none of them keeps all, which end as unsupported. The
+    kernel is set for LSTMs only. Raises `MatrixError`.
+    """
+    cells: Sequence[Cell] = base.cells
+    for axis in ("workload", "framework"):
+        if axis in axes:
+            cells = [cell for value in axes[axis] for cell in _own(cells, axis, value)]
+    if "kernel" in axes and not any(cell.workload in LSTMS for cell in cells):
+        raise MatrixError(f"--kernel sets the kernel of an LSTM, and there is none here: add --workload {LSTMS[0]}")
+    for axis in (
+        axis for axis in AXES[2:] if axis in axes
+    ):  # in this order, since the cells' order seeds that of launches
+        cells = [cell.but(**{axis: value}) for cell in cells for value in _values_for(cell, axis, axes[axis])]
+    return Matrix(name(base.name, axes), tuple(dict.fromkeys(cells)), base.launches, base.plan)
+
+
+def parsed(axis: str, text: str) -> tuple[Any, ...]:
+    """The values in a comma list, each once. Raises `MatrixError` or `suite.plan.cell.CellError`."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise MatrixError(f"--{axis} is {text!r}; write values with commas between them, such as {_example(axis)}")
+    return tuple(dict.fromkeys(_value(axis, part) for part in parts))
+
+
+def name(base: str, axes: Axes) -> str:
+    """A name for the matrix: that of its base and the values, or the axes alone where that is too long."""
+    whole = "-".join([base, *("+".join(_label(axis, value) for value in axes[axis]) for axis in AXES if axis in axes)])
+    return whole if len(whole) <= NAME_MOST else "-".join([base, "by", *(axis for axis in AXES if axis in axes)])
+
+
+def described(axes: Axes) -> str:
+    """The axes and their values as text, such as ``precision fp32,bf16 loader w2``."""
+    return " ".join(f"{axis} {','.join(spelled(axis, value) for value in axes[axis])}" for axis in AXES if axis in axes)
+
+
+def spelled(axis: str, value: Any) -> str:
+    """A value as the command line takes it."""
+    if axis == "loader":
+        return str(value.id)
+    if axis == "batch" and value == AUTO:
+        return "auto"
+    return str(value) or "usual"
+
+
+def _own(cells: Iterable[Cell], axis: str, value: str) -> list[Cell]:
+    """The cells with this workload or framework; without any, those of the others in its place."""
+    cells = list(cells)
+    return [cell for cell in cells if getattr(cell, axis) == value] or [_in_place(cell, axis, value) for cell in cells]
+
+
+def _in_place(cell: Cell, axis: str, value: str) -> Cell:
+    chosen = cell.compile != USUAL_COMPILE[cell.framework]
+    keeps = axis == "workload" or (chosen and cell.compile in COMPILES_OF[value])
+    return cell.but(**{axis: value}, compile=cell.compile if keeps else "")
+
+
+def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
+    """The values of an axis that a cell takes."""
+    if axis == "kernel" and cell.workload not in LSTMS:
+        return (cell.kernel,)
+    if axis == "compile":
+        return [mode for mode in values if not mode or mode in COMPILES_OF[cell.framework]] or values
+    return values
+
+
+def _value(axis: str, text: str) -> Any:
+    if axis in CHOICES:
+        if text not in CHOICES[axis]:
+            what = "compile mode" if axis == "compile" else axis
+            raise MatrixError(f"--{axis}: {unknown(what, text, CHOICES[axis])}")
+        return "" if text == "usual" else text
+    if axis == "loader":
+        return Loader.from_id(text)
+    if axis == "batch" and text == "auto":
+        return AUTO
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
+        what = "a number of samples, or auto" if axis == "batch" else "a number of batches per update, at least 1"
+        raise MatrixError(f"--{axis} is {text!r}; write {what}")
+    return int(text)
+
+
+def _label(axis: str, value: Any) -> str:
+    letter = {"batch": "b", "accumulate": "a"}.get(axis, "")
+    return letter + spelled(axis, value)
+
+
+def _example(axis: str) -> str:
+    examples = {"batch": "32,64", "loader": "tuned,w2", "accumulate": "1,4"}
+    return examples.get(axis) or ",".join(CHOICES[axis][:2])

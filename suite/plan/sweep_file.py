@@ -1,0 +1,86 @@
+"""A sweep in a TOML file, for ``--matrix sweep.toml``; its keys are names of options.
+
+For example::
+
+    workload = "imdb_lstm"
+    framework = ["jax", "pytorch"]
+    batch = [32, 64, "auto"]
+    launches = 6
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from suite.plan.cell import CellError
+from suite.plan.matrix import Matrix, MatrixError
+from suite.plan.measuring import LONGEST_PLANNED_S
+from suite.plan.suggest import unknown
+from suite.plan.sweep import AXES, parsed, swept
+
+#: Keys besides the axes.
+OTHERS = ("matrix", "launches", "min-window", "name")
+
+#: A name that can be part of a file's name.
+NAME = re.compile(r"[\w.+-]{1,100}")
+
+
+def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
+    """The matrix in a TOML file; ``base`` returns the matrix of the names under its key ``matrix``.
+
+    Raises `MatrixError`.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MatrixError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:  # a TOMLDecodeError or UnicodeDecodeError
+        raise MatrixError(f"{path} is not valid TOML: {error}") from None
+    for key in data:
+        if key not in (*AXES, *OTHERS):
+            raise MatrixError(f"{path}: {unknown('key', key, (*AXES, *OTHERS))}")
+    try:
+        names = [_text("matrix", each) for each in _list("matrix", data["matrix"])] if "matrix" in data else []
+        axes = {axis: parsed(axis, ",".join(_values(axis, data[axis]))) for axis in AXES if axis in data}
+        matrix = swept(base(names), axes)
+        return replace(matrix, **_rest(data, matrix, path))
+    except (MatrixError, CellError) as error:
+        raise MatrixError(f"{path}: {str(error).removeprefix('--')}") from None
+
+
+def _rest(data: dict[str, Any], matrix: Matrix, path: Path) -> dict[str, Any]:
+    """The name, the launches and the windows that the file asks for."""
+    name = data.get("name", path.stem)
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise MatrixError(f"name is {name!r}; use letters, digits and . + - _ only")
+    launches = data.get("launches", matrix.launches)
+    if type(launches) is not int or launches < 1:
+        raise MatrixError(f"launches is {launches!r}; it must be a whole number of at least 1")
+    least_s = data.get("min-window", matrix.plan.min_window_s)
+    if type(least_s) not in (int, float) or not 0 < least_s < LONGEST_PLANNED_S:
+        raise MatrixError(f"min-window is {least_s!r}; it must be more than 0 seconds")
+    return {"name": name, "launches": launches, "plan": replace(matrix.plan, min_window_s=float(least_s))}
+
+
+def _values(axis: str, value: Any) -> list[str]:
+    """The values of an axis as text: the file has one value or a list of them."""
+    numbers = axis in ("batch", "accumulate")
+    return [str(each) if numbers and type(each) is int else _text(axis, each) for each in _list(axis, value)]
+
+
+def _list(key: str, value: Any) -> list[Any]:
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise MatrixError(f"{key} is an empty list; write its values or leave the key out")
+    return values
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise MatrixError(f"{key} is {value!r}; write text in quotes, or a list of such texts")
+    return value

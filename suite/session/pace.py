@@ -1,0 +1,94 @@
+"""How long the rest of a run takes, estimated from the launches that it has made.
+
+A launch of a cell takes as long as earlier ones of the same cell. For a cell that has not run yet, a guess is scaled by
+how far the guesses for similar cells were off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from suite.plan.cell import COMPILES_OF, USUAL_COMPILE, Cell
+from suite.plan.measuring import Plan
+
+#: Launches from which an estimate is shown.
+LEAST = 3
+
+# What the guesses are made of: seconds as measured on two CPU cores (results 0002 to 0009). On another machine only
+# their ratios matter, and those only until each cell has run once.
+STARTING_S = 12.0  # start and evidence of identity, besides the phases
+ENDED_EARLY_S = 2.0  # a launch that ends as unsupported
+COMPILING_S = {"pytorch": 28.0, "tensorflow": 9.0, "jax": 0.0}  # on a CPU, besides the usual mode
+TRAINING_S = 60.0  # a training to the end; how long really is known after the first
+SLOW_TRAINING = {("cifar100_cnn", "jax"): 4.5}  # on a CPU, where XLA's convolutions are slow
+SEARCHING = 8  # tries of a search for the largest batch
+
+#: How little a cell counts if it differs in this setting: each unit is a factor of four.
+WEIGHTS = {"workload": 2.0, "framework": 2.0, "size": 3.0, "recipe": 5.0, "loader": 0.5}
+
+
+@dataclass
+class Pace:
+    """The durations of the launches of a run so far, in seconds, and estimates for the others."""
+
+    plan: Plan
+    cpu: bool
+    _launches: list[tuple[Cell, float]] = field(default_factory=list)
+    _searches: list[tuple[Cell, float]] = field(default_factory=list)
+
+    def add(self, cell: Cell, seconds: float, searching_s: float = 0.0) -> None:
+        """Note how long a launch took; ``searching_s`` of it went into the search for the largest batch."""
+        self._launches.append((cell, seconds - searching_s))
+        if searching_s:
+            self._searches.append((cell, searching_s))
+
+    @property
+    def known(self) -> bool:
+        """Whether there are enough launches for an estimate."""
+        return len(self._launches) >= LEAST
+
+    def left_s(self, launches: Iterable[Cell], searches: Iterable[Cell] = ()) -> float:
+        """Seconds that these launches and searches for the largest batch will take together."""
+        cells: dict[Cell, int] = {}
+        for cell in launches:
+            cells[cell] = cells.get(cell, 0) + 1
+        launching_s = sum(count * self._estimate_s(cell, self._launches, 1) for cell, count in cells.items())
+        return launching_s + sum(self._estimate_s(cell, self._searches, SEARCHING) for cell in searches)
+
+    def _estimate_s(self, cell: Cell, done: list[tuple[Cell, float]], times: int) -> float:
+        if same := [seconds for other, seconds in done if other == cell]:
+            return sum(same) / len(same)
+        early = self._ends_early(cell)
+        alike = [
+            (math.pow(4, -_distance(cell, other)), other, s) for other, s in done if self._ends_early(other) == early
+        ]
+        guess_s = times * self._guess_s(cell)
+        if not alike:
+            return guess_s
+        guessed_s = sum(weight * times * self._guess_s(other) for weight, other, _ in alike)
+        return guess_s * sum(weight * seconds for weight, _, seconds in alike) / guessed_s
+
+    def _guess_s(self, cell: Cell) -> float:
+        if self._ends_early(cell):
+            return ENDED_EARLY_S
+        if cell.recipe:
+            return TRAINING_S * (SLOW_TRAINING.get((cell.workload, cell.framework), 1.0) if self.cpu else 1.0)
+        compiling_s = COMPILING_S[cell.framework] if self.cpu and cell.compile != USUAL_COMPILE[cell.framework] else 0.0
+        # Three phases of windows, each with about three windows of warm-up; windows last 1.3 times the least.
+        return STARTING_S + compiling_s + 3 * (self.plan.windows + 3) * 1.3 * self.plan.min_window_s
+
+    def _ends_early(self, cell: Cell) -> bool:
+        """Whether the cell will probably end as unsupported. Its launch decides; this is for estimates only."""
+        uncompiled = cell.framework == "pytorch" and cell.workload == "imdb_lstm" and cell.compile != "eager"
+        on_gpu_only = cell.precision in ("tf32", "fp16") or cell.kernel == "cudnn"
+        return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or (self.cpu and on_gpu_only)
+
+
+def _distance(cell: Cell, other: Cell) -> float:
+    """In how many settings two cells differ, weighted; the usual compile modes of two frameworks count as the same."""
+    names = ("workload", "framework", "precision", "batch", "loader", "size", "accumulate", "kernel", "recipe")
+    modes = [each.compile != USUAL_COMPILE[each.framework] and each.compile for each in (cell, other)]
+    different = [name for name in names if getattr(cell, name) != getattr(other, name)]
+    return sum(WEIGHTS.get(name, 1.0) for name in different) + (modes[0] != modes[1])

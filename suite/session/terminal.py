@@ -1,0 +1,74 @@
+"""Lines and passing states on a terminal: pytest's, or standard error of a command."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from suite.record.record import SKIPPED
+
+#: Clears the current line of a terminal.
+CLEAR = "\r\x1b[K"
+
+
+class PytestTerminal:
+    """Lines and passing states on pytest's terminal, which its capture does not catch."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.capture = config.pluginmanager.getplugin("capturemanager")
+        self.reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+
+    def say(self, text: str, **colour: bool) -> None:
+        """Print a line."""
+        if self.reporter:
+            with self.capture.global_and_fixture_disabled():
+                self._begin_line(self.reporter)
+                self.reporter.write_line(text, **colour)
+
+    def ended(self, text: str, status: str) -> None:
+        """Print the line of a launch, in the colour of its outcome."""
+        self.say(text, **{"green" if status == "ok" else "yellow" if status in SKIPPED else "red": True})
+
+    def show(self, text: str) -> None:
+        """Replace the last line of a terminal; prints nothing elsewhere."""
+        if self.reporter and self.reporter.isatty:
+            with self.capture.global_and_fixture_disabled():
+                width = self.config.get_terminal_writer().fullwidth
+                self.reporter.rewrite(text[: width - 1], erase=True)
+
+    @contextmanager
+    def uncaptured(self) -> Iterator[None]:
+        """Let what is printed inside reach the terminal: bars, and the lines that stand for them in a log."""
+        with self.capture.global_and_fixture_disabled():
+            if self.reporter:
+                self._begin_line(self.reporter)
+            yield
+
+    def _begin_line(self, reporter: pytest.TerminalReporter) -> None:
+        reporter.rewrite("", erase=True) if reporter.isatty else reporter.ensure_newline()
+
+
+class CommandTerminal:
+    """Lines and passing states on standard error."""
+
+    def __init__(self) -> None:
+        self.stream = sys.stderr
+        self.passing = self.stream.isatty()
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._write(f"{text}\n")
+
+    def show(self, text: str) -> None:
+        """Replace the last line of a terminal; prints nothing elsewhere. Without a text, the line is cleared."""
+        if self.passing:
+            self._write(text[: shutil.get_terminal_size().columns - 1])
+
+    def _write(self, text: str) -> None:
+        self.stream.write((CLEAR if self.passing else "") + text)
+        self.stream.flush()

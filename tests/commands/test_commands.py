@@ -1,0 +1,76 @@
+"""``python -m suite``: the commands, and that each of them is there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from suite import __main__ as door
+
+ROOT = Path(__file__).parents[2]
+
+
+def suite(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "suite", *arguments]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "100"},
+    )  # fmt: skip
+
+
+def test_without_a_command_all_are_listed_one_per_line() -> None:
+    listed = door.listing()
+    for name, (_, words) in door.COMMANDS.items():
+        assert sum(line.split() == [name, *words.split()] for line in listed.splitlines()) == 1
+    assert max(map(len, listed.splitlines())) <= 100
+    rooms = {path.parent.name for path in (ROOT / "suite").glob("*/__main__.py")}
+    assert rooms == door.COMMANDS.keys() - {"run", "data"}
+
+
+@pytest.mark.parametrize("name", sorted(door.COMMANDS.keys() - {"run"}))
+def test_a_command_runs_its_module(name: str) -> None:
+    done = suite(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: python -m {door.COMMANDS[name][0]}")
+
+
+def test_the_exit_status_is_that_of_the_command() -> None:
+    assert suite("reproduce", "nosuch").returncode == 2
+
+
+def test_a_typo_is_refused_with_the_nearest_command() -> None:
+    done = suite("comapre")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "unknown command 'comapre'; did you mean 'compare'?" in done.stderr
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_run_is_pytest_on_the_suite_wherever_it_is_called(elsewhere: bool, tmp_path: Path) -> None:
+    done = suite(
+        "run", "--collect-only", "-q", "--workload=imdb_lstm", "--batch=7", cwd=tmp_path if elsewhere else ROOT
+    )
+    assert done.returncode == 0, done.stdout
+    assert "test_training[imdb_lstm-jax-fp32-b7-compile-tuned-launch1]" in done.stdout
+    assert "6 tests collected" in done.stdout
+
+
+def test_the_help_of_run_teaches_the_options_of_the_suite_by_examples() -> None:
+    done = suite("run", "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("training benchmarks (pytest suite)\n\n  pytest suite --benchmark-save ")
+    assert done.stdout.rstrip().endswith("default: results/journals")
+    for option in ("--matrix", "--workload", "--loader", "--resume"):
+        assert f"\n  {option}=" in done.stdout
+    assert "--collect-only        " not in done.stdout, "options of pytest itself are left out"
+
+
+def test_the_console_script_is_this_command() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts["training-suite"].partition(":")
+    assert getattr(import_module(module), function) is door.main

@@ -1,0 +1,43 @@
+"""Every link between pages leads somewhere, in the repository and, by a test of its own, on the published site."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from suite import __version__
+from tests.documents import PAGES, ROOT, anchors, links, prose
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    broken = []
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_every_page_of_the_documentation_is_in_its_contents() -> None:
+    listed = set(re.findall(r"^([\w-]+)$", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE))
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages <= listed
+
+
+def test_the_readme_is_one_screen_or_two() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_old_words_are_gone() -> None:
+    """The terms that were replaced by usual ones."""
+    old = re.compile(r"of compute\b(?!-)|in words:|the pieces|held back:|others' cores", re.IGNORECASE)
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
+    assert not {page.name: found for page in pages if (found := old.findall(prose(page)))}

@@ -1,0 +1,87 @@
+"""The page with all options is made from the parsers: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes it anew."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.documents import ROOT, run_module
+from tests.expected import golden
+
+PAGE = ROOT / "docs" / "options.md"
+HEAD = """\
+# Options
+
+All options of all commands, as `--help` shows them. [Commands](commands.md) explains the ones that are used most, and
+the exit statuses. This page is made from the commands themselves.
+"""
+COMMANDS = (
+    "suite.compare", "suite.reproduce", "suite.doctor", "suite.checks plain", "suite.checks loaders",
+    "suite.checks monitor", "workloads.data fetch", "workloads.data verify", "workloads.data where",
+)  # fmt: skip
+
+
+class FoundError(Exception):
+    """Carries the parser of a command out of it."""
+
+
+def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
+    """The parser that a command makes for itself; of a command with parts, that of the part."""
+
+    def found(self: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        raise FoundError(self)
+
+    module, *parts = command.split()
+    with monkeypatch.context() as patched:
+        patched.setattr(argparse.ArgumentParser, "parse_args", found)
+        patched.setattr(sys, "argv", ["python -m", *parts])
+        with pytest.raises(FoundError) as caught:
+            run_module(module, patched)
+    parser: argparse.ArgumentParser = caught.value.args[0]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return action.choices[parts[0]]
+    return parser
+
+
+def of_parser(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    formatter = parser._get_formatter()
+    for action in parser._actions:
+        if action.help == argparse.SUPPRESS or isinstance(action, argparse._HelpAction):
+            continue
+        value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+        value = "" if action.nargs == 0 else "{" + ",".join(map(str, action.choices)) + "}" if action.choices else value
+        names = [f"{name} {value}".strip() for name in action.option_strings] or [value]
+        yield ", ".join(names), formatter._expand_help(action) if action.help else ""
+
+
+def of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    """The suite's own options of ``pytest suite``."""
+    group: Any = config._parser.getgroup("suite")
+    for option in group.options:
+        attributes = option.attrs()
+        choices = attributes.get("choices")
+        value = attributes.get("metavar") or ("{" + ",".join(choices) + "}" if choices else "")
+        yield f"{', '.join(option.names())} {value}".strip(), attributes.get("help", "")
+
+
+def table(rows: Iterable[tuple[str, str]]) -> str:
+    def plain(text: str) -> str:
+        return re.sub(r"([|<>*_\[\]\\])", r"\\\1", " ".join(text.replace("%%", "%").split()))
+
+    lines = "".join(f"| `{name.replace('|', chr(92) + '|')}` | {plain(text)} |\n" for name, text in rows)
+    return f"| option | meaning |\n|:--|:--|\n{lines}"
+
+
+def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = "Besides these, all options of pytest and pytest-benchmark work.\n\n" + table(of_pytest(pytestconfig))
+    parts = [HEAD, "## pytest suite\n", suite]
+    for command in COMMANDS:
+        rows = list(of_parser(parser_of(command, monkeypatch)))
+        parts += [f"## python -m {command}\n", table(rows) if rows else "This command has no options.\n"]
+    golden(PAGE, "\n".join(parts))

@@ -1,0 +1,161 @@
+"""Tables of results in README and documentation are made from `results/`, so that no figure is made up or outdated.
+
+``UPDATE_GOLDEN=1 pytest tests/docs`` writes them anew, between ``<!-- table: ... -->`` and ``<!-- end of table -->``.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.wording import DASH
+from tests.documents import PAGES, ROOT
+
+TABLE = re.compile(r"(<!-- table: (\w+) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+FIGURE = re.compile(r"\d*\.?\d+")
+RESULTS = ("docs/results-cpu.md", "docs/accuracy.md")
+NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
+MODELS = {"cifar100_cnn": "CNN", "imdb_lstm": "LSTM"}
+Row = dict[str, str]
+
+
+def rows(run: str, file: str) -> list[Row]:
+    with (ROOT / "results" / run / file).open(newline="", encoding="utf-8") as opened:
+        return list(csv.DictReader(opened))
+
+
+def number(text: str, digits: int = 3) -> str:
+    """Rounded to this many digits; whole from there on."""
+    value = float(text)
+    places = max(0, digits - len(str(int(abs(value)))) + (abs(value) < 1))
+    return f"{value:,.{places}f}"
+
+
+def spread(row: Row, name: str, digits: int = 3) -> str:
+    least, most = row[f"{name}_min"], row[f"{name}_max"]
+    ends = {number(end, digits) for end in (least, most)}
+    value = number(row[name], digits)
+    return value if ends == {value} else f"{value} ({number(least, digits)}{DASH}{number(most, digits)})"
+
+
+def ratio(row: Row) -> str:
+    """With its 95 % interval, which it has from six blocks on."""
+    if float(row["ratio_min"]) == float(row["ratio_max"]):
+        return f"{float(row['ratio']):.2f}"
+    return f"{float(row['ratio']):.2f} ({float(row['ratio_min']):.2f}{DASH}{float(row['ratio_max']):.2f})"
+
+
+def answer(run: str) -> list[list[str]]:
+    """A line per workload and batch: each framework's throughput, and its ratio to PyTorch with the verdict."""
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows(run, "cells.csv"):
+        text = f"**{number(row['samples_per_s'])}**"
+        if row["ratio_verdict"]:
+            text += f"<br>{ratio(row)}<br>*{row['ratio_verdict']}*"
+        lines.setdefault((row["workload"], row["batch"]), {})[row["framework"]] = text
+    head = ["workload", "batch", *NAMES.values()]
+    return [
+        head,
+        *([MODELS[model], batch, *(cells[name] for name in NAMES)] for (model, batch), cells in lines.items()),
+    ]
+
+
+def cells(run: str, workload: str) -> list[list[str]]:
+    """The columns that decide."""
+    table = [["framework", "batch", "compile", "n", "samples/s", "ratio", "verdict", "identity", "flags"]]
+    for row in rows(run, "cells.csv"):
+        if row["workload"] == workload:
+            line = [NAMES[row["framework"]], row["batch"], row["compile"], row["launches_ok"]]
+            line += [spread(row, "samples_per_s"), ratio(row), row["ratio_verdict"] or DASH]
+            table.append([*line, row["identity"], row["flags"] or DASH])
+    return table
+
+
+def details(run: str, workload: str) -> list[list[str]]:
+    """What else was measured of the same rows."""
+    head = ["framework", "batch", "step ms", "loader efficiency", "first step s", "compile s", "peak MiB"]
+    table = [[*head, "CPU cores", "background load", "MFU %"]]
+    for row in rows(run, "cells.csv"):
+        if row["workload"] == workload:
+            quartiles = DASH.join(number(row[f"step_ms_{name}"]) for name in ("q1", "q3"))
+            line = [NAMES[row["framework"]], row["batch"], f"{number(row['step_ms_median'])} ({quartiles})"]
+            line += [f"{float(row['train_of_compute']):.2f}", number(row["first_step_s"])]
+            line += [number(row["compile_s"]) if row["compile_s"] else DASH]
+            line += [f"{int(row['peak_memory_bytes']) / 2**20:,.0f}", f"{float(row['cpu_cores']):.2f}"]
+            line += [f"{float(row['other_cpu_cores']):.2f}", f"{100 * float(row['model_flops_utilisation']):.1f}"]
+            table.append(line)
+    return table
+
+
+def accuracy(run: str) -> list[list[str]]:
+    read = rows(run, "accuracy.csv")
+    formats = len({row["precision"] for row in read}) > 1
+    target = f"{float(read[0]['target']):.2f}".lstrip("0")
+    head = [
+        "framework",
+        "precision",
+        "seeds",
+        "epochs",
+        "test accuracy (95 % interval)",
+        "against PyTorch",
+        "against fp32",
+    ]
+    table = [[*head, f"epochs to {target}", f"seconds to {target}", "samples/s", "identity", "flags"]]
+    for row in read:
+        least, most = row["accuracy_low"], row["accuracy_high"]
+        line = [
+            NAMES[row["framework"]], row["precision"], row["seeds_ok"], row["epochs"],
+            f"{float(row['accuracy']):.4f} ({float(least):.4f}{DASH}{float(most):.4f})",
+            _difference(row, "", "difference"), _difference(row, "fp32_", "fp32_difference"),
+            spread(row, "epochs_to_target", 1), spread(row, "seconds_to_target"), spread(row, "samples_per_s"),
+            row["identity"], row["flags"] or DASH,
+        ]  # fmt: skip
+        table.append(line)
+    return table if formats else [[cell for place, cell in enumerate(line) if place not in (1, 6)] for line in table]
+
+
+def _difference(row: Row, prefix: str, name: str) -> str:
+    verdict = row[f"{prefix}verdict"]
+    return f"{verdict} ({100 * float(row[f'{name}_value']):+.2f})" if verdict else DASH
+
+
+MAKERS: dict[str, Callable[..., list[list[str]]]] = {
+    "answer": answer,
+    "cells": cells,
+    "details": details,
+    "accuracy": accuracy,
+}
+
+
+def markdown(table: list[list[str]]) -> str:
+    lines = [table[0], [":--"] * len(table[0]), *table[1:]]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_are_those_of_the_published_runs(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    made = TABLE.sub(lambda found: f"{found[1]}\n{markdown(MAKERS[found[2]](*found[3].split()))}\n{found[4]}", text)
+    if os.environ.get("UPDATE_GOLDEN") and made != text:
+        page.write_text(made, encoding="utf-8")
+        text = made
+    assert made == text, "out of date: UPDATE_GOLDEN=1 pytest tests/docs rewrites the tables"
+
+
+def test_the_readme_and_the_results_have_their_tables() -> None:
+    found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
+    assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", "0005_cpu")]
+    assert [kind for kind, _ in (entry[1:3] for entry in found["docs/results-cpu.md"])] == 2 * ["cells", "details"]
+    assert len(found["docs/accuracy.md"]) == 2
+
+
+def test_the_figures_in_the_readme_are_those_of_the_tables() -> None:
+    text = (ROOT / "README.md").read_text().partition("## The answer")[2].partition("<!-- table")[0]
+    tables = (answer("0005_cpu"), accuracy("0006_accuracy_imdb"), accuracy("0009_accuracy_cnn_small"))
+    known = set(FIGURE.findall(" ".join(cell for table in tables for line in table for cell in line)))
+    assert set(FIGURE.findall(re.sub(r"fp32|bf16|2 cores|95 %", "", text))) <= known

@@ -1,0 +1,89 @@
+"""``--matrix sweep.toml``: the same as the options, and as strict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.plan.cell import AUTO, Cell
+from suite.plan.matrix import MatrixError, matrix
+from suite.plan.named import named
+from suite.plan.sweep import parsed, swept, usual
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def written(text: str, name: str = "sweep.toml") -> str:
+    Path(name).write_text(text)
+    return name
+
+
+def test_a_file_says_the_same_as_the_options() -> None:
+    text = 'workload = "imdb_lstm"\nframework = ["jax", "pytorch"]\nbatch = [32, "auto"]\nloader = ["tuned", "w2"]\n'
+    found = named([written(text, "mine.toml")], gpu=False)
+    options = {"workload": "imdb_lstm", "framework": "jax,pytorch", "batch": "32,auto", "loader": "tuned,w2"}
+    assert found.cells == swept(usual(gpu=False), {axis: parsed(axis, text) for axis, text in options.items()}).cells
+    assert {cell.batch for cell in found.cells} == {32, AUTO}
+    assert found.name == "mine"
+
+
+def test_a_file_may_say_launches_windows_and_a_name() -> None:
+    found = named([written('launches = 6\nmin-window = 2\nname = "two-seconds"\nprecision = "bf16"')], gpu=True)
+    assert (found.launches, found.plan.min_window_s, found.name) == (6, 2.0, "two-seconds")
+    assert {cell.precision for cell in found.cells} == {"bf16"}
+
+
+def test_a_file_may_name_matrices_to_start_from() -> None:
+    found = named([written('matrix = ["precision", "batch"]\nframework = "jax"')], gpu=False)
+    assert set(found.cells) == {
+        cell for name in ("precision", "batch") for cell in matrix(name).cells if cell.framework == "jax"
+    }
+
+
+def test_a_file_goes_with_other_matrices() -> None:
+    both = named([f"{written('batch = 7')},smoke"], gpu=False)
+    assert both.name == "sweep+smoke"
+    assert Cell("imdb_lstm", "jax", batch=7) in both.cells
+    assert set(matrix("smoke").cells) <= set(both.cells)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('presicion = "bf16"', "unknown key 'presicion'; did you mean 'precision'? There are: workload, framework"),
+        ("min_window = 1", "unknown key 'min_window'; did you mean 'min-window'?"),
+        ('framework = "pytroch"', "framework: unknown framework 'pytroch'; did you mean 'pytorch'?"),
+        ('loader = ["tunned"]', "unknown loader 'tunned'; did you mean 'tuned'?"),
+        ('matrix = "bath"', "unknown matrix 'bath'; did you mean 'batch'?"),
+        ('matrix = "other.toml"', "matrix names 'other.toml'; a TOML file can name no other one"),
+        ("precision = 16", "precision is 16; write text in quotes"),
+        ("batch = []", "batch is an empty list"),
+        ("batch = [1.5]", "batch is 1.5; write text in quotes"),
+        ("batch = true", "batch is True; write text in quotes"),
+        ("batch = 0", "batch is '0'; write a number of samples, or auto"),
+        ("launches = 0", "launches is 0; it must be a whole number of at least 1"),
+        ('launches = "6"', "launches is '6'; it must be a whole number"),
+        ("min-window = nan", "min-window is nan; it must be more than 0 seconds"),
+        ("min-window = 0", "min-window is 0; it must be more than 0 seconds"),
+        ('name = "a/b"', "name is 'a/b'; use letters, digits and"),
+        ("batch = ", "is not valid TOML: "),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_that_names_file_and_key(text: str, words: str) -> None:
+    with pytest.raises(MatrixError) as caught:
+        named([written(text)], gpu=False)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith("sweep.toml")
+    assert words in line
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(MatrixError, match=r"no file 'nowhere\.toml' for --matrix"):
+        named(["nowhere.toml"], gpu=False)
+    Path("folder.toml").mkdir()
+    with pytest.raises(MatrixError, match=r"no file 'folder\.toml' for --matrix"):
+        named(["folder.toml"], gpu=False)

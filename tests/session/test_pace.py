@@ -1,0 +1,105 @@
+"""How long the rest of a run takes: held against the committed runs, launch by launch."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.load import load
+from suite.plan.cell import AUTO, Cell
+from suite.plan.matrix import smoke
+from suite.plan.measuring import Plan
+from suite.record.record import Record
+from suite.session.pace import LEAST, Pace
+from suite.session.wording import duration, launches
+
+RUNS = sorted((Path(__file__).parents[2] / "results" / "runs").rglob("*.json"))
+
+#: How far an estimate may be off.
+FACTOR = 1.5
+
+
+def by_run(path: Path) -> dict[str, list[Record]]:
+    """The launches of each run in a file, in the order in which they ran."""
+    runs: dict[str, list[Record]] = {}
+    for launch in load([path]).launches:
+        runs.setdefault(str(launch.record.run["id"]), []).append(launch.record)
+    return {name: sorted(records, key=lambda each: (each.started, each.block)) for name, records in runs.items()}
+
+
+def durations(records: list[Record]) -> list[float]:
+    """Seconds from the start of each launch to that of the next; of the last, to the end of its phases."""
+    starts = [datetime.fromisoformat(record.started).timestamp() for record in records]
+    last = records[-1]
+    same = [
+        after - before
+        for record, (before, after) in zip(records, pairwise(starts), strict=False)
+        if record.cell == last.cell
+    ]
+    end = sum(same) / len(same) if same else max(end for phase in last.phases.values() for _, end in phase.spans)
+    return [after - before for before, after in pairwise(starts)] + [end]
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+def test_from_the_third_launch_on_the_time_left_of_a_committed_run_is_right_within_a_factor(path: Path) -> None:
+    for records in by_run(path).values():
+        stored = records[0].run.get("plan")
+        pace = Pace(Plan.from_json(stored) if stored else smoke().plan, cpu=True)
+        cells, took_s = [record.cell for record in records], durations(records)
+        for done in range(1, len(cells)):
+            pace.add(cells[done - 1], took_s[done - 1])
+            assert pace.known == (done >= LEAST)
+            if pace.known:
+                ratio = pace.left_s(cells[done:]) / sum(took_s[done:])
+                assert 1 / FACTOR <= ratio <= FACTOR, f"after launch {done}: {ratio:.2f} of what it took"
+
+
+def test_the_same_cell_takes_as_long_as_before() -> None:
+    pace = Pace(Plan(), cpu=True)
+    slow, fast = Cell("cifar100_cnn", "jax"), Cell("imdb_lstm", "pytorch")
+    pace.add(slow, 100.0)
+    pace.add(slow, 120.0)
+    pace.add(fast, 10.0)
+    assert pace.left_s([slow, fast, fast]) == pytest.approx(110 + 2 * 10)
+
+
+def test_a_similar_cell_counts_more_than_another_one() -> None:
+    pace = Pace(Plan(), cpu=True)
+    for framework, seconds in (("pytorch", 20.0), ("jax", 80.0), ("tensorflow", 20.0)):
+        pace.add(Cell("imdb_lstm", framework), seconds)
+    assert 60 < pace.left_s([Cell("imdb_lstm", "jax", batch=64)]) < 80
+    assert 20 < pace.left_s([Cell("imdb_lstm", "pytorch", batch=64)]) < 30
+
+
+def test_launches_that_will_be_unsupported_are_counted_as_short() -> None:
+    pace = Pace(Plan(), cpu=True)
+    for _ in range(3):
+        pace.add(Cell("cifar100_cnn", "pytorch"), 30.0)
+    assert pace.left_s([Cell("cifar100_cnn", "pytorch", "tf32"), Cell("imdb_lstm", "jax", compile="eager")]) < 10
+
+
+def test_the_search_for_the_largest_batch_is_made_once() -> None:
+    pace = Pace(Plan(), cpu=True)
+    cell = Cell("imdb_lstm", "jax", batch=AUTO)
+    pace.add(cell, 230.0, searching_s=200.0)
+    assert pace.left_s([cell]) == pytest.approx(30)
+    assert pace.left_s([cell.but(precision="bf16")], [cell.but(precision="bf16")]) == pytest.approx(230)
+
+
+def test_before_the_first_launch_there_is_a_guess() -> None:
+    assert 60 < Pace(smoke().plan, cpu=True).left_s([Cell("imdb_lstm", "jax")] * 6) < 600
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (1, "1 s"), (89, "89 s"), (91, "2 min"), (3600, "60 min"), (6000, "1 h 40 min")],
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_counts_in_words() -> None:
+    assert [launches(count) for count in (0, 1, 2)] == ["0 launches", "1 launch", "2 launches"]
