@@ -81,3 +81,8 @@ def power(
     blocks, tests = min(formed[row.key].blocks for row, _ in compared), len(compared)
     smallest = smallest_difference(scatter.deviation, blocks, tests=tests, margin=margin)
     return Power(scatter, blocks, smallest, launches_for(scatter.deviation, tests=tests, margin=margin))
+
+
+def doubtful(controls: Iterable[Control]) -> list[Control]:
+    """The controls that came out faster or slower than their own cell."""
+    return [control for control in controls if not control.sound]

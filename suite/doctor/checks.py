@@ -164,7 +164,12 @@ def host() -> Iterator[Finding]:
     cores = core_limit()
     if cores is not None:
         status = WARNING if cores < hardware["cores"] else NOTE
-        yield Finding("machine", status, f"a control group limits it to {cores:g} cores", "set OMP_NUM_THREADS to that")
+        yield Finding(
+            "machine",
+            status,
+            f"a control group limits it to {cores:g} cores",
+            "limit threads to that, for example with OMP_NUM_THREADS",
+        )
     limit = _read("/sys/fs/cgroup/memory.max")
     if limit.isdecimal() and int(limit) < hardware["memory_bytes"]:
         yield Finding("machine", NOTE, f"a control group limits memory to {int(limit) / 2**30:.1f} GiB")

@@ -20,7 +20,7 @@ LEAST = 3
 # their ratios matter, and those only until each cell has run once.
 STARTING_S = 12.0  # start and evidence of identity, besides the phases
 ENDED_EARLY_S = 2.0  # a launch that ends as unsupported
-COMPILING_S = {"pytorch": 28.0, "tensorflow": 9.0, "jax": 0.0}  # on a CPU, besides the usual mode
+COMPILING_S = {"pytorch": 28.0, "tensorflow": 9.0}  # on a CPU, besides the usual mode
 TRAINING_S = 60.0  # a training to the end; how long really is known after the first
 SLOW_TRAINING = {("cifar100_cnn", "jax"): 4.5}  # on a CPU, where XLA's convolutions are slow
 SEARCHING = 8  # tries of a search for the largest batch
@@ -75,7 +75,8 @@ class Pace:
             return ENDED_EARLY_S
         if cell.recipe:
             return TRAINING_S * (SLOW_TRAINING.get((cell.workload, cell.framework), 1.0) if self.cpu else 1.0)
-        compiling_s = COMPILING_S[cell.framework] if self.cpu and cell.compile != USUAL_COMPILE[cell.framework] else 0.0
+        unusual = self.cpu and cell.compile != USUAL_COMPILE[cell.framework]
+        compiling_s = COMPILING_S.get(cell.framework, 0.0) if unusual else 0.0
         # Three phases of windows, each with about three windows of warm-up; windows last 1.3 times the least.
         return STARTING_S + compiling_s + 3 * (self.plan.windows + 3) * 1.3 * self.plan.min_window_s
 

@@ -154,7 +154,7 @@ def test_the_command_runs_the_cells_again_and_says_what_holds(
     assert (first["seed"], first["plan"]["windows"], first["data"]) == (7, 3, "synthetic")
     assert main([str(result), "--device", "cpu", "-k", "jax", "--margin", "0.01"]) == 3
     words = " ".join(capsys.readouterr().out.split())
-    assert "inconclusive margin 0.0%; more launches decide, or a wider --margin" in words
+    assert "inconclusive margin 0.0%; use more --launches, or a wider --margin" in words
     monkeypatch.setenv("SLOW", json.dumps({"jax": 2.0}))
     assert main([str(result), "--device", "cpu", "-k", "jax", "--launches", "3"]) == 1
     assert "slower" in capsys.readouterr().out

@@ -185,7 +185,7 @@ def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged
     statuses = iter(["crashed", "diverged", "ok"])
     launched = []
 
-    def stand_in(asked, *_):
+    def stand_in(asked, *_, **__):
         launched.append(asked.cell.framework)
         Path(asked.checkpoint).parent.mkdir(parents=True, exist_ok=True)
         Path(asked.checkpoint).touch()
