@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 DPI = 120.0
 #: Agg draws at most this many dots per side.
 DOTS_MOST = 60_000
-#: Size of the palette: with fewer, the pale bands of two frameworks get the same grey; with all, files triple in size.
+#: Size of the palette: with fewer, thin lines and small letters lose pixels; with all, files triple in size.
 COLOURS = 64
 
 #: Radius of a corner in dots, and the opacities of the dots at its edge.
