@@ -1,7 +1,7 @@
-"""The pytest side: one test item per launch, and storage through pytest-benchmark.
+"""The pytest plugin: one test item per launch, and storage through pytest-benchmark.
 
-Loaded early (``-p suite.plugin``), to allow ``--benchmark-save`` without a name before pytest-benchmark defines that
-option. Does not affect tests other than `suite/test_training.py`.
+It is loaded early (``-p suite.plugin``), to allow ``--benchmark-save`` without a name before pytest-benchmark defines
+that option. It does not affect tests other than `suite/test_training.py`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
     except EXPECTED as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("benchmark_only", False):
-        raise pytest.UsageError("--benchmark-only would skip every launch: `pytest suite` runs nothing else without it")
+        raise pytest.UsageError(
+            "--benchmark-only would skip every launch; leave it out, since `pytest suite` runs nothing else"
+        )
     if reason := order.broken_by(config):
         raise pytest.UsageError(reason)
     resumed = config.getoption("resume")

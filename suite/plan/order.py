@@ -42,9 +42,9 @@ def broken_by(config: pytest.Config) -> str:
     for option, (harmless, reason) in REFUSED.items():
         value = config.getoption(option, None)
         if value not in harmless and not (option == "random_order_seed" and not config.getoption("random_order", None)):
-            return f"{reason}: leave it out, since a comparison needs launches one after the other, in blocks"
+            return f"{reason}; leave it out, since launches must run one after the other, in blocks"
     if "PYTEST_XDIST_WORKER" in os.environ:
-        return "pytest-xdist runs launches side by side: leave out -n"
+        return "pytest-xdist runs launches side by side; leave out -n"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""The largest batch that fits, by measurement: doubling, then bisection, every try in a fresh process.
+"""Searches for the largest batch that fits: doubling, then bisection, each try in a fresh process.
 
-A formula for memory leaves out what the allocator, the compiler and cuDNN's workspaces take. So each try is a complete
-launch with the cell's own loader, only with shorter windows. Every try is kept, with its outcome and its peak memory.
+Each try is a complete launch with the cell's own loader and short windows, since a formula would leave out the memory
+of the allocator, the compiler and cuDNN's workspaces. All tries are kept, with outcome and peak memory.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from suite.plan.schema import SchemaError, decode
 from suite.record.record import DID_NOT_FIT, Outcome, Record, Status
 
 START = 32
-#: Bisection ends when the gap is no more than this share of what fits; throughput is flat long before.
+#: Bisection ends when the gap is at most this share of the batch that fits; throughput hardly changes over less.
 RESOLUTION = 1 / 16
-#: Of a try: two steps of each phase, so that optimizer, prefetched batches and the allocator's caches are all there.
+#: Windows of a try: two steps of each phase, so that optimizer, prefetched batches and allocator caches exist.
 PLAN = Plan(min_window_s=0.0, windows=1, max_warmup_s=0.0)
 
 
@@ -49,7 +49,7 @@ class Fit:
         return Outcome(last.status, f"not even batch {last.batch} ran: {last.reason}")
 
     def less(self, record: Record) -> Fit:
-        """The fit to go on with after a launch with its batch did not fit after all."""
+        """The fit without the batch of this launch, which did not fit after all."""
         tries = (*self.tries, _tried(record))
         batches = [attempt.batch for attempt in tries if attempt.status == "ok" and attempt.batch < record.cell.batch]
         return Fit(max(batches, default=None), tries)

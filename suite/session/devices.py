@@ -40,8 +40,8 @@ def cuda_problem(interpreters: dict[str, str]) -> str:
         version, cuda = _build_in(framework, python)
         if version and not cuda:
             problems.append(
-                f"{framework} {version} was built without CUDA: install its extra {framework}-cuda, or name an "
-                f"interpreter that has it in SUITE_PYTHON_{framework.upper()}"
+                f"{framework} {version} was built without CUDA: install the extra {framework}-cuda, or set "
+                f"SUITE_PYTHON_{framework.upper()} to an interpreter that has it"
             )
     return "; ".join(problems)
 
@@ -64,7 +64,7 @@ def installed_build(framework: str) -> tuple[str, bool]:
 def _no_gpu() -> str:
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides all GPUs: unset it, or measure with --device cpu"
-    return "this machine shows no NVIDIA GPU: `python -m suite.doctor` says what it has; measure with --device cpu"
+    return "this machine has no NVIDIA GPU that can be used; see `python -m suite.doctor`, or measure with --device cpu"
 
 
 def _build_in(framework: str, python: str) -> tuple[str, bool]:

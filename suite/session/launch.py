@@ -124,13 +124,13 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
-                raise LateError(f"{module} gave no answer for {framework} in {timeout_s:g} s") from None
+                raise LateError(f"{module} gave no answer for {framework} within {timeout_s:g} s") from None
         try:
             if not process.returncode:
                 return json.loads(answer.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             pass
-        last_line = (logs.tail(output) or ["nothing was said"])[-1]
+        last_line = (logs.tail(output) or ["it printed nothing"])[-1]
         raise LaunchError(f"{module} failed for {framework}: {clean(redact(last_line))}")
 
 
@@ -141,7 +141,7 @@ def scratch_folder() -> Iterator[str]:
     try:
         path = folder.enter_context(scratch(before_removal=leftovers.end_of))
     except OSError as error:
-        raise LaunchError(f"no folder for temporary files: {error.strerror}; name one in TMPDIR") from None
+        raise LaunchError(f"no folder for temporary files: {error.strerror}; set TMPDIR to one") from None
     with folder:
         yield str(path)
 
@@ -173,7 +173,9 @@ def _started(
         # Appending, so that it can be cut meanwhile; an earlier try's output is dropped.
         output = os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644), "wb")
     except OSError as error:
-        raise LaunchError(f"cannot write the log {log}: {error.strerror}; name another folder in --journals") from None
+        raise LaunchError(
+            f"cannot write the log {log}: {error.strerror}; choose another folder with --journals"
+        ) from None
     with output:
         try:
             mark = leftovers.mark()

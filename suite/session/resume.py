@@ -23,9 +23,9 @@ def cells_digest(cells: Iterable[Cell]) -> str:
 
 
 def journal_of(settings: Settings, cells: str) -> Path:
-    """The journal that ``settings.resume`` names, or the one that fits best; ``cells`` is their `cells_digest`.
+    """The journal that ``settings.resume`` names, or the one that fits best; ``cells`` is a `cells_digest`.
 
-    Raises `JournalError`, with the way out, where there is none.
+    Raises `JournalError` if there is none.
     """
     if settings.resume == LATEST:
         return _best(settings, cells)
@@ -36,7 +36,7 @@ def journal_of(settings: Settings, cells: str) -> Path:
         raise JournalError(f"no run {name} in {settings.journals} (the newest: {', '.join(newest) or 'none'})")
     run, _, _ = read(path)
     if differences := _differences(run, settings):
-        raise JournalError(f"run {name} has {'; '.join(differences)}: give it its own settings")
+        raise JournalError(f"run {name} has {'; '.join(differences)}: use the options that it was started with")
     return path
 
 
@@ -87,7 +87,7 @@ def _newest_first(journals: Path) -> list[Path]:
 
 
 def _differences(run: dict[str, Any], settings: Settings) -> list[str]:
-    """The settings in which the run differs from the requested ones; fewer launches are no difference."""
+    """How the run's settings differ from the requested ones; fewer launches do not count."""
     return [
         f"{name} {run.get(name)}, not {value}"
         for name, value in settings.signature().items()

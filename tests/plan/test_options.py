@@ -12,7 +12,7 @@ from tests.sessions import Suite, refused
     [
         (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
         (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, cpu, default"),
-        (["suite", "--benchmark-only"], "--benchmark-only would skip every launch: `pytest suite` runs nothing else"),
+        (["suite", "--benchmark-only"], "--benchmark-only would skip every launch; leave it out, since `pytest suite`"),
         (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
         (
             ["suite", "--matrix", "accuracy", "--target=86"],

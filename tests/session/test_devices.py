@@ -21,7 +21,7 @@ def test_without_a_device_the_session_ends_before_data_and_launches(suite: Suite
     assert not (suite.folder / "cache").exists()
     del suite.environment["CUDA_VISIBLE_DEVICES"]
     if not Path("/dev/nvidiactl").exists():
-        refused(suite("suite", "--device=cuda"), "this machine shows no NVIDIA GPU")
+        refused(suite("suite", "--device=cuda"), "this machine has no NVIDIA GPU")
 
 
 def package(folder: Path, name: str, version: str, file: str, text: str) -> None:
@@ -68,7 +68,7 @@ def test_a_cpu_build_in_the_environment_for_cuda_is_named(monkeypatch: pytest.Mo
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
     monkeypatch.setattr(devices, "_build_in", lambda framework, _: ("2.13.0+cpu", framework != "pytorch"))
     words = cuda_problem({"pytorch": "a", "jax": "b"})
-    assert words.startswith("pytorch 2.13.0+cpu was built without CUDA: install its extra pytorch-cuda")
+    assert words.startswith("pytorch 2.13.0+cpu was built without CUDA: install the extra pytorch-cuda")
     assert "jax" not in words
     monkeypatch.setattr(devices, "has_gpu", lambda: False)
     assert "pytorch 2.13.0+cpu was built without CUDA" in cuda_problem({"pytorch": "a"}), "it is said without a GPU too"

@@ -135,10 +135,10 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(
     if gone == "the log's folder":
         (tmp_path / "file").write_text("")
         log = tmp_path / "file" / "log"
-        words = r"^cannot write the log .*/file/log: File exists; name another folder in --journals$"
+        words = r"^cannot write the log .*/file/log: File exists; choose another folder with --journals$"
     else:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-        words = r"^no folder for temporary files: No such file or directory; name one in TMPDIR$"
+        words = r"^no folder for temporary files: No such file or directory; set TMPDIR to one$"
     with pytest.raises(LaunchError, match=words):
         launch(JOB, log)
 

@@ -112,7 +112,7 @@ def test_a_name_that_no_run_has_is_refused_with_those_that_there_are(asked: Sett
 
 def test_a_named_run_with_other_settings_is_refused_with_the_difference(asked: Settings) -> None:
     journal(asked, "1-seed", seed=9)
-    with pytest.raises(JournalError, match=r"^run 1-seed has seed 9, not 0: give it its own settings$"):
+    with pytest.raises(JournalError, match=r"^run 1-seed has seed 9, not 0: use the options that it was started with$"):
         chosen(asked, "1-seed")
 
 

@@ -60,7 +60,7 @@ def test_where_nothing_can_be_saved_nothing_is_lost(suite: Suite) -> None:
         cwd=ROOT, env=suite.environment | {"BEHAVIOUR": "{}"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 4, done.stdout
-    assert "No space left on device; make room; all launches are in" in done.stdout + done.stderr
+    assert "No space left on device; free some space; all launches are in" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert kept(before)
     assert not list((suite.folder / "runs").rglob("*_mine.json"))
