@@ -70,7 +70,7 @@ def test_curves_stand_beside_the_bars_of_their_workload() -> None:
     assert curves.get_position().x1 < bars.get_position().x0
     assert curves.get_ylabel() == "training loss (lower is better)"
     words = " ".join(said(plot).split())
-    assert "CNN on CIFAR-100: training loss, first epoch" in words
+    assert "CIFAR-100 CNN: training loss, first epoch" in words
     assert "recipe no-dropout" in words
     assert "losses in any step: 0.01 %" in words
 

@@ -78,7 +78,7 @@ def test_every_kind_says_what_it_needs_to_travel_alone(kind: str) -> None:
     make = next(make for name, _, make in plots.KINDS if name == kind)
     words = said(make(only([replace(r, data={**r.data, "kind": "synthetic"}) for r in everything()])))
     for expected in (
-        "CNN on CIFAR-100",
+        "CIFAR-100 CNN",
         "full size",
         "n = 2 launch",
         "Example CPU 3000",

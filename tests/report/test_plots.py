@@ -69,7 +69,7 @@ def test_a_plot_says_what_it_needs_to_travel_alone(make: object) -> None:
     assert callable(make)
     shown = "\n".join(texts(make(only(mixed()))))
     lines = " ".join(shown.split())
-    for words in ("the CNN on CIFAR-100", "full size", "n = 2 to 3 launches", "CPU 3000", "2026-03-01", "real data"):
+    for words in ("the CIFAR-100 CNN", "full size", "n = 2 to 3 launches", "CPU 3000", "2026-03-01", "real data"):
         assert words in lines
     assert "out-of-memory" in shown, "a failed cell has no bar but its outcome"
     assert "TensorFlow \u00b7 compile !" in shown, "what is flagged is marked"

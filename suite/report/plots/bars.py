@@ -15,6 +15,7 @@ from suite.analysis.groups import Row
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import figure, listing
 from suite.report.curves import SpeedUp, StepParts, speed_ups, step_parts
+from suite.report.names import framework
 from suite.report.plots.canvas import BAR, absent, bars, beside, canvas, left_out, whiskers
 from suite.report.plots.look import (
     DOT,
@@ -27,7 +28,6 @@ from suite.report.plots.look import (
     plain_numbers,
     swatch,
 )
-from suite.report.plots.naming import FRAMEWORK_NAMES
 from suite.report.tables import Table
 from suite.report.text import spread
 
@@ -138,7 +138,7 @@ def _interval(ratios: Iterable[SpeedUp]) -> str:
 
 def _base_notes(ratios: Iterable[SpeedUp], table: Table) -> list[str]:
     bases = [each.row.cell for each in ratios if not each.blocks]
-    modes = dict.fromkeys(f"{FRAMEWORK_NAMES[cell.framework]} {cell.compile}" for cell in bases)
+    modes = dict.fromkeys(f"{framework(cell.framework)} {cell.compile}" for cell in bases)
     sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
     base = f"Base: fp32, batch {sizes}, tuned loader, usual compile mode ({listing(list(modes))}), same run."
     return [base, f"Grey: differences within the margin of {table.margin:.1%}, which do not count."]

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from suite.analysis.groups import Row
 from suite.analysis.metrics import first_gpu
 from suite.report.curves import Consumption, consumptions
+from suite.report.names import framework
 from suite.report.plots.canvas import sheet
 from suite.report.plots.look import (
     FACE,
@@ -26,7 +27,7 @@ from suite.report.plots.look import (
     round_ticks,
     wide,
 )
-from suite.report.plots.naming import FRAMEWORK_NAMES, NOTED, among, labels, title_of
+from suite.report.plots.naming import NOTED, among, labels, title_of
 from suite.report.tables import Table
 
 #: With more cells than this only those on the front are numbered.
@@ -105,7 +106,7 @@ def _front(axes: Any, points: list[Consumption]) -> None:
 
 def _mark(name: str) -> Line2D:
     style: dict[str, Any] = {"markerfacecolor": FACE[name], "markeredgecolor": INK, "markersize": 7}
-    return Line2D([], [], linestyle="", marker=MARKER[name], label=FRAMEWORK_NAMES[name], **style)
+    return Line2D([], [], linestyle="", marker=MARKER[name], label=framework(name), **style)
 
 
 def _energy_note(rows: list[Row]) -> str:

@@ -11,11 +11,12 @@ from suite.analysis.groups import SETTINGS, Group
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import listing
 from suite.plan.cell import FRAMEWORKS
+from suite.report.names import framework
 from suite.report.plots.bars import FASTEST, rate_bars
 from suite.report.plots.canvas import Sheet, paper, rows_of
 from suite.report.plots.learning import ASIDE, TURNS, accuracy_lines, agreement_note, epochs_axes, loss_axes, loss_lines
 from suite.report.plots.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
-from suite.report.plots.naming import FRAMEWORK_NAMES, NOTED, NOTED_WORDS, VALUES, dates, plain, workload_short
+from suite.report.plots.naming import NOTED, NOTED_WORDS, VALUES, dates, plain, workload_short
 from suite.report.plots.panels import Panel, throughputs, training_times
 from suite.report.tables import Table
 from suite.report.words import NAMES
@@ -48,7 +49,7 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     subjects = ["Learning curves"] if trained else []
     subjects.append("training throughput" if timed else "training time")
     words = listing(subjects)
-    who = listing([FRAMEWORK_NAMES[name] for name in FRAMEWORKS if name in present])
+    who = listing([framework(name) for name in FRAMEWORKS if name in present])
     sheet = paper(
         f"{words[0].upper()}{words[1:]} of {who}",
         [plain(" · ".join([*machines, dates(all_rows)]), 200)],
@@ -163,7 +164,7 @@ def _caption(timed: Sequence[Table], trained: Sequence[Learned]) -> list[str]:
         if shown < count:
             words.append(f"Shown: usual settings, and those of the fastest cell ({shown} of {count} cells).")
     elif any(verdict for each in trained for verdict in each.frame["verdict"]):
-        base = FRAMEWORK_NAMES.get(trained[0].baseline, trained[0].baseline)
+        base = framework(trained[0].baseline)
         words.append(
             f"Accuracy: mean over seeds, and whether it is the same as {base}'s within {100 * MARGIN:g} point."
         )
@@ -181,7 +182,7 @@ def _ratios(tables: Sequence[Table]) -> list[str]:
     first = tables[0]
     base = f"{NAMES.get(first.group.by, first.group.by)} {first.baseline} in the same framework"
     if first.group.by == "framework":
-        base = f"{FRAMEWORK_NAMES.get(first.baseline, first.baseline)} with the same settings"
+        base = f"{framework(first.baseline)} with the same settings"
     if not any(each.tested for each in tables):
         return [f"x: ratio to {base}. With fewer than {LEAST} launches nothing is tested."]
     return [

@@ -17,9 +17,10 @@ from matplotlib.lines import Line2D
 from suite.analysis.accuracy import Learned, courses, target_of
 from suite.analysis.groups import Row
 from suite.analysis.wording import listing
+from suite.report.names import framework
 from suite.report.plots.canvas import sheet
 from suite.report.plots.look import FACE, GRID, INK, LINE_LEAST, MARKER, PALE, SMALL, WIDTH_IN, apart, round_ticks
-from suite.report.plots.naming import FRAMEWORK_NAMES, name_of, title_of, varying, workload_short
+from suite.report.plots.naming import name_of, title_of, varying, workload_short
 from workloads.data.dataset import Array
 
 INSIDE_IN = (WIDTH_IN - 0.85 - 0.75, 3.4)
@@ -232,7 +233,7 @@ def _legend(axes: Any, lines: Sequence[Line], place: str) -> None:
     usual = [(line, handle) for line, handle in zip(lines, handles, strict=True) if line.precision == "fp32"]
     if low and usual and len({(line.framework, line.precision) for line in lines}) == len(lines):
         for line, handle in usual:
-            handle.set_label(FRAMEWORK_NAMES[line.framework])
+            handle.set_label(framework(line.framework))
         other = Line2D(
             [], [], color=PALE, linestyle="--", marker="o", markersize=5.5, label=f"dashed: {', '.join(low)}"
         )

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from suite.analysis.groups import Row
 from suite.plan.cell import FRAMEWORKS
-from suite.report.plots.naming import FRAMEWORK_NAMES
+from suite.report.names import framework
 
 FACE = {"pytorch": "#E69F00", "tensorflow": "#56B4E9", "jax": "#009E73"}
 HATCH = {"pytorch": "", "tensorflow": "////", "jax": "...."}
@@ -66,7 +66,7 @@ def face(name: str) -> dict[str, Any]:
 
 
 def swatch(name: str) -> Patch:
-    return Patch(**face(name), label=FRAMEWORK_NAMES[name])
+    return Patch(**face(name), label=framework(name))
 
 
 def frameworks(rows: Iterable[Row]) -> list[str]:

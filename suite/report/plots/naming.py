@@ -9,14 +9,9 @@ from suite.analysis.groups import DEFAULTS, ON_DEMAND, SETTINGS, Group, Row, Row
 from suite.analysis.wording import listing, middle
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
+from suite.report.names import FRAMEWORKS, WORKLOADS
 from suite.report.tables import Table
 
-FRAMEWORK_NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
-WORKLOAD_NAMES = {
-    "cifar100_cnn": "the CNN on CIFAR-100",
-    "cifar100_resnet18": "ResNet-18 on CIFAR-100",
-    "imdb_lstm": "the LSTM on IMDB",
-}
 #: How a title names a setting in which the cells differ.
 SETTING_NAMES = {
     "batch": "batch size",
@@ -49,7 +44,8 @@ def plain(text: str, limit: int) -> str:
 
 def workload_name(group: Group) -> str:
     """Returns the workload in words; one that is not the suite's own keeps its name."""
-    return WORKLOAD_NAMES.get(group.workload, plain(group.workload, 40))
+    name = WORKLOADS.get(group.workload)
+    return f"the {name}" if name else plain(group.workload, 40)
 
 
 def workload_short(group: Group) -> str:
@@ -58,7 +54,7 @@ def workload_short(group: Group) -> str:
 
 
 def title_of(group: Group, subject: str, without: Sequence[str] = (), of: str = "of") -> str:
-    """Returns a title such as ``Training throughput of the CNN on CIFAR-100, by framework and batch size``.
+    """Returns a title such as ``Training throughput of the CIFAR-100 CNN, by framework and batch size``.
 
     ``without`` are settings in which the cells differ and which the title need not name. ``of`` joins the subject and
     the workload.
@@ -153,7 +149,7 @@ def unsupported_note(table: Table) -> list[str]:
     parts = []
     for names, words in by_frameworks.items():
         everywhere = len(names) > 1 and set(names) == everyone
-        whose = "all frameworks" if everywhere else listing([FRAMEWORK_NAMES[name] for name in names])
+        whose = "all frameworks" if everywhere else listing([FRAMEWORKS[name] for name in names])
         parts.append(f"{listing(words)} ({whose})")
     return [f"Not supported here, so not drawn: {'; '.join(parts)}."] if parts else []
 
@@ -170,7 +166,7 @@ def _lacking(row: Row, group: Group) -> str:
 
 def name_of(row: Row, settings: Sequence[str]) -> str:
     """Returns the framework and the values of these settings, such as ``JAX · bf16``."""
-    return " · ".join(part for part in (FRAMEWORK_NAMES[row.cell.framework], values_of(row, settings)) if part)
+    return " · ".join(part for part in (FRAMEWORKS[row.cell.framework], values_of(row, settings)) if part)
 
 
 def _settled(group: Group) -> bool:
@@ -184,7 +180,7 @@ def _modes(rows: Iterable[Row]) -> str:
     modes = dict(sorted({(row.cell.framework, row.cell.compile) for row in rows}))
     if all(USUAL_COMPILE[framework] == mode for framework, mode in modes.items()):
         return "usual compile modes"
-    return "compile modes " + listing([f"{mode} ({FRAMEWORK_NAMES[name]})" for name, mode in modes.items()])
+    return "compile modes " + listing([f"{mode} ({FRAMEWORKS[name]})" for name, mode in modes.items()])
 
 
 def dates(rows: Iterable[Row]) -> str:
