@@ -1,0 +1,113 @@
+"""The figures behind the interactive charts of a report, as plain values for JSON. `templates/charts.js` draws them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.analysis.accuracy import Learned, target_of
+from suite.analysis.groups import Row
+from suite.analysis.load import Launch
+from suite.analysis.wording import figure
+from suite.record.text import clean
+from suite.report.excerpt import excerpt
+from suite.report.tables import Table
+
+#: Digits of a figure in a chart: more than a screen can show.
+DIGITS = 4
+
+#: Two charts stand side by side if neither has more cells than this.
+BESIDE_MOST = 12
+
+
+def throughput(table: Table) -> dict[str, Any]:
+    """Returns the throughput of every launch, by cell: a bar at the median, a dot per launch.
+
+    Cells with the same settings are a group, in which frameworks stand side by side. Of a large table it has the rows
+    that the plots show.
+    """
+    shown = excerpt(table)
+    mark = " \u00b7 "
+    # A compile mode that each framework has of its own does not set cells apart.
+    modes = {(row.cell.framework, row.cell.compile) for row in shown.group.rows}
+    hidden = ("compile",) if len(modes) == len({framework for framework, _ in modes}) else ()
+    groups: list[str] = []
+    cells = []
+    for row, cell in zip(shown.group.rows, shown.frame.to_dict("records"), strict=True):
+        rates = [(launch, rate) for launch in row.launches if (rate := _rate(launch)) is not None]
+        if not rates:
+            continue
+        name = mark.join(shown.group.label(row, mark, hidden).split(mark)[1:])
+        if name not in groups:
+            groups.append(name)
+        cells.append(
+            {
+                "framework": row.cell.framework,
+                "label": shown.group.label(row),
+                "group": groups.index(name),
+                "median": _short(cell["samples_per_s"]),
+                "verdict": "" if shown.base.holds(row) else _verdict(cell),
+                "launches": [[_short(rate), _launch(launch)] for launch, rate in rates],
+            }
+        )
+    return {
+        "kind": "cells",
+        "title": f"Training throughput: {table.group.workload}, {table.group.size}",
+        "unit": "samples/s",
+        "better": "higher is better",
+        "groups": groups,
+        "cells": cells,
+    }
+
+
+def accuracy(table: Learned) -> dict[str, Any]:
+    """Returns test accuracy by epoch: a line per launch, which is one seed."""
+    styles: list[str] = []
+    lines = []
+    for row in table.group.rows:
+        label = table.group.label(row, " \u00b7 ", ("compile",))
+        style = label.partition(" \u00b7 ")[2]
+        if style not in styles:
+            styles.append(style)
+        for record in row.ok:
+            if record.course:
+                values = [_short(epoch.test_accuracy) for epoch in record.course.epochs]
+                words = f"{label}, seed {clean(record.run.get('seed', record.launch), 20)}"
+                lines.append(
+                    {
+                        "framework": row.cell.framework,
+                        "label": words,
+                        "style": styles.index(style),
+                        "values": values,
+                    }
+                )
+    return {
+        "kind": "epochs",
+        "title": f"Test accuracy: {table.group.workload}, {table.group.size}",
+        "unit": "test accuracy",
+        "better": "higher is better",
+        "styles": styles,
+        "target": target_of(table.group),
+        "lines": lines,
+    }
+
+
+def _rate(launch: Launch) -> float | None:
+    return launch.record.samples_per_s if launch.record.outcome.ok else None
+
+
+def _launch(launch: Launch) -> str:
+    """Returns the launch's number and its flags."""
+    train = launch.record.phases.get("train")
+    flags = [*launch.record.flags, *(["unsteady"] if train and not train.steady else [])]
+    return ", ".join([f"launch {launch.record.launch}", *(clean(flag, 40) for flag in flags)])
+
+
+def _verdict(cell: Any) -> str:
+    """Returns the ratio to the baseline and its verdict in a few words; empty without a ratio."""
+    if not cell["ratio_blocks"] or cell["ratio"] is None:
+        return ""
+    return f"{figure(cell['ratio'])}x {clean(cell['ratio_baseline'], 40)}, {cell['ratio_verdict'] or 'not tested'}"
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{DIGITS}g}")
