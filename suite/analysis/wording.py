@@ -28,9 +28,9 @@ def middle(text: str, limit: int = 24) -> str:
     return text if len(text) <= limit else f"{text[: limit // 2 - 1]}…{text[-(limit // 2) :]}"
 
 
-def listing(words: list[str]) -> str:
+def listing(words: list[str], last: str = "and") -> str:
     """``a, b and c``."""
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def percent(text: str) -> float:

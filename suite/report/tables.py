@@ -43,6 +43,8 @@ class Table:
     leaders: Mapping[str, frozenset[RowKey]] = field(
         default_factory=dict
     )  # the rows that are best, by column of `BEST`
+    ratios: Mapping[RowKey, Ratio] = field(default_factory=dict)
+    identities: Mapping[RowKey, Verdict] = field(default_factory=dict)
 
     @property
     def baseline(self) -> str:
@@ -82,9 +84,9 @@ def table(
     reference = base(AXES[group.by], group.rows, baseline)
     copies = tuple(control_by_row.values())
     detectable = power(group, baseline, row_ratios, copies, margin)
-    return Table(
-        group, reference, _frame(figures), margin, copies, detectable, _leaders(group, identities, kinds, margin)
-    )
+    best_rows = _leaders(group, identities, kinds, margin)
+    frame = _frame(figures)
+    return Table(group, reference, frame, margin, copies, detectable, best_rows, row_ratios, identities)
 
 
 #: Columns in which the best values of a table are marked, and whether more is better.

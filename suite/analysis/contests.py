@@ -1,0 +1,180 @@
+"""Which framework is fastest in each setting of a group, by how much, and whether that is decided.
+
+A contest holds the rows that share all settings but the framework and the compile mode. Each framework enters with its
+fastest row. A pair that the table compares has the table's verdict, so that the answer never contradicts the table.
+Pairs without the baseline are tested in the same way, with Holm's correction over the tests of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import median
+
+from suite.analysis import statistics
+from suite.analysis.axes import AXES, Base, base
+from suite.analysis.comparability import obstacle
+from suite.analysis.groups import SETTINGS, Group, Row, RowKey
+from suite.analysis.identity import Verdict
+from suite.analysis.ratios import Ratio, by_block, counterpart
+from suite.analysis.statistics import MARGIN, Paired
+
+OPPOSITE = {"faster": "slower", "slower": "faster"}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much faster one row is than another: the ratio of their throughputs, its bounds, blocks and verdict.
+
+    ``verdict`` is that of the first row, empty if nothing was tested; then the bounds are the lowest and the highest
+    ratio of a block. ``value`` is None if there is no ratio, and ``reason`` says why.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    blocks: int = 0
+    verdict: str = ""
+    reason: str = ""
+
+    @property
+    def reverse(self) -> Gap:
+        """The same gap seen from the other row."""
+        if not self.value or not self.low or not self.high:
+            return self
+        verdict = OPPOSITE.get(self.verdict, self.verdict)
+        return replace(self, value=1 / self.value, low=1 / self.high, high=1 / self.low, verdict=verdict)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The fastest row of each framework in one setting, best first, and the gap of each pair.
+
+    ``settings`` has the values of `Group.varying` that the rows share. ``gaps`` is keyed by the names of two
+    frameworks, the faster one first. ``unranked`` says by framework why it cannot be ranked.
+    """
+
+    settings: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+    gaps: Mapping[tuple[str, str], Gap]
+    unranked: Mapping[str, str]
+
+    @property
+    def top(self) -> str:
+        return self.rows[0].cell.framework
+
+    @property
+    def rivals(self) -> list[str]:
+        return [row.cell.framework for row in self.rows[1:]]
+
+    @property
+    def leaders(self) -> list[str]:
+        """The fastest framework and those that a test could not tell from it."""
+        tied = [name for name in self.rivals if self.gaps[self.top, name].verdict not in ("", "faster")]
+        return [self.top, *tied]
+
+    @property
+    def behind(self) -> list[str]:
+        """The frameworks that are decidedly slower than the fastest."""
+        return [name for name in self.rivals if self.gaps[self.top, name].verdict == "faster"]
+
+    @property
+    def untested(self) -> list[str]:
+        return [name for name in self.rivals if not self.gaps[self.top, name].verdict]
+
+
+def contests(
+    group: Group,
+    baseline: str | None,
+    verdicts: Mapping[RowKey, Verdict],
+    formed: Mapping[RowKey, Ratio],
+    margin: float = MARGIN,
+) -> list[Contest]:
+    """The contests of a group in the order of its rows; those without any successful row are left out.
+
+    ``formed`` are the group's ratios to the framework ``baseline``.
+    """
+    names = [name for name in group.varying if name != "compile"]
+    entered: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    for row in group.rows:
+        if row.ok and _rate(row):
+            entered.setdefault(tuple((name, SETTINGS[name](row)) for name in names), []).append(row)
+    ranked = {key: _fastest(rows, verdicts) for key, rows in entered.items()}
+    at = base(AXES["framework"], group.rows, baseline)
+    gaps: dict[tuple[RowKey, RowKey], Gap] = {}
+    tests: dict[tuple[RowKey, RowKey], Paired] = {}
+    for rows in ranked.values():
+        for first, second in combinations(rows, 2):
+            pair = first.key, second.key
+            if counterpart(second, group, at) is first:
+                gaps[pair] = _of_ratio(formed[second.key]).reverse
+            elif counterpart(first, group, at) is second:
+                gaps[pair] = _of_ratio(formed[first.key])
+            else:
+                gaps[pair], test = _between(first, second, group, verdicts)
+                tests |= {pair: test} if test else {}
+    _decide(gaps, tests, _raw(group, at, formed), margin)
+    return [
+        Contest(
+            key,
+            tuple(rows),
+            {(a.cell.framework, b.cell.framework): gaps[a.key, b.key] for a, b in combinations(rows, 2)},
+            _unranked(entered[key], rows, verdicts),
+        )
+        for key, rows in ranked.items()
+        if rows
+    ]
+
+
+def _rate(row: Row) -> float:
+    rates = [rate for record in row.ok if (rate := record.samples_per_s)]
+    return median(rates) if rates else 0.0
+
+
+def _fastest(rows: Iterable[Row], verdicts: Mapping[RowKey, Verdict]) -> list[Row]:
+    """The fastest row of each framework that may be ranked, best first."""
+    best: dict[str, Row] = {}
+    for row in sorted(rows, key=_rate, reverse=True):
+        if not obstacle(row, row, verdicts):
+            best.setdefault(row.cell.framework, row)
+    return list(best.values())
+
+
+def _unranked(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowKey, Verdict]) -> dict[str, str]:
+    known = {row.cell.framework for row in ranked}
+    return {row.cell.framework: obstacle(row, row, verdicts) for row in rows if row.cell.framework not in known}
+
+
+def _of_ratio(ratio: Ratio) -> Gap:
+    return Gap(ratio.value, ratio.low, ratio.high, ratio.blocks, ratio.verdict, ratio.reason)
+
+
+def _between(first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Verdict]) -> tuple[Gap, Paired | None]:
+    """The gap of two rows of one run before its test, and the test if there are enough blocks."""
+    reason = obstacle(first, second, verdicts, group.across)
+    if reason or first.run != second.run:
+        return Gap(reason=reason or "they are of different runs"), None
+    ratios = by_block(first, second)
+    if not ratios:
+        return Gap(reason="no block in which both ended well"), None
+    return Gap(median(ratios), min(ratios), max(ratios), len(ratios)), statistics.paired(ratios)
+
+
+def _raw(group: Group, at: Base, formed: Mapping[RowKey, Ratio]) -> list[float]:
+    """The p-values of the table's own tests before their correction."""
+    pairs = [(row, counterpart(row, group, at)) for row in group.rows if formed[row.key].verdict]
+    tests = [statistics.paired(by_block(row, other)) for row, other in pairs if other]
+    return [test.p for test in tests if test]
+
+
+def _decide(
+    gaps: dict[tuple[RowKey, RowKey], Gap],
+    tests: Mapping[tuple[RowKey, RowKey], Paired],
+    others: Sequence[float],
+    margin: float,
+) -> None:
+    corrected = statistics.holm([*(test.p for test in tests.values()), *others])
+    for (pair, test), p in zip(tests.items(), corrected, strict=False):
+        verdict = statistics.verdict(test, p, margin)
+        gaps[pair] = Gap(test.value, test.low, test.high, test.blocks, verdict)

@@ -1,0 +1,242 @@
+"""What the contests of a table show, as one sentence: who is fastest, by how much, and what is not decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from suite.analysis.contests import Contest, Gap
+from suite.analysis.wording import DASH, listing
+from suite.plan.cell import FRAMEWORKS
+from suite.report.names import count, framework, frameworks, scope, times
+
+#: The most clauses of a sentence; with more of them the sentence counts settings instead.
+CLAUSES_MOST = 2
+
+#: The length of a card's line.
+CARD = 80
+
+
+def sentence(contests: Sequence[Contest], where: str, unit: str = "launch") -> str:
+    """Returns the sentence without its full stop; ``where`` names the workload, as ``On the IMDB LSTM``."""
+    contested = [contest for contest in contests if contest.rivals]
+    if not contested:
+        return _alone(contests, where)
+    groups = _alike(contested)
+    words = _Words(contested, unit)
+    if len(groups) > CLAUSES_MOST:
+        text = words.counted(groups)
+    else:
+        text = "; ".join(words.clause(group, first=not at) for at, group in enumerate(groups))
+    return f"{where}, {text}{_not_ranked(contests)}"
+
+
+def card(contests: Sequence[Contest]) -> str:
+    """Returns the same in at most `CARD` characters, for an index."""
+    contested = [contest for contest in contests if contest.rivals]
+    if not contested:
+        return f"{frameworks(_measured(contests))} alone" if contests else "no launch ended well"
+    groups = _alike(contested)
+    n = min(contest.gaps[contest.top, name].blocks for contest in contested for name in contest.rivals)
+    untested = all(_is_untested(group[0]) for group in groups)
+    note = f" (n = {n}, not tested)" if untested else ""
+    if len(groups) == 1:
+        head = _head(groups[0], plain=False)
+        ahead = [span(each, DASH) + f"x {framework(name)}" for name, each in _distances(groups[0]).items()]
+        lines = [head + note, *(f"{head}, {', '.join(ahead[:n])}{note}" for n in range(1, len(ahead) + 1))]
+    else:
+        parts = [f"{_head(group, plain=True)} {scope(group, contested)}" for group in groups]
+        names = frameworks(_in_order({group[0].top for group in groups}), "or")
+        lines = [f"{names} is fastest, depending on the setting{note}", f"fastest: {'; '.join(parts)}{note}"]
+    return max((line for line in lines if len(line) <= CARD), key=len, default=lines[0][:CARD])
+
+
+def span(values: Iterable[float], mark: str = " to ") -> str:
+    """Returns ``1.5 to 2.0`` for the lowest and highest value, or one figure if both read alike."""
+    low, high = min(known := list(values)), max(known)
+    digits = 2 if low < 1.995 else 1 if low < 9.95 else 0
+    ends = [f"{low:.{digits}f}", f"{high:.{digits}f}" if high < 9.95 else f"{high:.0f}"]
+    return mark.join(dict.fromkeys(ends))
+
+
+def bounds(gaps: Sequence[Gap]) -> str:
+    """Returns the bounds of one gap, or those within which the bounds of all lie."""
+    return span([*(gap.low or 0.0 for gap in gaps), *(gap.high or 0.0 for gap in gaps)])
+
+
+@dataclass
+class _Words:
+    """Words on contests; the first bounds of a sentence say what bounds are, and how many launches are behind them."""
+
+    every: Sequence[Contest]
+    unit: str
+    _told: set[bool] = field(default_factory=set)
+
+    def clause(self, group: Sequence[Contest], first: bool) -> str:
+        """Returns what contests with the same leaders show."""
+        leaders = _in_order(group[0].leaders)
+        where = scope(group, self.every, each=len(leaders) > 1)
+        before, after = ("", f" {where}" if where else "") if first else (f"{where} " if where else "", "")
+        if _is_untested(group[0]):
+            return f"{before}{framework(group[0].top)} {self._verb(False)} fastest{after}, {self._ahead(group, [])}"
+        if len(leaders) == 1:
+            text = f"{before}{framework(leaders[0])} {self._verb(True)} fastest{after}, {self._ahead(group, leaders)}"
+        else:
+            text = f"{before}{frameworks(leaders)} {self._tie(group, leaders, after)}{self._rest(group, leaders)}"
+        return text + self._untested(group)
+
+    def counted(self, groups: Sequence[Sequence[Contest]]) -> str:
+        """Returns in how many settings which framework is ahead."""
+        by_name: dict[str, list[Contest]] = {}
+        for group in groups:
+            if len(group[0].leaders) == 1:
+                by_name.setdefault(group[0].top, []).extend(group)
+        tested = not all(_is_untested(contest) for contest in self.every)
+        parts = [
+            f"{framework(name)} {self._verb(tested)} fastest {scope(some, self.every)}"
+            for name, some in sorted(by_name.items(), key=lambda each: -len(each[1]))
+        ]
+        undecided = sum(len(group) for group in groups if len(group[0].leaders) > 1)
+        parts += [f"the two fastest cannot be told apart in {undecided}"] if undecided else []
+        blocks = [contest.gaps[contest.top, name].blocks for contest in self.every for name in contest.rivals]
+        launches = _launches([n for n in blocks if n] or [0], self.unit)
+        return f"the fastest framework depends on the setting: {listing(parts)} ({launches})"
+
+    def _verb(self, tested: bool) -> str:
+        if self.unit == "seed":
+            return "trains" if tested else "trained"
+        return "is" if tested else "ran"
+
+    def _tie(self, group: Sequence[Contest], leaders: Sequence[str], where: str) -> str:
+        pairs = [_gap(contest, *pair) for contest in group for pair in combinations(leaders, 2)]
+        equal = all(gap.verdict == "equal" for gap in pairs)
+        words = f"are equally fast{where.replace('either', 'each')}" if equal else f"cannot be told apart{where}"
+        base, *others = leaders
+        parts = []
+        for at, name in enumerate(others):
+            gaps = [gap for contest in group if (gap := _gap(contest, name, base)).value]
+            speed = "the speed of" if not at else "that of"
+            ratio = f"{framework(name)} at {_figures(gaps)}x {speed} {framework(base)}"
+            parts.append(f"{ratio}; {self._bounds(gaps)}" if gaps else f"no ratio to {framework(name)}")
+        return f"{words} ({'; '.join(parts)})"
+
+    def _rest(self, group: Sequence[Contest], leaders: Sequence[str]) -> str:
+        """Returns how far leaders that tie are ahead of the others, of each of them if that is decided for all."""
+        parts = []
+        for name in _in_order({name for contest in group for name in contest.behind}):
+            some = [contest for contest in group if name in contest.behind]
+            decided = all(_gap(contest, leader, name).verdict == "faster" for contest in some for leader in leaders)
+            gaps = _gaps(some, leaders if decided else [], name)
+            subject = ("both" if len(leaders) == 2 else "they") if decided else "the faster one"
+            verb = "are" if decided else "is"
+            where = f"{scope(some, self.every)} " if len(some) < len(group) else ""
+            ratio = f"{verb} {_figures(gaps)}x as fast as {framework(name)} ({self._bounds(gaps)})"
+            parts.append(f", and {where}{subject} {ratio}")
+        return "".join(parts)
+
+    def _ahead(self, group: Sequence[Contest], leaders: Sequence[str]) -> str:
+        """Returns ``2.0x as fast as TensorFlow (95 % interval ...) and 1.5x as fast as JAX (...)``."""
+        parts = []
+        names = {name for contest in group for name in (contest.behind if leaders else contest.rivals)}
+        for name in _in_order(names):
+            gaps = _gaps([contest for contest in group if name in contest.rivals], leaders, name)
+            ratio = f"{_figures(gaps)}x as fast as {framework(name)} ({self._bounds(gaps)})" if gaps else ""
+            parts.append(ratio or f"without a ratio to {framework(name)}")
+        return listing(parts)
+
+    def _untested(self, group: Sequence[Contest]) -> str:
+        """Returns what is said of frameworks with too few launches among others with enough."""
+        parts = []
+        for name in _in_order({name for contest in group for name in contest.untested}):
+            some = [contest for contest in group if name in contest.untested]
+            gaps = _gaps(some, [], name)
+            where = f" {scope(some, self.every)}" if len(some) < len(self.every) else ""
+            few = f"ran only {times(min((gap.blocks for gap in gaps), default=0))}{where} and is not tested there"
+            parts.append(f"; {framework(name)} {few if gaps else f'has no ratio{where}'}")
+        return "".join(parts)
+
+    def _bounds(self, gaps: Sequence[Gap]) -> str:
+        """Returns the bounds; the first time also what they are and the number of launches."""
+        tested = all(gap.verdict for gap in gaps)
+        first = tested not in self._told
+        self._told.add(tested)
+        n = _launches((gap.blocks for gap in gaps), self.unit)
+        if not tested:
+            single = all(gap.low == gap.high for gap in gaps)
+            return n if single else f"{bounds(gaps)} in {n}" if first else bounds(gaps)
+        kind = "95 % intervals within" if len(gaps) > 1 else "95 % interval"
+        return f"{kind} {bounds(gaps)}, {n}" if first else bounds(gaps)
+
+
+def _launches(blocks: Iterable[int], unit: str) -> str:
+    """Returns ``6 launches`` or ``2 to 6 launches``."""
+    known = set(blocks)
+    return count(max(known), unit) if len(known) == 1 else f"{min(known)} to {count(max(known), unit)}"
+
+
+def _alike(contests: Sequence[Contest]) -> list[list[Contest]]:
+    """Returns the contests with the same leaders and kind of evidence together, the largest group first."""
+    groups: dict[tuple[object, ...], list[Contest]] = {}
+    for contest in contests:
+        groups.setdefault((frozenset(contest.leaders), _is_untested(contest)), []).append(contest)
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def _is_untested(contest: Contest) -> bool:
+    return len(contest.untested) == len(contest.rivals)
+
+
+def _head(group: Sequence[Contest], plain: bool) -> str:
+    """Returns ``PyTorch is fastest``, or ``PyTorch`` if the words around say so."""
+    leaders = _in_order(group[0].leaders)
+    if len(leaders) == 1:
+        return framework(leaders[0]) + ("" if plain else " ran fastest" if _is_untested(group[0]) else " is fastest")
+    pairs = [_gap(contest, *pair) for contest in group for pair in combinations(leaders, 2)]
+    equal = all(gap.verdict == "equal" for gap in pairs)
+    return frameworks(leaders) + " (equal)" if equal else f"{frameworks(leaders, 'or')} (undecided)"
+
+
+def _distances(group: Sequence[Contest]) -> dict[str, list[float]]:
+    """Returns how many times as fast the leaders are as each other framework."""
+    distances: dict[str, list[float]] = {}
+    untested = _is_untested(group[0])
+    for name in _in_order({name for contest in group for name in (contest.rivals if untested else contest.behind)}):
+        some = [contest for contest in group if name in (contest.rivals if untested else contest.behind)]
+        distances[name] = [gap.value or 0.0 for gap in _gaps(some, [] if untested else group[0].leaders, name)]
+    return {name: values for name, values in distances.items() if values}
+
+
+def _figures(gaps: Sequence[Gap]) -> str:
+    return span(gap.value or 0.0 for gap in gaps)
+
+
+def _gaps(group: Sequence[Contest], leaders: Sequence[str], other: str) -> list[Gap]:
+    """Returns the gaps of these leaders, by default of each contest's fastest, to another framework."""
+    pairs = [_gap(contest, name, other) for contest in group for name in (leaders or [contest.top])]
+    return [gap for gap in pairs if gap.value]
+
+
+def _gap(contest: Contest, name: str, other: str) -> Gap:
+    gap = contest.gaps.get((name, other))
+    return gap if gap else contest.gaps[other, name].reverse
+
+
+def _not_ranked(contests: Sequence[Contest]) -> str:
+    reasons = {framework(name): why for contest in contests for name, why in contest.unranked.items()}
+    return "".join(f"; {name} is not ranked: {why}" for name, why in reasons.items())
+
+
+def _alone(contests: Sequence[Contest], where: str) -> str:
+    names = _measured(contests)
+    if not names:
+        return f"{where}, no launch gave a result that can be ranked{_not_ranked(contests)}"
+    return f"{where}, there is nothing to compare {frameworks(names)} with{_not_ranked(contests)}"
+
+
+def _measured(contests: Sequence[Contest]) -> list[str]:
+    return _in_order({row.cell.framework for contest in contests for row in contest.rows})
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=FRAMEWORKS.index)

@@ -1,0 +1,196 @@
+"""The answer of a comparison: few sentences, each of which follows from the tests of the tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.accuracy import learned, trains_to_the_end
+from suite.analysis.groups import group
+from suite.analysis.load import Launch, load
+from suite.plan.measuring import CONTROL
+from suite.record.history import Course, Epoch
+from suite.record.record import Record
+from suite.report.answer import MOST, Answer, answer
+from suite.report.clauses import CARD
+from suite.report.tables import table
+from tests import records
+from tests.expected import golden
+
+RUNS = sorted((Path(__file__).parents[2] / "results" / "runs").rglob("*.json"))
+
+
+def answered(launches: list[Launch], by: str = "framework") -> Answer:
+    groups = group(launches, by)
+    baseline = "pytorch" if by == "framework" else None
+    return answer(
+        [table(each, baseline) for each in groups if not trains_to_the_end(each)],
+        [learned(each, "pytorch") for each in groups if trains_to_the_end(each)],
+    )
+
+
+def of(held: list[Record], by: str = "framework") -> Answer:
+    return answered([Launch(record, str(record.run["id"]), "0001_a.json") for record in held], by)
+
+
+def steps(seconds: dict[str, float], n: int = 6, noise: float = 0.01, **changes: object) -> list[Record]:
+    """``n`` blocks of one cell per framework with these step times, which scatter a little and not all alike."""
+    return [
+        records.timed(step_s * (1 + noise * ((block * (at + 2)) % 5 - 2)), name, block, **changes)
+        for block in range(n)
+        for at, (name, step_s) in enumerate(seconds.items())
+    ]
+
+
+def test_the_answers_of_the_published_runs() -> None:
+    lines = []
+    for path in RUNS:
+        launches = list(load([path]).launches)
+        for by in ("framework", "precision", "batch", "loader", "compile"):
+            found = answered(launches, by)
+            if by != "framework" and all("no two cells" in sentence for sentence in found.sentences):
+                continue
+            if by != "framework" and trains_to_the_end(group(launches)[0]):
+                continue
+            lines += [f"{path.stem} by {by}, on {found.machine}:"]
+            lines += [f"  {sentence}" for sentence in found.sentences]
+            lines += [f"  [{card.title}, n = {card.launches}] {card.verdict}" for card in found.cards]
+            assert len(found.sentences) <= MOST
+            assert all(len(card.verdict) <= CARD for card in found.cards)
+    golden("answers.txt", "\n".join(lines) + "\n")
+
+
+def test_the_fastest_is_named_only_if_it_is_decidedly_ahead_of_each_other() -> None:
+    decided = of(steps({"pytorch": 1.2, "tensorflow": 1.0, "jax": 2.0}))
+    assert "TensorFlow is fastest, 1.20x as fast as PyTorch (95 % interval" in decided.sentences[0]
+    assert "2.0x as fast as JAX" in decided.sentences[0], "a pair without the baseline is tested too"
+    assert decided.cards[0].verdict == "TensorFlow is fastest, 1.20x PyTorch, 2.0x JAX"
+    tied = of(steps({"pytorch": 1.01, "tensorflow": 1.0, "jax": 2.0}, noise=0.05))
+    assert "PyTorch and TensorFlow cannot be told apart (TensorFlow at" in tied.sentences[0]
+    assert "and both are 1.98 to 2.00x as fast as JAX (" in tied.sentences[0]
+    equal = of(steps({"pytorch": 1.001, "tensorflow": 1.0, "jax": 2.0}, noise=0.001))
+    assert "PyTorch and TensorFlow are equally fast" in equal.sentences[0]
+
+
+def test_with_few_launches_nothing_is_claimed() -> None:
+    found = of(steps({"pytorch": 1.0, "jax": 2.0}, n=2))
+    assert found.sentences[0].startswith("Measured twice only, so nothing is tested: on the CIFAR-100 CNN, PyTorch ran")
+    assert found.cards[0].verdict.endswith("(n = 2, not tested)")
+    assert " is fastest" not in " ".join(found.sentences)
+
+
+def test_settings_with_the_same_outcome_share_a_clause() -> None:
+    held = [x for batch in (32, 64, 128) for x in steps({"pytorch": batch / 50, "jax": batch / 20}, batch=batch)]
+    found = of(held)
+    assert "PyTorch is fastest at all 3 batch sizes, 2.5x as fast as JAX" in found.sentences[0]
+    assert sum("fastest" in sentence for sentence in found.sentences) == 1
+    half = [x for batch in (32, 64) for x in steps({"pytorch": 1.0, "jax": batch / 40}, batch=batch)]
+    text = of(half).sentences[0]
+    assert "JAX is fastest at batch 32, 1.25x as fast as PyTorch (" in text
+    assert "; at batch 64 PyTorch is fastest, 1.60x as fast as JAX (" in text
+
+
+def test_what_pays_most_is_told_with_what_it_does_elsewhere() -> None:
+    fast = {"pytorch": 0.5, "tensorflow": 0.8, "jax": 2.2}
+    held = steps({"pytorch": 1.0, "tensorflow": 1.0, "jax": 2.0}) + steps(fast, precision="bf16")
+    text = of(held).sentences[1]
+    assert text.startswith(
+        "bf16 instead of fp32 pays most with PyTorch on the CIFAR-100 CNN: 2.0x as fast as in fp32 (95 %"
+    )
+    assert "TensorFlow is faster with it (1.25x)" in text
+    assert "JAX is slower with it (0.91x)" in text
+    slower = steps({"pytorch": 1.0}) + steps({"pytorch": 1.5}, precision="bf16")
+    assert of(slower).sentences[1] == "No other precision makes a framework decidedly faster."
+
+
+def test_along_an_axis_the_answer_is_of_that_axis() -> None:
+    held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.5, "jax": 1.5}, precision="bf16")
+    (text,) = of(held, "precision").sentences
+    assert text.startswith("On the CIFAR-100 CNN, PyTorch gains most in bf16, 2.0x as fast as in fp32 (95 % interval")
+    assert text.endswith("JAX is not decidedly faster with another precision than fp32.")
+
+
+def test_a_control_that_differs_takes_the_answer_back() -> None:
+    held = steps({"pytorch": 1.0, "jax": 2.0})
+    copies = [replace(x, launch=x.launch + CONTROL) for x in steps({"pytorch": 1.5})]
+    assert "DO NOT TRUST THIS" in of([*held, *copies]).sentences[0]
+    assert "DO NOT" not in of(held).sentences[0]
+
+
+def test_what_is_not_proved_identical_is_not_ranked() -> None:
+    held = [
+        replace(x, identity=None) if x.cell.framework == "jax" else x
+        for x in steps({"pytorch": 1.0, "tensorflow": 1.5, "jax": 0.5})
+    ]
+    text = of(held).sentences[0]
+    assert "PyTorch is fastest, 1.50x as fast as TensorFlow" in text
+    assert "JAX is not ranked: jax no evidence" in text
+
+
+def test_runs_with_nothing_to_compare_say_so() -> None:
+    assert "there is nothing to compare JAX with" in of(steps({"jax": 1.0})).sentences[0]
+    failed = [records.failed(x) for x in steps({"pytorch": 1.0, "jax": 1.0})]
+    found = of(failed)
+    assert "no launch gave a result" in found.sentences[0]
+    assert found.cards[0].verdict == "no launch ended well"
+    assert of([replace(x, data={"kind": "synthetic", "digest": "d"}) for x in steps({"jax": 1.0})]).cards[0].title == (
+        "CIFAR-100 CNN (synthetic data)"
+    )
+
+
+def trained(name: str, seed: int, accuracy: float, step_s: float, **changes: object) -> Record:
+    course = Course("modern", 1, 0.5, (Epoch(4, 1.5, 4 * step_s, 1.4, accuracy, 0.5),), (1.6,))
+    run = {"id": "run-a", "seed": seed}
+    return replace(records.timed(step_s, name, seed, recipe="modern", course=course, **changes), run=run)
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [(0.0, "reach the same test accuracy within 1 point"), (0.05, "JAX ends 5.03 points higher than PyTorch (95 %")],
+)
+def test_training_runs_tell_accuracy_and_speed(offset: float, words: str) -> None:
+    held = [
+        trained(name, seed, 0.8 + 0.002 * ((seed * (at + 1)) % 3) + offset * at, 1.0 + at + 0.01 * seed)
+        for seed in range(8)
+        for at, name in enumerate(("pytorch", "jax"))
+    ]
+    accuracy, speed = of(held).sentences
+    assert words in accuracy
+    assert "PyTorch trains fastest, 1.97x as fast as JAX (95 % interval" in speed
+
+
+def test_a_setting_that_halves_the_training_time_says_whether_the_accuracy_stays() -> None:
+    held = [
+        trained(
+            "pytorch", seed, 0.8 + 0.001 * (seed * (2 + at) % 3), step_s * (1 + 0.002 * seed * at), precision=precision
+        )
+        for seed in range(8)
+        for at, (precision, step_s) in enumerate((("fp32", 1.0), ("bf16", 0.5)))
+    ]
+    text = " ".join(of(held).sentences)
+    assert "bf16 halves the training time of PyTorch (1.99x as fast as fp32, 95 % interval" in text
+    assert "8 seeds), at the same accuracy." in text
+
+
+def test_the_machine_is_named_in_words() -> None:
+    assert of(steps({"jax": 1.0}, n=1)).machine == "Example CPU 3000, 8 cores, no GPU"
+    gpu = {"machine": {"cpu": "Example CPU 3000", "cores": 8, "gpus": ["NVIDIA X", "NVIDIA X"]}}
+    held = [replace(x, environment=gpu) for x in steps({"jax": 1.0}, n=1)]
+    assert of(held).machine == "Example CPU 3000, 8 cores, 2 x NVIDIA X"
+    on_cpu = [replace(x, settings={"device": "cpu"}) for x in held]
+    assert of(on_cpu).machine == "Example CPU 3000, 8 cores, 2 x NVIDIA X (not used)"
+
+
+def test_of_many_tables_the_rest_is_counted() -> None:
+    held = [
+        x
+        for workload in ("cifar100_cnn", "imdb_lstm")
+        for size in ("full", "small")
+        for x in steps({"pytorch": 1.0, "jax": 2.0}, workload=workload, size=size)
+    ]
+    found = of(held)
+    assert len(found.sentences) == MOST
+    assert found.sentences[-1] == "Two more tables are not summarised here."
+    assert len(found.cards) == 4
