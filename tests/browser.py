@@ -156,7 +156,7 @@ def started(command: str, folder: Path) -> Iterator[Browser]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         close_fds=False,
-        preexec_fn=pipes,
+        preexec_fn=pipes,  # noqa: PLW1509 - it only copies descriptors
         start_new_session=True,
     )
     os.close(here_out)

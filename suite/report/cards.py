@@ -14,6 +14,7 @@ from suite.record.text import clean
 from suite.report.entries import ACCURACY, Entry, Figure
 from suite.report.names import framework as named
 from suite.report.summary import Summary
+from suite.report.text import capital
 from suite.report.thumbnails import Thumbnail, thumbnail
 
 #: Runs in a trend, at most: the newest.
@@ -57,7 +58,7 @@ Found = tuple[str, Summary, Entry]  # the run's folder, its summary, and one of 
 
 
 def cards(runs: Iterable[tuple[str, Summary]]) -> list[Card]:
-    """Returns a card for each kind of measurement, workload and machine. ``runs`` are the newest first, and so are cards."""
+    """Returns a card for each kind of measurement, workload and machine, in the order of ``runs``: the newest first."""
     alike: dict[tuple[str, str, str], list[Found]] = {}
     for folder, run in runs:
         for entry in run.entries:
@@ -68,20 +69,21 @@ def cards(runs: Iterable[tuple[str, Summary]]) -> list[Card]:
 def _card(found: Sequence[Found]) -> Card:
     entry = found[0][2]
     subject = "training to the end" if entry.kind == ACCURACY else "throughput"
-    title = f"{entry.title[:1].upper()}{entry.title[1:]}: {subject}"
+    title = f"{capital(entry.title)}: {subject}"
     lines = [_line(*each) for each in found]
     return Card(title, entry.machine or "machine not recorded", lines[0], thumbnail(entry), lines[1:], _trend(found))
 
 
 def _line(folder: str, run: Summary, entry: Entry) -> Line:
-    unit = "seed" if entry.kind == ACCURACY else "launch"
-    plural = "seeds" if entry.kind == ACCURACY else "launches"
-    n = f"{entry.n} {unit if entry.n == 1 else plural} of each cell"
+    unit, plural = ("seed", "seeds") if entry.kind == ACCURACY else ("launch", "launches")
+    least, most = entry.n
+    n = f"{least} to {most}" if least < most else str(most)
+    n = f"{n} {unit if most == 1 else plural} of each cell"
     return Line(
         run.dates[-1] if run.dates else "no date",
         clean(folder, 60),
         n,
-        entry.verdict,
+        capital(entry.verdict),
         entry.flags,
         f"{quote(folder, safe='')}/{REPORT}",
     )
@@ -106,7 +108,8 @@ def _trend(found: Sequence[Found]) -> Trend | None:
     for run, entry, figures in held:
         cells = [_words(figures.get(chosen[name]), newest.kind) for name in frameworks]
         rows.append([run.dates[-1] if run.dates else NONE, entry.suite or NONE, *cells])
-    caption = f"Over time, {unit} of {', '.join(chosen[name] for name in frameworks)}. Runs are not tested against each other."
+    names = ", ".join(chosen[name] for name in frameworks)
+    caption = f"Over time: {unit} of {names}. Runs are not tested against each other."
     return Trend(caption, ["date", "suite", *map(named, frameworks)], rows)
 
 

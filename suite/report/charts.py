@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from suite.analysis.accuracy import Learned, target_of
-from suite.analysis.groups import Row
+from suite.analysis.groups import SETTINGS, WORDS, Group, Row
 from suite.analysis.load import Launch
 from suite.analysis.wording import figure
+from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
 from suite.report.excerpt import excerpt
+from suite.report.names import workload
 from suite.report.tables import Table
+from suite.report.text import capital
 
 #: Digits of a figure in a chart: more than a screen can show.
 DIGITS = 4
@@ -26,17 +29,13 @@ def throughput(table: Table) -> dict[str, Any]:
     that the plots show.
     """
     shown = excerpt(table)
-    mark = " \u00b7 "
-    # A compile mode that each framework has of its own does not set cells apart.
-    modes = {(row.cell.framework, row.cell.compile) for row in shown.group.rows}
-    hidden = ("compile",) if len(modes) == len({framework for framework, _ in modes}) else ()
     groups: list[str] = []
     cells = []
     for row, cell in zip(shown.group.rows, shown.frame.to_dict("records"), strict=True):
         rates = [(launch, rate) for launch in row.launches if (rate := _rate(launch)) is not None]
         if not rates:
             continue
-        name = mark.join(shown.group.label(row, mark, hidden).split(mark)[1:])
+        name = _setting(row, shown.group)
         if name not in groups:
             groups.append(name)
         cells.append(
@@ -51,7 +50,7 @@ def throughput(table: Table) -> dict[str, Any]:
         )
     return {
         "kind": "cells",
-        "title": f"Training throughput: {table.group.workload}, {table.group.size}",
+        "title": f"{capital(workload(table.group))}: training throughput",
         "unit": "samples/s",
         "better": "higher is better",
         "groups": groups,
@@ -64,14 +63,14 @@ def accuracy(table: Learned) -> dict[str, Any]:
     styles: list[str] = []
     lines = []
     for row in table.group.rows:
-        label = table.group.label(row, " \u00b7 ", ("compile",))
-        style = label.partition(" \u00b7 ")[2]
+        style = _setting(row, table.group)
         if style not in styles:
             styles.append(style)
         for record in row.ok:
             if record.course:
                 values = [_short(epoch.test_accuracy) for epoch in record.course.epochs]
-                words = f"{label}, seed {clean(record.run.get('seed', record.launch), 20)}"
+                seed = f"seed {clean(record.run.get('seed', record.launch), 20)}"
+                words = ", ".join(filter(None, [row.cell.framework, style, seed]))
                 lines.append(
                     {
                         "framework": row.cell.framework,
@@ -82,13 +81,23 @@ def accuracy(table: Learned) -> dict[str, Any]:
                 )
     return {
         "kind": "epochs",
-        "title": f"Test accuracy: {table.group.workload}, {table.group.size}",
+        "title": f"{capital(workload(table.group))}: test accuracy",
         "unit": "test accuracy",
         "better": "higher is better",
         "styles": styles,
         "target": target_of(table.group),
         "lines": lines,
     }
+
+
+def _setting(row: Row, group: Group) -> str:
+    """Returns the settings in which rows differ, in words: ``bf16, batch 32``.
+
+    The usual compile mode is left out, so that the frameworks stand side by side although each has its own.
+    """
+    usual = row.cell.compile == USUAL_COMPILE[row.cell.framework]
+    names = [name for name in group.varying if not (usual and name == "compile")]
+    return ", ".join(WORDS[name].format(SETTINGS[name](row)) for name in names)
 
 
 def _rate(launch: Launch) -> float | None:

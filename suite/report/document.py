@@ -51,8 +51,8 @@ class Library:
 def render(template: str, images: str = EMBEDDED, library: Library | None = None, **values: Any) -> str:
     """Returns the page. Its policy allows ``images`` and only the page's own style and scripts, by their hashes.
 
-    With a ``library`` the page has interactive charts. The page's own script loads a library that is not embedded, which
-    `'strict-dynamic'` allows it to do; over HTTP the browser checks the file's digest.
+    With a ``library`` the page has interactive charts. A library that is not embedded is loaded by the page's own
+    script, which `'strict-dynamic'` allows; over HTTP the browser checks the file's digest.
     """
     style, script = _template("page.css"), _template("page.js")
     scripts, integrity = [script], ""

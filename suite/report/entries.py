@@ -42,8 +42,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table of a run. ``n`` is the fewest launches of a cell (seeds, in training to the end), ``flags`` what a reader
-    must know of them, ``same`` the digest of data and workload: only figures of the same may be set side by side.
+    """A table of a run.
+
+    ``n`` are the fewest and the most successful launches of a cell (seeds, in training to the end), without cells that
+    have none. ``flags`` are what a reader must know of the launches. ``same`` is the digest of data and workload: only
+    figures of the same may be set side by side. ``suite`` is the version of the suite, where it was recorded.
     """
 
     kind: str
@@ -51,7 +54,7 @@ class Entry:
     title: str
     machine: str
     verdict: str
-    n: int
+    n: tuple[int, int]
     flags: tuple[str, ...]
     same: str
     suite: str
@@ -70,7 +73,7 @@ def entries(tables: Sequence[Table], learned: Sequence[Learned], told: Answer) -
             title=card.title,
             machine=next((row.machine for row in group.rows if row.machine), ""),
             verdict=card.verdict,
-            n=min(len(row.ok) for row in group.rows),
+            n=_n(group),
             flags=_flags(group),
             same=f"{group.data_digest[:12]} {group.spec_digest[:12]}",
             suite=next((clean(record.run["suite"], 40) for record in _records(group) if record.run.get("suite")), ""),
@@ -88,14 +91,15 @@ def checked(data: Any) -> tuple[Entry, ...]:
 
 
 def _entry(data: Any) -> Entry:
-    if not isinstance(data, dict) or type(data.get("n")) is not int or not 0 <= data["n"] < 10**9:
+    n = data.get("n") if isinstance(data, dict) else None
+    if not isinstance(n, list) or len(n) != 2 or not all(type(each) is int and 0 <= each < 10**9 for each in n):
         raise EntryError("has an entry without its n")
     lists = [data.get(name) for name in ("flags", "figures")]
     if not all(isinstance(each, list) and len(each) <= CELLS_MOST for each in lists):
         raise EntryError("has an entry without its flags or figures")
     texts = {field.name: _text(data.get(field.name)) for field in fields(Entry) if field.type == "str"}
     figures = tuple(_figure(each) for each in data["figures"])
-    return Entry(n=data["n"], flags=tuple(map(_text, data["flags"])), figures=figures, **texts)
+    return Entry(n=(n[0], n[1]), flags=tuple(map(_text, data["flags"])), figures=figures, **texts)
 
 
 def _figure(data: Any) -> Figure:
@@ -148,10 +152,15 @@ def _records(group: Group) -> list[Record]:
     return [launch.record for row in group.rows for launch in (*row.launches, *row.control)]
 
 
+def _n(group: Group) -> tuple[int, int]:
+    counts = [len(row.ok) for row in group.rows if row.ok] or [0]
+    return min(counts), max(counts)
+
+
 def _flags(group: Group) -> tuple[str, ...]:
     """Returns what is wrong with some launches, each with the number of launches."""
     records = _records(group)
-    failed = sum(not record.outcome.ok for record in records)
+    failed = sum(not record.outcome.ok and record.outcome.status != "unsupported" for record in records)
     counts: Counter[str] = Counter()
     for record in records:
         train = record.phases.get("train")
@@ -159,4 +168,4 @@ def _flags(group: Group) -> tuple[str, ...]:
         counts.update({*(clean(flag, 40) for flag in record.flags), *unsteady})
     uneven = len({len(row.launches) for row in group.rows}) > 1
     words = [f"{name} {count}/{len(records)}" for name, count in sorted(counts.items())]
-    return tuple([*([f"failed {failed}/{len(records)}"] if failed else []), *(["partial"] if uneven else []), *words])
+    return (*([f"failed {failed}/{len(records)}"] if failed else []), *(["partial"] if uneven else []), *words)

@@ -88,6 +88,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         images = [path for path in plot_paths if path.suffix == ".png"]
         in_site = compared.published or is_site(folder.parent)
         files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
+        told = answer(tables, learned)
         page = report(
             tables,
             loaded,
@@ -99,11 +100,12 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
             place=Place(
                 _links(folder, files, compared.paths, in_site), f"../{ASSETS}/{LIBRARY}" if in_site else LIBRARY
             ),
+            told=told,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
         if not in_site and not compared.one_file:
             (staging / LIBRARY).write_text(asset(LIBRARY), encoding="utf-8")
-        shown = entries(tables, learned, answer(tables, learned))
+        shown = entries(tables, learned, told)
         (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
     return notes
 

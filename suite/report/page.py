@@ -15,16 +15,17 @@ import pandas as pd
 from suite.analysis.accuracy import Learned
 from suite.analysis.groups import WORDS, Group, Row
 from suite.analysis.load import Loaded
-from suite.analysis.wording import DASH, NONE, figure
+from suite.analysis.wording import DASH, NONE, figure, listing
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report import accuracy, charts, columns
-from suite.report.answer import answer
+from suite.report.answer import Answer, answer
 from suite.report.document import BESIDE, EMBEDDED, Library, PageTable, render
 from suite.report.names import workload
 from suite.report.plots import alt_text
 from suite.report.sparklines import timelines
 from suite.report.tables import Table
+from suite.report.text import capital
 from suite.report.tidy import launches
 from suite.report.view import LEFT, RIGHT, View
 from suite.report.words import legend
@@ -81,11 +82,13 @@ def report(
     frame: pd.DataFrame | None = None,
     learned: Sequence[Learned] = (),
     one_file: bool = False,
-    place: Place = Place(),  # noqa: B008 - frozen
+    place: Place = Place(),
+    told: Answer | None = None,
 ) -> str:
     """Returns the page. ``plots`` are PNG files beside it, embedded with ``one_file``; ``sources`` are the files read.
 
-    ``frame`` has the launches if `launches` was called already; ``learned`` are the accuracy tables.
+    ``frame`` has the launches if `launches` was called already; ``learned`` are the accuracy tables; ``told`` is the
+    answer if it is known already.
     """
     groups = [each.group for each in tables] + [each.group for each in learned]
     views = [("table", columns.view(each)) for each in tables] + [("learned", accuracy.view(each)) for each in learned]
@@ -106,10 +109,11 @@ def report(
         images=EMBEDDED if one_file else BESIDE,
         library=library,
         title=f"{name}: training benchmarks" if name else "Training benchmarks",
-        heading=_headline(name, groups),
+        name=name,
+        heading=capital(listing(list(dict.fromkeys(workload(group) for group in groups)))) or "Training benchmarks",
         subtitle=_subtitle(groups, loaded),
         links=place.links,
-        answer=answer(tables, learned).sentences,
+        answer=(told or answer(tables, learned)).sentences,
         contents=_contents(sections, bool(pictures)),
         hero=[_plot(path, one_file) for path in heroes],
         charts=drawn,
@@ -156,7 +160,8 @@ def sentences(table: Table) -> list[str]:
             )
         else:
             lines.append(
-                f"{name} {subject} ran at {cell['ratio']:.2f} times the throughput of {base} ({bounds}, {n}; not tested)."
+                f"{name} {subject} ran at {cell['ratio']:.2f} times the throughput of {base} "
+                f"({bounds}, {n}; not tested)."
             )
     return lines
 
@@ -173,11 +178,6 @@ def _name(sources: Sequence[str]) -> str:
     """Returns the name of the run, or of the first of several."""
     names = list(dict.fromkeys(clean(Path(source).stem, 60) for source in sources))
     return "".join(names[:1]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-
-
-def _headline(name: str, groups: Sequence[Group]) -> str:
-    words = ", ".join(dict.fromkeys(workload(group) for group in groups))
-    return ": ".join(filter(None, [name, words])) or "Training benchmarks"
 
 
 def _subtitle(groups: Sequence[Group], loaded: Loaded) -> str:
@@ -205,12 +205,24 @@ def _plot(path: Path, embedded: bool) -> Plot:
 def _section(identity: str, view: View, group: Group) -> Section:
     grid = view.whole
     caption = "One row per cell; the best value of a column is marked." if grid.best else "One row per cell."
-    deciding = grid.deciding or frozenset(range(len(grid.headers)))
-    more = frozenset(range(grid.names, len(grid.headers))) - deciding
-    table = PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best, more)
-    title = workload(group)
-    title = f"{title[:1].upper()}{title[1:]}: {'training to the end' if group.rows[0].cell.recipe else 'throughput'}"
-    return Section(title, view.title, table, view.notes)
+    table = PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best, _more(view))
+    kind = "training to the end" if group.rows[0].cell.recipe else "throughput"
+    return Section(f"{capital(workload(group))}: {kind}", view.title, table, view.notes)
+
+
+def _more(view: View) -> frozenset[int]:
+    """Returns the columns that are hidden at first: those of the monitor, and `LESS`."""
+    measured, headers = len(view.grid.headers), view.whole.headers
+    return frozenset(
+        place
+        for place, header in enumerate(headers)
+        if place >= measured or header in LESS or header.endswith("MiB") or header.startswith(LESS_PREFIXES)
+    )
+
+
+#: Columns that explain a result and do not decide it.
+LESS = {"step ms", "of compute", "loader efficiency", "pays after", "compile s", "epochs", "J to target*"}
+LESS_PREFIXES = ("epochs to ",)
 
 
 def _contents(sections: Sequence[Section], plots: bool) -> list[Link]:

@@ -28,8 +28,8 @@ class SummaryError(ValueError):
 class Summary:
     """``runs`` are the ids of the compared runs, ``dates`` the first and last day; counts are of all launches.
 
-    ``started`` is when the last launch started, ``entries`` what the index shows of each table. Summaries written before
-    there were these have neither.
+    ``started`` is when the last launch started, ``entries`` what the index shows of each table. Older summaries have
+    neither.
     """
 
     runs: tuple[str, ...]

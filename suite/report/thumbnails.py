@@ -11,7 +11,7 @@ from suite.report.entries import ACCURACY, Entry, Figure
 from suite.report.names import framework as named
 
 WIDTH = 440
-LEFT, RIGHT = 84, 96  # room for names and for figures
+LEFT, RIGHT = 84, 64  # room for names and for figures
 ROW = 26
 CURVES = 116  # height of a drawing of curves
 
@@ -45,6 +45,7 @@ class Thumbnail:
     """A drawing of ``width`` times ``height``: either bars or curves. ``label`` says in words what it shows."""
 
     label: str
+    caption: str
     height: int
     bars: Sequence[Bar] = ()
     curves: Sequence[Curve] = ()
@@ -72,17 +73,19 @@ def _bars(by_framework: dict[str, list[Figure]]) -> Thumbnail:
     for place, (framework, found) in enumerate(by_framework.items()):
         medians = sorted(each.values[0] for each in found)
         dots = [round(LEFT + scale * value, 1) for value in medians]
-        words = f"{figure(medians[-1])}" + (f" best of {len(found)}" if len(found) > 1 else "")
+        words = figure(medians[-1])
         bars.append(Bar(framework, named(framework), place * ROW, round(scale * medians[-1], 1), dots, words))
+    several = any(len(bar.dots) > 1 for bar in bars)
+    caption = "samples/s, higher is better" + ("; dot: a setting, bar: the fastest one" if several else "")
     label = "Highest median throughput in samples/s: " + ", ".join(f"{bar.name} {bar.words}" for bar in bars)
-    return Thumbnail(label, ROW * len(bars) + 16, bars)
+    return Thumbnail(label, caption, ROW * len(bars) + 16, bars)
 
 
 def _curves(by_framework: dict[str, list[Figure]]) -> Thumbnail:
     values = [value for found in by_framework.values() for each in found for value in each.values]
     low, high = min(values), max(values)
     span = high - low or 1.0
-    top, bottom, left, right = 8, CURVES - 18, 44, WIDTH - RIGHT
+    top, bottom, left, right = 8, CURVES - 18, 44, WIDTH - 104
     curves, names = [], []
     for place, (framework, found) in enumerate(by_framework.items()):
         for each in found:
@@ -94,4 +97,14 @@ def _curves(by_framework: dict[str, list[Figure]]) -> Thumbnail:
             curves.append(Curve(framework, points, DASHES[framework]))
         names.append((framework, named(framework), top + 14 + 20 * place))
     label = f"Test accuracy by epoch, from {low:.2f} to {high:.2f}: {', '.join(name for _, name, _ in names)}"
-    return Thumbnail(label, CURVES, (), curves, f"{low:.2f}", f"{high:.2f}", names, left=left)
+    return Thumbnail(
+        label,
+        "test accuracy by epoch, higher is better",
+        CURVES,
+        (),
+        curves,
+        f"{low:.2f}",
+        f"{high:.2f}",
+        names,
+        left=left,
+    )

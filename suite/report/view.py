@@ -13,8 +13,7 @@ LEFT, RIGHT = "left", "right"
 class Grid:
     """Headers and rows of equal length. The first ``names`` columns identify a row, the others have its values.
 
-    ``best`` has row and column of each value to be marked, ``deciding`` the columns that show which row is better (the
-    page hides the others behind a switch); if it is empty all do.
+    ``best`` has row and column of each value to be marked.
     """
 
     headers: Sequence[str]
@@ -22,7 +21,6 @@ class Grid:
     align: Sequence[str]
     names: int = 1
     best: frozenset[tuple[int, int]] = frozenset()
-    deciding: frozenset[int] = frozenset()
 
     def beside(self, other: Grid) -> Grid:
         """Returns both grids side by side; their rows must be the same, and the name columns are kept once."""
@@ -32,7 +30,6 @@ class Grid:
             [*self.align, *other.align[other.names :]],
             self.names,
             self.best,
-            self.deciding,  # its columns keep their places: the other grid's are behind them
         )
 
 

@@ -16,6 +16,8 @@ const colour = name => getComputedStyle(document.documentElement).getPropertyVal
 
 const shortNumber = value => value.toLocaleString("en-US", {maximumSignificantDigits: 4});
 
+const rounded = value => value.toLocaleString("en-US", {maximumSignificantDigits: 3});
+
 const marker = (context, framework, x, y, size) => {
   context.beginPath();
   if (framework === "tensorflow") context.rect(x - size, y - size, 2 * size, 2 * size);
@@ -51,7 +53,7 @@ const tip = words => {
 };
 
 const axis = (label, more = {}) => ({
-  label, labelFont: FONT, font: FONT, stroke: colour("ink-soft"), labelGap: 4,
+  ...(label && {label, labelFont: FONT, labelSize: 20}), font: FONT, stroke: colour("ink-soft"), labelGap: 2,
   grid: {stroke: colour("line"), width: 1}, ticks: {show: false}, ...more,
 });
 
@@ -70,10 +72,12 @@ const cellsChart = (data, width) => {
   }
   points.sort((a, b) => a.x - b.x);
   const most = Math.max(...points.map(point => point.value));
-  const perBar = width / data.cells.length;
+  const room = (width - 80) / data.groups.length;  // pixels of a group
+  const perBar = 0.84 * room / Math.max(...places.map(beside => beside.length));
   const longest = Math.max(...data.groups.map(name => name.length));
-  const steep = 7 * longest > width / data.groups.length;
-  const named = perBar > 72;
+  const steep = 6.5 * longest > room;
+  const named = perBar > 76;
+  const below = 20 + 4.4 * longest;  // pixels for labels that are turned
   const labels = named
     ? data.cells.map(cell => `${NAMES[cell.framework]}\n${data.groups[cell.group]}`)
     : data.groups;
@@ -89,12 +93,12 @@ const cellsChart = (data, width) => {
       context.fillRect(left, top, right - left, bottom - top);
       context.globalAlpha = 1;
       context.fillRect(left, top - ratio, right - left, 2 * ratio);
-      if (perBar > 44) {
+      if (perBar > 30) {
         const above = Math.max(...cell.launches.map(([value]) => value));
         context.fillStyle = colour("ink");
         context.font = `600 ${12 * ratio}px system-ui, sans-serif`;
         context.textAlign = "center";
-        context.fillText(shortNumber(cell.median), (left + right) / 2, chart.valToPos(above, "y", true) - 8 * ratio);
+        context.fillText(rounded(cell.median), (left + right) / 2, chart.valToPos(above, "y", true) - 9 * ratio);
       }
     }
     context.lineWidth = ratio;
@@ -108,7 +112,7 @@ const cellsChart = (data, width) => {
   return {
     data: [points.map(point => point.x), points.map(point => point.value)],
     options: {
-      height: (steep && !named ? 280 : 240) + (steep && !named ? Math.min(130, 4.6 * longest) : 40),
+      height: steep && !named ? 220 + below : 270,
       legend: {show: false},
       cursor: {drag: {x: false, y: false}, points: {show: false}, y: false},
       scales: {x: {time: false, range: [-0.5, data.groups.length - 0.5]}, y: {range: [0, 1.12 * most]}},
@@ -118,7 +122,7 @@ const cellsChart = (data, width) => {
           grid: {show: false}, gap: 6,
           splits: () => (named ? data.cells.map(cell => cell.x) : data.groups.map((_, group) => group)),
           values: () => labels, filter: (_, splits) => splits,
-          ...(steep && !named ? {rotate: -45, size: Math.min(170, 24 + 5 * longest)} : {size: 44}),
+          ...(steep && !named ? {rotate: 45, size: below} : {size: named ? 42 : 28}),
         }),
         axis(data.unit, {size: 56}),
       ],
@@ -158,6 +162,7 @@ const epochsChart = data => {
     context.lineTo(bbox.left + bbox.width, y);
     context.stroke();
     context.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+    context.textAlign = "left";
     context.fillText(`target ${data.target}`, bbox.left + 6 * devicePixelRatio, y - 5 * devicePixelRatio);
     context.restore();
   };
@@ -173,11 +178,11 @@ const epochsChart = data => {
       focus: {alpha: 0.25},
       scales: {x: {time: false, range: [0.8, epochs + 0.2]}},
       series: [{}, ...data.lines.map(line => ({
-        stroke: colour(`${line.framework}-deep`), width: 1.5, dash: DASHES[line.style % DASHES.length],
+        stroke: colour(`${line.framework}-deep`), width: 1, alpha: 0.75, dash: DASHES[line.style % DASHES.length],
         points: {show: epochs < 3, size: 6},
       }))],
       axes: [
-        axis("epoch", {incrs: [1, 2, 5, 10, 20, 50, 100], grid: {show: false}, labelSize: 22}),
+        axis("epoch", {incrs: [1, 2, 5, 10, 20, 50, 100], grid: {show: false}, size: 30}),
         axis(data.unit, {size: 56}),
       ],
       hooks: {draw: [target]},
