@@ -85,6 +85,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         suffixes = [suffix for suffix in plots.WRITERS if suffix == "png" or suffix in extras]
         plot_paths = plots.draw([excerpt(each) for each in tables], staging, suffixes)
         plot_paths += plots.draw_learned(learned, staging, suffixes)
+        plot_paths += plots.draw_hero(tables, learned, staging, suffixes)
         images = [path for path in plot_paths if path.suffix == ".png"]
         in_site = compared.published or is_site(folder.parent)
         files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))

@@ -17,11 +17,12 @@ from suite.analysis.accuracy import Learned
 from suite.analysis.groups import Group
 from suite.report.plots import image, vectors
 from suite.report.plots.bars import first_step, phases, speed_up, throughput
-from suite.report.plots.canvas import STYLE
 from suite.report.plots.compiling import break_even
 from suite.report.plots.energy import energy
+from suite.report.plots.hero import hero
 from suite.report.plots.learning import by_epoch, by_time, first_epoch
 from suite.report.plots.lines import batch, scaling
+from suite.report.plots.look import STYLE
 from suite.report.plots.scatter import step_times
 from suite.report.plots.timeline import timeline
 from suite.report.tables import Table
@@ -33,9 +34,11 @@ __all__ = [
     "batch",
     "break_even",
     "draw",
+    "draw_hero",
     "draw_learned",
     "energy",
     "first_step",
+    "hero",
     "phases",
     "scaling",
     "speed_up",
@@ -46,25 +49,32 @@ __all__ = [
 
 #: Every kind of plot in the order of a report: its name in file names, a description, and the function that draws it.
 KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
-    ("throughput", "Bar chart of training throughput by cell, in samples per second", throughput),
-    ("speed-up", "Bar chart of each cell's throughput over that of its framework's base cell", speed_up),
-    ("batch", "Lines of throughput and of peak memory against batch size", batch),
-    ("phases", "Bar chart of where the time of a training step goes: compute, and what loading adds", phases),
-    ("step-times", "Box plot of how the step times of each cell scatter around their median", step_times),
+    ("throughput", "Bar chart of training throughput by cell, in samples per second; higher is better", throughput),
+    ("speed-up", "Bar chart of each cell's throughput relative to its framework's base cell", speed_up),
+    ("batch", "Throughput and peak memory by batch size", batch),
+    ("phases", "Bar chart of the share of a training step that compute takes, and that loading adds", phases),
+    ("step-times", "Box plot of the scatter of step times around the median of each cell", step_times),
     ("first-step", "Bar chart of the seconds from the start of the process to the end of the first step", first_step),
-    ("timeline", "Lines of utilisation, power and memory over the time of one launch per cell", timeline),
+    ("timeline", "Use of CPU, GPU and memory over the time of one launch per cell", timeline),
     ("energy", "Energy per sample against throughput, with the Pareto front", energy),
-    ("break-even", "Lines of time passed against steps trained for each compile mode, crossings marked", break_even),
-    ("scaling", "Lines of throughput against the number of loader workers", scaling),
+    (
+        "break-even",
+        "Training time against steps for each compile mode, with the points where a mode pays off",
+        break_even,
+    ),
+    ("scaling", "Throughput by number of loader workers", scaling),
 )
 
 
 #: The same for accuracy tables.
 LEARNING: tuple[tuple[str, str, Callable[[Learned], Figure | None]], ...] = (
-    ("accuracy-epochs", "Lines of test accuracy against epochs of training", by_epoch),
-    ("accuracy-time", "Lines of test accuracy against seconds of training", by_time),
-    ("first-epoch-loss", "Lines of the training loss over the steps of the first epoch", first_epoch),
+    ("accuracy-epochs", "Test accuracy by epoch, a line for each framework and seed", by_epoch),
+    ("accuracy-time", "Test accuracy by seconds of training, a line for each framework and seed", by_time),
+    ("first-epoch-loss", "Training loss over the steps of the first epoch, a line for each framework", first_epoch),
 )
+
+#: The name and description of the overview.
+HERO = ("hero", "Overview: training throughput of the frameworks with verdicts, and learning curves if there are any")
 
 
 #: The function that writes a figure, by the suffix of the file.
@@ -82,11 +92,24 @@ def draw_learned(tables: Sequence[Learned], folder: Path, suffixes: Collection[s
     return _draw(LEARNING, tables, _names(names), folder, suffixes)
 
 
+def draw_hero(
+    tables: Sequence[Table], learned: Sequence[Learned], folder: Path, suffixes: Collection[str] = ("png",)
+) -> list[Path]:
+    """Draw the overview of all tables in each of these formats; returns their paths, none if no launch succeeded."""
+    with styled():
+        if not (plot := hero(tables, learned)):
+            return []
+        paths = {suffix: folder / f"{HERO[0]}.{suffix}" for suffix in suffixes}
+        for suffix, path in paths.items():
+            WRITERS[suffix](plot, path)
+    return list(paths.values())
+
+
 def _draw(
     kinds: Any, tables: Sequence[Any], names: Sequence[str], folder: Path, suffixes: Collection[str]
 ) -> list[Path]:
     paths = []
-    with _styled():
+    with styled():
         for table, name in zip(tables, names, strict=True):
             if not any(row.ok for row in table.group.rows):
                 continue
@@ -98,7 +121,7 @@ def _draw(
     return paths
 
 
-def _styled() -> Any:
+def styled() -> Any:
     """Returns a context in which plots look the same whatever the user's settings."""
     defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
     return mpl.rc_context({**defaults, **STYLE})
@@ -109,7 +132,7 @@ def alt_text(path: Path) -> str:
     for kind, words, _ in (*KINDS, *LEARNING):
         if path.stem.startswith(f"{kind}-"):
             return f"{words}: {path.stem.removeprefix(f'{kind}-')}"
-    return path.stem
+    return HERO[1] if path.stem == HERO[0] else path.stem
 
 
 def _name(group: Group) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -16,25 +15,25 @@ from suite.analysis.groups import Row
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import figure, listing
 from suite.report.curves import SpeedUp, StepParts, speed_ups, step_parts
-from suite.report.plots.canvas import (
-    BAR,
+from suite.report.plots.canvas import BAR, absent, bars, beside, canvas, left_out, whiskers
+from suite.report.plots.look import (
+    DOT,
     INK,
     PALE,
-    absent,
-    bars,
-    beside,
-    canvas,
+    ROUND,
+    apart,
     frameworks,
     legend,
+    plain_numbers,
     swatch,
-    whiskers,
 )
+from suite.report.plots.naming import FRAMEWORK_NAMES
 from suite.report.tables import Table
 from suite.report.text import spread
 
 #: Parts of the time to the end of the first step: key of the record, label, colour, hatch.
 PARTS = (
-    ("interpreter_s", "interpreter", "#FFFFFF", ""),
+    ("interpreter_s", "start Python", "#FFFFFF", ""),
     ("import_s", "import", "#56B4E9", ""),
     ("data_s", "open data", "#F0E442", "...."),
     ("build_s", "build model", "#009E73", "////"),
@@ -55,38 +54,41 @@ def throughput(table: Table) -> Figure:
     plot, axes, places = canvas(
         table,
         "Training throughput",
-        "samples per second",
-        "bar: median; whisker: lowest to highest; dot: a launch",
-        notes=["*, bold: the best of one precision and batch, significantly; where several tie, all."] if best else [],
+        "samples per second (higher is better)",
+        "Bar: median over launches. Whisker: lowest to highest. Dot: one launch.",
+        notes=["Bold with a star: the fastest of one precision and batch size; several if they tie."] if best else [],
     )
-    rates = {y: [rate for record in row.ok if (rate := record.samples_per_s)] for y, row in places.items()}
-    medians = {y: median(row_rates) for y, row_rates in rates.items() if row_rates}
-    highest = max(max(row_rates) for row_rates in rates.values() if row_rates)
-    bars(axes, places, medians)
-    whiskers(
-        axes, {y: (medians[y], min(row_rates), max(row_rates)) for y, row_rates in rates.items() if len(row_rates) > 1}
-    )
-    dots = [
-        (rate, y + offset)
-        for y, row_rates in rates.items()
-        for rate, offset in zip(row_rates, _apart(len(row_rates)), strict=True)
-    ]
-    style = {"color": "white", "markeredgecolor": INK, "markersize": 3.2, "markeredgewidth": 0.7}
-    axes.plot(*zip(*dots, strict=True), "o", **style)
+    rates = rates_of(places)
+    highest = rate_bars(axes, places, rates)
     for y, row in places.items():
-        if y in medians:
-            words, weight = (f"{figure(medians[y])}*", "bold") if row.key in best else (figure(medians[y]), "normal")
+        if y in rates:
+            leads = row.key in best
+            words, weight = f"{figure(median(rates[y]))}{'*' * leads}", "bold" if leads else "normal"
             axes.text(max(rates[y]) + 0.012 * highest, y, words, va="center", color=INK, weight=weight)
         else:
             absent(axes, y, row)
     axes.set_xlim(0, 1.1 * highest)
-    legend(axes, [swatch(name) for name in frameworks(places.values())])
     return plot
 
 
-def _apart(count: int) -> list[float]:
-    """Returns the offsets of the dots of ``count`` launches from the middle of a bar."""
-    return [float(offset) for offset in np.linspace(-0.18, 0.18, count)] if count > 1 else [0.0] * count
+def rates_of(places: Mapping[float, Row]) -> dict[float, list[float]]:
+    """Returns the throughputs of the launches of each row that has any."""
+    rates = {y: [rate for record in row.ok if (rate := record.samples_per_s)] for y, row in places.items()}
+    return {y: row_rates for y, row_rates in rates.items() if row_rates}
+
+
+def rate_bars(axes: Any, places: Mapping[float, Row], rates: Mapping[float, Sequence[float]]) -> float:
+    """Draw a bar to the median of each row's values, a whisker over all, and a dot for each; returns the highest."""
+    medians = {y: median(values) for y, values in rates.items()}
+    bars(axes, places, medians)
+    whiskers(axes, {y: (medians[y], min(values), max(values)) for y, values in rates.items() if len(values) > 1})
+    dots = [
+        (value, y + offset)
+        for y, values in rates.items()
+        for value, offset in zip(values, apart(len(values), 0.18), strict=True)
+    ]
+    axes.plot(*zip(*dots, strict=True), "o", **DOT)
+    return max(value for value, _ in dots)
 
 
 def speed_up(table: Table) -> Figure | None:
@@ -94,16 +96,17 @@ def speed_up(table: Table) -> Figure | None:
     by_row = {each.row.key: each for each in speed_ups(table)}
     if not by_row:
         return None
+    rows = [row for row in table.group.rows if row.key in by_row]
     plot, axes, places = canvas(
         table,
-        "Speed-up by setting",
-        "throughput over that of the framework's base cell",
-        f"bar: ratio within blocks, {_interval(by_row.values())}",
+        "Speed-up",
+        "throughput relative to the framework's base (logarithmic; higher is better)",
+        f"Bar: ratio within blocks, {_interval(by_row.values())}.",
         right=1.75,
-        rows=[row for row in table.group.rows if row.key in by_row],
+        rows=rows,
         notes=[
             *_base_notes(by_row.values(), table),
-            *_left_out(table, len(by_row), "without a launch that ended well, a base, or an equal fingerprint"),
+            *left_out(table, rows, "without a successful launch, a base or an equal fingerprint"),
         ],
     )
     axes.axvspan(1 / (1 + table.margin), 1 + table.margin, color="#E4E4E4", linewidth=0, zorder=0)
@@ -117,10 +120,9 @@ def speed_up(table: Table) -> Figure | None:
     high = max(1 / 0.9, *(each.high for each in by_row.values())) * 1.06
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 8 else MaxNLocator(7, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 8 else MaxNLocator(7, steps=ROUND))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    legend(axes, [swatch(name) for name in frameworks(places.values())])
+    axes.xaxis.set_major_formatter(plain_numbers("x"))
     return plot
 
 
@@ -133,12 +135,10 @@ def _interval(ratios: Iterable[SpeedUp]) -> str:
 
 def _base_notes(ratios: Iterable[SpeedUp], table: Table) -> list[str]:
     bases = [each.row.cell for each in ratios if not each.blocks]
-    modes = listing(
-        [f"{name} {mode}" for name, mode in dict.fromkeys((cell.framework, cell.compile) for cell in bases)]
-    )
+    modes = dict.fromkeys(f"{FRAMEWORK_NAMES[cell.framework]} {cell.compile}" for cell in bases)
     sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
-    base = f"Base: fp32, batch {sizes}, the tuned loader and the usual compile mode ({modes}), in the same run."
-    return [base, f"Grey: the margin of {table.margin:.1%}, within which a ratio means nothing."]
+    base = f"Base: fp32, batch {sizes}, tuned loader, usual compile mode ({listing(list(modes))}), same run."
+    return [base, f"Grey: differences within the margin of {table.margin:.1%}, which do not count."]
 
 
 def phases(table: Table) -> Figure | None:
@@ -150,37 +150,42 @@ def phases(table: Table) -> Figure | None:
     by_row = {each.row.key: each for each in step_parts(table)}
     if not by_row:
         return None
+    rows = [row for row in table.group.rows if row.key in by_row]
+    shares = {row.key: _shares(by_row[row.key]) for row in rows}
+    more = "Above 100 %: the steps alone took longer than training, so loading added nothing that could be measured."
     plot, axes, places = canvas(
         table,
-        "Where the time goes",
-        "% of a training step, whose time is on the right",
-        "medians; in a framework's look: the same steps on batches already on the device",
-        right=2.2,
-        rows=[row for row in table.group.rows if row.key in by_row],
+        "Compute and loading in a training step",
+        "share of a training step in % (less added by loading is better)",
+        "Medians over launches. Framework's colour: the same steps on batches that are already on the device. "
+        "Diamond: loading and transfer alone, without steps; where it is short although loading adds time, the two "
+        "overlap poorly.",
+        right=1.75,
+        rows=rows,
         notes=[
-            "Input alone: loader and transfer, no steps. What loading adds where that is short is poor overlap.",
-            *_left_out(table, len(by_row), "without a launch that ended well"),
+            *([more] if max(compute for compute, _, _ in shares.values()) > 100.5 else []),
+            *left_out(table, rows, "without a successful launch"),
         ],
     )
     axes.axvline(100, color=PALE, linewidth=0.8, zorder=3)
     axes.tick_params(axis="y", pad=7)  # room for a mark at zero
-    shares = {y: _shares(by_row[row.key]) for y, row in places.items()}
-    alone = {y: share for y, (_, _, share) in shares.items() if share is not None}
-    top = min(PERCENT_MOST, max(102.0, *(compute + added for compute, added, _ in shares.values()), *alone.values()))
-    computes = {y: compute for y, (compute, _, _) in shares.items()}
+    by_y = {y: shares[row.key] for y, row in places.items()}
+    alone = {y: share for y, (_, _, share) in by_y.items() if share is not None}
+    top = min(PERCENT_MOST, max(102.0, *(compute + added for compute, added, _ in by_y.values()), *alone.values()))
+    computes = {y: compute for y, (compute, _, _) in by_y.items()}
     bars(axes, places, computes)
-    added = [added for _, added, _ in shares.values()]
-    axes.barh(list(shares), added, left=list(computes.values()), height=BAR, **ADDED)
+    added = [added for _, added, _ in by_y.values()]
+    axes.barh(list(by_y), added, left=list(computes.values()), height=BAR, **ADDED)
     for mark, beyond in (("D", False), (">", True)):
         at = [y for y, share in alone.items() if (share > top) == beyond]
         axes.plot([min(alone[y], top) for y in at], at, mark, **ALONE, clip_on=False)
     for y, row in places.items():
-        costs = f", loading {shares[y][1]:.0f} %" if shares[y][1] >= 0.5 else ""
-        far = f", input alone {alone[y]:,.0f} %" if alone.get(y, 0.0) > top else ""
+        costs = f", loading {by_y[y][1]:.0f} %" if by_y[y][1] >= 0.5 else ""
+        far = f", loading alone {alone[y]:,.0f} %" if alone.get(y, 0.0) > top else ""
         beside(axes, y, f"{figure(1e3 * by_row[row.key].train_s)} ms{costs}{far}")
     axes.set_xlim(0, 1.02 * top)
     swatches = [swatch(name) for name in frameworks(places.values())]
-    input_mark = Line2D([], [], linestyle="", marker="D", **ALONE, label="input alone")
+    input_mark = Line2D([], [], linestyle="", marker="D", **ALONE, label="loading alone")
     legend(axes, [*swatches, Patch(**ADDED, label="added by loading"), input_mark])
     return plot
 
@@ -191,20 +196,14 @@ def _shares(each: StepParts) -> tuple[float, float, float | None]:
     return unit * each.compute_s, unit * each.loading_s, None if each.input_s is None else unit * each.input_s
 
 
-def _left_out(table: Table, shown: int, why: str) -> list[str]:
-    """Returns a note on the cells that are not drawn, if there are any."""
-    count = len(table.group.rows) - shown
-    return [f"{count} more cell{'' if count == 1 else 's'} of the table not shown: {why}."] if count else []
-
-
 def first_step(table: Table) -> Figure:
     """Stacked bars: the medians of the parts from the start of the process to the end of the first step."""
     plot, axes, places = canvas(
         table,
-        "From spawn to the first step",
-        "seconds",
-        "each part: median over launches; figure: their sum",
-        notes=["Modes that compile within their first step, as torch.compile does, have it in the first step's part."],
+        "Time to the first training step",
+        "seconds from the start of the process (lower is better)",
+        "Each part: median over launches. Number: sum of the parts.",
+        notes=["Modes that compile during the first step, such as torch.compile, show that time as first step."],
     )
     parts = {y: _parts(row) for y, row in places.items() if row.ok}
     longest = max(sum(each.values()) for each in parts.values()) or 1.0

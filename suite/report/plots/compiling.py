@@ -11,25 +11,15 @@ from matplotlib.lines import Line2D
 
 from suite.analysis.wording import figure
 from suite.report.curves import Course, courses
-from suite.report.plots.canvas import (
-    FACE,
-    INK,
-    KEY,
-    NOTED,
-    among,
-    framed,
-    from_zero,
-    names_of_sets,
-    plain_numbers,
-    sheet,
-    wide,
-)
+from suite.report.plots.canvas import sheet
+from suite.report.plots.look import FACE, INK, KEY, LETTERS, SMALL, WIDTH_IN, framed, from_zero, round_ticks, wide
+from suite.report.plots.naming import NOTED, among, names_of_sets, workload_name
 from suite.report.tables import Table
 
 DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-."}
 
 #: Inches: least width of the axes, height of each, and the space between two.
-ACROSS_IN, UP_IN, BETWEEN_IN = 5.6, 2.3, 0.8
+ACROSS_IN, UP_IN, BETWEEN_IN = 4.4, 2.3, 0.8
 #: Panels that are drawn, at most.
 PANELS = 12
 
@@ -42,25 +32,25 @@ def break_even(table: Table) -> Figure | None:
     shown = mode_sets[:PANELS]
     rows = [course.row for modes in shown for course in modes]
     verdict_sets = [_verdicts(modes) for modes in shown]
-    right = 0.8 + wide((verdict for verdicts in verdict_sets for verdict in verdicts), 8)
-    omitted = (
-        [f"{len(mode_sets) - PANELS} more cells with several modes are not shown."] if len(mode_sets) > PANELS else []
-    )
+    right = 0.8 + wide((verdict for verdicts in verdict_sets for verdict in verdicts), SMALL)
+    more = len(mode_sets) - PANELS
+    omitted = [f"Not drawn: {more} more cells with several modes."] if more > 0 else []
     high = len(shown) * UP_IN + (len(shown) - 1) * BETWEEN_IN
     titles = names_of_sets(table, [[course.row for course in modes] for modes in shown], without=("compile",))
     layout = sheet(
         among(table, rows),
-        "When compiling pays",
-        "medians over launches; circle: where a mode has made up for its longer start",
-        (max(ACROSS_IN, 9.0 - 0.8 - right), high),
+        f"When compiling pays off: training time of {workload_name(table.group)}, by compile mode",
+        "Lines: time of the first step, which includes compiling, and of so many median steps after it; medians over "
+        "launches. Circle: a mode has made up for its longer start.",
+        (max(ACROSS_IN, WIDTH_IN - 0.8 - right), high),
         right=right,
-        notes=["The first step, which includes compiling, and from there so many median steps.", *omitted],
+        notes=omitted,
         noted=any(title.endswith(NOTED) for title in titles),
     )
     for number, (modes, title, verdicts) in enumerate(zip(shown, titles, verdict_sets, strict=True)):
         axes = layout.axes(0, number * (UP_IN + BETWEEN_IN), height=UP_IN)
-        framed(axes, "seconds, first step included")
-        axes.set_title(title, loc="left", size=9, color=INK)
+        framed(axes, "seconds (lower is better)")
+        axes.set_title(title, loc="left", size=LETTERS, weight="bold", color=INK)
         _courses(axes, modes, verdicts)
     axes.set_xlabel("steps after the first")
     return layout.figure
@@ -77,7 +67,7 @@ def _courses(axes: Any, modes: Sequence[Course], verdicts: Sequence[str]) -> Non
             axes.plot(*place, "o", color="white", markeredgecolor=INK, markersize=6, zorder=4)
     axes.set_xlim(0, end)
     from_zero(axes)
-    axes.xaxis.set_major_formatter(plain_numbers())
+    round_ticks(axes.xaxis)
     axes.legend(
         handles=[
             Line2D(
@@ -102,6 +92,8 @@ def _verdicts(modes: Sequence[Course]) -> list[str]:
     words = [f"{modes[0].row.cell.compile} (usual)"]
     for course in modes[1:]:
         after = course.pays_after
-        pays = "never pays" if after is None else f"pays after {figure(after)} steps" if after else "pays at once"
+        pays = "never pays off"
+        if after is not None:
+            pays = f"pays off after {figure(after)} steps" if after else "pays off at once"
         words.append(f"{course.row.cell.compile}: {pays}")
     return words

@@ -12,21 +12,22 @@ from matplotlib.lines import Line2D
 from suite.analysis.groups import Row
 from suite.analysis.metrics import first_gpu
 from suite.report.curves import Consumption, consumptions
-from suite.report.plots.canvas import (
+from suite.report.plots import naming
+from suite.report.plots.canvas import sheet
+from suite.report.plots.look import (
     FACE,
     GRID,
     INK,
     MARKER,
-    NOTED,
     PALE,
-    among,
+    SMALL,
+    WIDTH_IN,
     frameworks,
-    labels,
     legend,
-    plain_numbers,
-    sheet,
+    round_ticks,
     wide,
 )
+from suite.report.plots.naming import FRAMEWORK_NAMES, NOTED, among, labels
 from suite.report.tables import Table
 
 #: With more cells than this only those on the front are numbered.
@@ -44,12 +45,13 @@ def energy(table: Table) -> Figure | None:
     named = [each for each in points if each.on_front or len(points) <= NUMBERED]
     names = dict(zip([row.key for row in rows], labels(table, rows), strict=True))
     key = [f"{number}  {names[each.row.key]}" for number, each in enumerate(named, 1)]
-    right = 0.4 + (wide(key, 8) if key else 0.0)
+    right = 0.4 + wide(key, SMALL)
+    group = among(table, rows)
     layout = sheet(
-        among(table, rows),
-        "Energy against throughput",
-        "medians over launches; better is to the right and down",
-        (max(5.2, 9.0 - 0.8 - right), max(4.2, 0.17 * len(key))),
+        group,
+        naming.title(group, "Energy and throughput"),
+        "Medians over launches. Better is to the right and down.",
+        (max(3.6, WIDTH_IN - 0.8 - right), max(4.2, 0.18 * len(key))),
         right=right,
         notes=[_energy_note(rows)],
         noted=any(name.endswith(NOTED) for name in names.values()),
@@ -67,15 +69,16 @@ def energy(table: Table) -> Figure | None:
     for first, last in together(places, NEAR_IN):
         words = f"{first + 1}" if first == last else f"{first + 1}\u2013{last + 1}"
         place = named[first].samples_per_s, named[first].joules
-        axes.annotate(words, place, (5, 4), "data", "offset points", size=8, color=INK)
+        axes.annotate(words, place, (5, 4), "data", "offset points", size=SMALL, color=INK)
     for number, words in enumerate(key):
-        offset = (10, -12 * number - 4)
-        axes.annotate(words, (1, 1), offset, "axes fraction", "offset points", va="top", size=8)
+        offset = (10, -12.5 * number - 4)
+        axes.annotate(words, (1, 1), offset, "axes fraction", "offset points", va="top", size=SMALL)
     axes.set_xlim(0, right_most)
     axes.set_ylim(0, top)
-    axes.set_xlabel("samples per second")
-    axes.set_ylabel("joules per sample")
-    axes.xaxis.set_major_formatter(plain_numbers())
+    axes.set_xlabel("samples per second (higher is better)")
+    axes.set_ylabel("joules per sample (lower is better)")
+    round_ticks(axes.xaxis)
+    round_ticks(axes.yaxis)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
     legend(axes, [*map(_mark, frameworks(rows)), Line2D([], [], color=PALE, linestyle="--", label="Pareto front")])
@@ -103,11 +106,11 @@ def _front(axes: Any, points: list[Consumption]) -> None:
 
 def _mark(name: str) -> Line2D:
     style: dict[str, Any] = {"markerfacecolor": FACE[name], "markeredgecolor": INK, "markersize": 7}
-    return Line2D([], [], linestyle="", marker=MARKER[name], label=name, **style)
+    return Line2D([], [], linestyle="", marker=MARKER[name], label=FRAMEWORK_NAMES[name], **style)
 
 
 def _energy_note(rows: list[Row]) -> str:
     """Describes what the energy is of, and how it was measured."""
     sources = [first_gpu(record).get("energy_source") for row in rows for record in row.ok]
-    polled = "; some of it from polled power, which sees a part of the time only" if "polled power" in sources else ""
-    return f"Energy of the first GPU over the training windows{polled}; filled: on the front, beaten in both by none."
+    polled = ", in part from polled power, which is less exact" if "polled power" in sources else ""
+    return f"Energy of the first GPU over the training windows{polled}. Filled: no other cell is better in both."

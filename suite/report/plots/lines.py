@@ -12,32 +12,41 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from suite.report.curves import Series, batches, memory_kind, workers
-from suite.report.plots.canvas import (
+from suite.report.curves import Point, Series, batches, memory_kind, workers
+from suite.report.plots import naming
+from suite.report.plots.canvas import Sheet, sheet
+from suite.report.plots.look import (
     FACE,
     INK,
     KEY,
+    LINE_LEAST,
     MARKER,
-    NOTED,
     PALE,
-    Sheet,
-    among,
+    SMALL,
+    WIDTH_IN,
+    apart,
     framed,
     from_zero,
-    names_of_sets,
     plain_numbers,
-    sheet,
     wide,
 )
+from suite.report.plots.naming import NOTED, among, names_of_sets
 from suite.report.tables import Table
 
 DASHES = ("-", "--", "-.", ":")
 DOTTED: dict[str, Any] = {"linewidth": 0.9, "linestyle": (0, (1, 2))}
-MEMORY = {"allocator_peak_bytes": "allocator's peak", "rss_peak_bytes": "peak resident memory"}
+MEMORY = {"allocator_peak_bytes": "allocator peak", "rss_peak_bytes": "peak resident memory"}
 GIB = 2**30
+MARKS = "Median over launches. Whisker: lowest to highest."
+SIDE_BY_SIDE = "Marks of one place stand side by side, so that none covers another."
+FEW = f"Fewer than {LINE_LEAST} marks are not joined by a line."
 
-#: Inches: width of the axes, height of each, and the space between two that share x.
-ACROSS, UP, CLOSE = 5.6, 2.5, 0.2
+#: Inches: the least width of the axes, height of each, and the space between two that share x.
+ACROSS, UP, CLOSE = 4.0, 2.5, 0.2
+#: How far the marks of one place stand apart, as a share of the axis, and at most all of them together.
+DODGE, DODGE_MOST = 0.014, 0.07
+#: Factor from the first and last batch to the ends of the axis.
+MARGIN = 1.25
 
 
 @dataclass(frozen=True)
@@ -48,20 +57,22 @@ class Look:
     framework: str
     dashes: str
     hollow: bool
+    points: int
 
-    def style(self) -> dict[str, Any]:
+    def style(self, points: int) -> dict[str, Any]:
+        """Returns how so many points are drawn; fewer than `LINE_LEAST` have no line."""
         inside = "white" if self.hollow else FACE[self.framework]
         marker = {"marker": MARKER[self.framework], "markersize": 5.5, "markerfacecolor": inside}
         return {
             "color": FACE[self.framework],
-            "linewidth": 1.8,
-            "linestyle": self.dashes,
+            "linewidth": 1.6,
+            "linestyle": self.dashes if points >= LINE_LEAST else "",
             "markeredgecolor": INK,
             **marker,
         }
 
     def handle(self) -> Line2D:
-        return Line2D([], [], label=self.name, **self.style())
+        return Line2D([], [], label=self.name, **self.style(self.points))
 
 
 def batch(table: Table) -> Figure | None:
@@ -74,31 +85,37 @@ def batch(table: Table) -> Figure | None:
     edges = any(series.edge for series in all_series)
     cross = Line2D([], [], linestyle="", marker="X", color=INK, markersize=7, label="does not fit in memory")
     looks = _looks(table, all_series, without=("batch",))
-    layout = _sheet(
+    layout, across = _sheet(
         table,
         all_series,
         [*(look.handle() for look in looks), *([cross] if edges else [])],
         panels * UP + (panels - 1) * CLOSE,
-        title="Throughput and memory against batch size",
-        marks="median over launches; whisker: lowest to highest; memory: highest of all launches",
-        notes=["Memory without a throughput is that of a search's short tries."] if _searched(all_series) else [],
+        subject="Throughput and memory",
+        along="batch",
+        notes=[
+            "Memory: highest of all launches.",
+            *(["Memory without a throughput is that of a search's short tries."] if _searched(all_series) else []),
+        ],
     )
-    axes = [layout.axes(0, panel * (UP + CLOSE), ACROSS, UP) for panel in range(panels)]
-    framed(axes[0], "samples per second")
-    for series, look in zip(all_series, looks, strict=True):
-        _throughputs(axes[0], series, look)
-        last = series.points[-1]
-        _edge(axes[0], series, look, (last.x, last.value))
-        if panels > 1 and series.memory:
-            axes[1].plot([x for x, _ in series.memory], [peak / GIB for _, peak in series.memory], **look.style())
-            _edge(axes[1], series, look, (series.memory[-1][0], series.memory[-1][1] / GIB))
-    if panels > 1:
-        framed(axes[1], f"{MEMORY.get(kind, kind.replace('_', ' '))} (GiB)")
+    axes = [layout.axes(0, panel * (UP + CLOSE), across, UP) for panel in range(panels)]
+    framed(axes[0], "samples per second\n(higher is better)")
     sizes = sorted({x for each in all_series for x in (*_sizes(each), *([each.edge] if each.edge else []))})
+    octaves = float(np.log2(sizes[-1] * MARGIN**2 / sizes[0]))
+    for series, look, power in zip(all_series, looks, _asides(looks, octaves), strict=True):
+        aside = 2**power
+        _throughputs(axes[0], series.points, look, [point.x * aside for point in series.points])
+        last = series.points[-1]
+        _edge(axes[0], series, look, (last.x * aside, last.value))
+        if panels > 1 and series.memory:
+            places, peaks = [x * aside for x, _ in series.memory], [peak / GIB for _, peak in series.memory]
+            axes[1].plot(places, peaks, **look.style(len(places)))
+            _edge(axes[1], series, look, (places[-1], peaks[-1]))
+    if panels > 1:
+        framed(axes[1], f"{MEMORY.get(kind, kind.replace('_', ' '))} in GiB\n(lower is better)")
     for each in axes:
         _doubling(each, sizes)
         each.tick_params(axis="x", labelbottom=each is axes[-1])
-    axes[-1].set_xlabel("batch size (samples that go through the network at once)")
+    axes[-1].set_xlabel("batch size (samples per step)")
     return layout.figure
 
 
@@ -110,25 +127,22 @@ def scaling(table: Table) -> Figure | None:
     looks = _looks(table, all_series, without=("loader",))
     handles = [look.handle() for look in looks]
     if any(series.ceiling for series in all_series):
-        handles.append(Line2D([], [], color=PALE, label="the same steps, no loading", **DOTTED))
-    layout = _sheet(
-        table,
-        all_series,
-        handles,
-        1.4 * UP,
-        title="Throughput against loader workers",
-        marks="median over launches; whisker: lowest to highest",
+        handles.append(Line2D([], [], color=PALE, label="same steps, no loading", **DOTTED))
+    layout, across = _sheet(
+        table, all_series, handles, 1.4 * UP, subject="Training throughput", along="number of loader workers"
     )
-    axes = layout.axes(0, 0, ACROSS, 1.4 * UP)
-    framed(axes, "samples per second")
-    for series, look in zip(all_series, looks, strict=True):
-        _throughputs(axes, series, look)
+    axes = layout.axes(0, 0, across, 1.4 * UP)
+    framed(axes, "samples per second (higher is better)")
+    counts = sorted({point.x for series in all_series for point in series.points})
+    across_all = counts[-1] - counts[0] + 0.8
+    for series, look, aside in zip(all_series, looks, _asides(looks, across_all), strict=True):
+        _throughputs(axes, series.points, look, [point.x + aside for point in series.points])
         if series.ceiling:
-            ends = [series.points[0].x, series.points[-1].x]
-            axes.plot(ends, [series.ceiling] * 2, color=FACE[look.framework], **DOTTED)
+            axes.plot([counts[0] - 0.3, counts[-1] + 0.3], [series.ceiling] * 2, color=FACE[look.framework], **DOTTED)
     from_zero(axes)
-    axes.xaxis.set_major_locator(FixedLocator(sorted({point.x for series in all_series for point in series.points})))
-    axes.set_xlabel("workers (processes or threads, as the framework's loader has them)")
+    axes.set_xlim(counts[0] - 0.4, counts[-1] + 0.4)
+    axes.xaxis.set_major_locator(FixedLocator(counts))
+    axes.set_xlabel("loader workers (processes or threads, depending on the framework)")
     return layout.figure
 
 
@@ -138,21 +152,32 @@ def _sheet(
     handles: Sequence[Line2D],
     high: float,
     *,
-    title: str,
-    marks: str,
+    subject: str,
+    along: str,
     notes: Sequence[str] = (),
-) -> Sheet:
-    """Returns a sheet with room for axes `ACROSS` wide and a legend on their right."""
-    rows = [row for series in all_series for row in series.rows]
+) -> tuple[Sheet, float]:
+    """Returns a sheet with a legend on the right, and the width of its axes in inches."""
+    group = among(table, [row for series in all_series for row in series.rows])
     names = [str(handle.get_label()) for handle in handles]
-    right = max(0.75 + wide(names, 8), 9.0 - 0.8 - ACROSS)
-    inside = ACROSS, max(high, 0.19 * len(names))
+    right = max(0.75 + wide(names, SMALL), 1.4)
+    across = max(ACROSS, WIDTH_IN - 0.95 - right)
     noted = any(name.endswith(NOTED) for name in names)
-    layout = sheet(among(table, rows), title, marks, inside, right=right, notes=notes, noted=noted)
-    key = layout.axes(ACROSS + 0.1, 0, right - 0.1, inside[1])
+    few = any(len(each) < LINE_LEAST for series in all_series for each in (series.points, series.memory) if each)
+    words = naming.title(group, subject, without=() if along == "batch" else ("loader",))
+    layout = sheet(
+        group,
+        words if along == "batch" else f"{words} and {along}",
+        MARKS,
+        (across, max(high, 0.2 * len(names))),
+        left=0.95,
+        right=right,
+        notes=[*notes, *([SIDE_BY_SIDE] if len(all_series) > 1 else []), *([FEW] if few else [])],
+        noted=noted,
+    )
+    key = layout.axes(across + 0.1, 0, right - 0.1, layout.inside[1])
     key.set_axis_off()
     key.legend(handles=handles, **{**KEY, "bbox_to_anchor": (0, 1)})
-    return layout
+    return layout, across
 
 
 def _looks(table: Table, all_series: Sequence[Series], without: Sequence[str]) -> list[Look]:
@@ -164,16 +189,25 @@ def _looks(table: Table, all_series: Sequence[Series], without: Sequence[str]) -
     ):
         framework = series.rows[0].cell.framework
         index = counts[framework]
+        longest = max(len(series.points), len(series.memory))
         counts[framework] += 1
-        looks.append(Look(name, framework, DASHES[index % len(DASHES)], hollow=bool(index // len(DASHES) % 2)))
+        looks.append(
+            Look(name, framework, DASHES[index % len(DASHES)], hollow=bool(index // len(DASHES) % 2), points=longest)
+        )
     return looks
 
 
-def _throughputs(axes: Any, series: Series, look: Look) -> None:
-    x, values = [point.x for point in series.points], [point.value for point in series.points]
-    ends = [[p.value - p.low for p in series.points], [p.high - p.value for p in series.points]]
-    axes.errorbar(x, values, yerr=ends, fmt="none", ecolor=FACE[look.framework], capsize=3, linewidth=1.1, zorder=3)
-    axes.plot(x, values, **look.style())
+def _asides(looks: Sequence[Look], whole: float) -> list[float]:
+    """Returns how far aside each line's marks stand, on an axis as long as ``whole``."""
+    return apart(len(looks), whole * min(DODGE * (len(looks) - 1), DODGE_MOST) / 2)
+
+
+def _throughputs(axes: Any, points: Sequence[Point], look: Look, places: Sequence[float]) -> None:
+    """Draw the points of a series at these places: a mark and a whisker each, and a line through three or more."""
+    values = [point.value for point in points]
+    ends = [[p.value - p.low for p in points], [p.high - p.value for p in points]]
+    axes.errorbar(places, values, yerr=ends, fmt="none", ecolor=INK, capsize=2.5, linewidth=0.9, zorder=2)
+    axes.plot(places, values, **look.style(len(places)))
 
 
 def _edge(axes: Any, series: Series, look: Look, last: tuple[float, float]) -> None:
@@ -187,7 +221,7 @@ def _doubling(axes: Any, sizes: Sequence[int]) -> None:
     """Make the x axis logarithmic with ticks at powers of two, and the y axis start at zero."""
     from_zero(axes)
     axes.set_xscale("log", base=2)
-    axes.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)
+    axes.set_xlim(sizes[0] / MARGIN, sizes[-1] * MARGIN)
     first, last = int(np.floor(np.log2(sizes[0]))), int(np.ceil(np.log2(sizes[-1])))
     axes.xaxis.set_major_locator(FixedLocator([2**power for power in range(first, last + 1)]))
     axes.xaxis.set_minor_locator(NullLocator())

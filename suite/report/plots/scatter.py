@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from suite.analysis.groups import Row
 from suite.analysis.wording import figure
-from suite.report.plots.canvas import INK, PALE, absent, bars, beside, canvas, frameworks, legend, swatch, whiskers
+from suite.report.plots.canvas import absent, bars, beside, canvas, whiskers
+from suite.report.plots.look import INK, PALE, apart
 from suite.report.tables import Table, step_times_ms
 
 
@@ -22,9 +23,10 @@ def step_times(table: Table) -> Figure:
     plot, axes, places = canvas(
         table,
         "Scatter of step times",
-        "step time in % of the cell's median, which is on the right",
-        "dot: mean of a window, a line of dots per launch; box: quartiles; whisker: lowest to highest",
-        right=1.9,
+        "step time in % of the cell's median (less scatter is better)",
+        "Dot: mean of one timed window; each launch has its own line of dots. Box: quartiles. Whisker: lowest to "
+        "highest. On the right: the median.",
+        right=1.75,
     )
     axes.axvline(100, color=PALE, linewidth=0.8)
     scaled = {y: _percent_of_median(row) for y, row in places.items()}
@@ -58,7 +60,6 @@ def step_times(table: Table) -> Figure:
     highest = min(edge, max(105.0, *(high for *_, high in quartiles.values())))
     margin = 0.04 * (highest - lowest)
     axes.set_xlim(lowest - margin, highest + margin)
-    legend(axes, [swatch(name) for name in frameworks(places.values())])
     return plot
 
 
@@ -71,5 +72,4 @@ def _percent_of_median(row: Row) -> list[list[float]]:
 
 def _lanes(launches: list[list[float]]) -> list[tuple[float, list[float]]]:
     """Returns each launch's step times with the offset of its line of dots from the middle of the box."""
-    offsets = np.linspace(-0.24, 0.24, len(launches)) if len(launches) > 1 else np.zeros(len(launches))
-    return list(zip(map(float, offsets), launches, strict=True))
+    return list(zip(apart(len(launches), 0.24), launches, strict=True))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from suite.analysis.readings import GPU_LINES
 from suite.analysis.timelines import Line, Trace, trace
 from suite.record.record import PHASES
-from suite.report.plots.canvas import INK, NOTED, PALE, among, labels, legend, plain_numbers, sheet, wide
+from suite.report.plots import naming
+from suite.report.plots.canvas import sheet
+from suite.report.plots.look import GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, legend, round_ticks, wide
+from suite.report.plots.naming import NOTED, among, labels
 from suite.report.tables import Table
 
 GIB = 2**30
@@ -26,10 +28,13 @@ SHADE: dict[str, dict[str, Any]] = {
     "compute": {"facecolor": "#E6E6E6", "hatch": "//////"},
     "input": {"facecolor": "#ECECEC", "hatch": "...."},
 }
+PHASE_NAMES = {"train": "training", "compute": "compute-only", "input": "loading-only"}
 #: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
-BAND_IN, FULL = 0.52, 0.8  # height of a cell, and the share of it that a line can take
-BETWEEN_IN = 0.35
+BAND_IN, FULL = 0.6, 0.68  # height of a cell, and the share of it that a line can take
+BETWEEN_IN = 0.55
+#: Seconds drawn after the last measured window: a worker that only exits does no work that counts.
+AFTER_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,54 +46,72 @@ class Column:
     metrics: tuple[str, ...]
     scale: float = 1.0
     top: float | None = None
+    better: str = ""
 
 
 CPU = Column("CPU of the worker", "cores", ("cpu_cores",))
 WITH_GPU = (
-    Column("GPU busy, SM active", "%", ("gpu_utilisation_percent", "gpm_sm_utilisation_percent"), top=100.0),
+    Column(
+        "GPU busy, SM active",
+        "%",
+        ("gpu_utilisation_percent", "gpm_sm_utilisation_percent"),
+        top=100.0,
+        better="higher is better",
+    ),
     Column("GPU power", "W", ("power_w",)),
-    Column("GPU memory used", "GiB", ("memory_used_bytes",), scale=GIB),
+    Column("GPU memory", "GiB", ("memory_used_bytes",), scale=GIB, better="lower is better"),
     CPU,
 )
-WITHOUT = (CPU, Column("resident memory of the worker", "GiB", ("rss_bytes",), scale=GIB))
+WITHOUT = (CPU, Column("memory of the worker", "GiB", ("rss_bytes",), scale=GIB, better="lower is better"))
 ON_GPU = (
-    "GPU busy (full line): share of time with any kernel running, however small. SM active (dashed): how much of the "
-    "GPU worked, where the device tells."
+    "GPU busy (solid line): share of time in which any kernel ran, however small. SM active (dashed): share of the GPU "
+    "that worked, where the device reports it."
 )
 
 
 def timeline(table: Table) -> Figure | None:
-    """One launch per cell, the median by throughput; None if no record has a timeline."""
-    traces = [row_trace for row in table.group.rows if (row_trace := trace(row))]
-    if not traces:
+    """One launch per cell, the median by throughput, up to its last measured window; None without timelines."""
+    recorded_traces = [row_trace for row in table.group.rows if (row_trace := trace(row))]
+    if not recorded_traces:
         return None
-    shown = traces[:CELLS]
+    shown = [until_the_end(each) for each in recorded_traces[:CELLS]]
     recorded = {name for each in shown for name in each.lines}
     on_gpu = not recorded.isdisjoint(GPU_LINES)
     columns = [column for column in (WITH_GPU if on_gpu else WITHOUT) if not recorded.isdisjoint(column.metrics)]
     rows = [each.row for each in shown]
     names = labels(table, rows)
-    left = 0.5 + wide(names)
-    across = max(1.6, (8.7 - left - BETWEEN_IN * (len(columns) - 1)) / len(columns))
-    inside = len(columns) * across + (len(columns) - 1) * BETWEEN_IN, len(shown) * BAND_IN + 0.35
-    omitted = [f"{len(traces) - CELLS} more cells of the table are not drawn."] if len(traces) > CELLS else []
-    notes = ["All bands of a column have the scale on top; shaded: the windows that count."]
-    notes += [*([ON_GPU] if on_gpu else []), *omitted]
+    left = 0.65 + wide(names)
+    across = max(1.05, (WIDTH_IN - 0.2 - left - BETWEEN_IN * (len(columns) - 1)) / len(columns))
+    inside = len(columns) * across + (len(columns) - 1) * BETWEEN_IN, len(shown) * BAND_IN + 0.5
+    more = len(recorded_traces) - CELLS
+    notes = [
+        *(["Lines end with the last window; the process only exits after it."] if shown != recorded_traces else []),
+        *([ON_GPU] if on_gpu else []),
+        *([f"Not drawn: {more} more cells of the table."] if more > 0 else []),
+    ]
+    group = among(table, rows)
     layout = sheet(
-        among(table, rows),
-        "Metrics over time",
-        "drawn: the launch with the cell's median throughput",
+        group,
+        naming.title(group, "GPU and CPU over time" if on_gpu else "CPU and memory over time", of="when training"),
+        "One launch per cell: the one with the median throughput. Shaded: the timed windows.",
         inside,
         left=left,
+        right=0.2,
         notes=notes,
         noted=any(name.endswith(NOTED) for name in names),
     )
     end_s = max(1.0, *(each.end_s for each in shown))
     for place, column in enumerate(columns):
-        axes = layout.axes(place * (across + BETWEEN_IN), 0.35, across, inside[1] - 0.35)
+        axes = layout.axes(place * (across + BETWEEN_IN), 0.5, across, inside[1] - 0.5)
         _column(axes, column, shown, end_s)
-        axes.set_yticks(range(len(shown)), names if place == 0 else [""] * len(shown))
-    handles: list[Any] = [Patch(**SHADE[name], edgecolor=PALE, linewidth=0.4, label=f"{name} phase") for name in PHASES]
+        if place == 0:
+            for y, name in enumerate(names):
+                axes.annotate(name, (0, y), (-28, 0), "data", "offset points", ha="right", va="center", color=INK)
+    handles: list[Any] = [
+        Patch(**SHADE[name], edgecolor=PALE, linewidth=0.4, label=f"{PHASE_NAMES[name]} windows")
+        for name in PHASES
+        if any(name in each.spans for each in shown)
+    ]
     if on_gpu:
         drawn = (("-", "GPU busy"), ("--", "SM active"))
         handles += [Line2D([], [], color=INK, linestyle=each, label=words) for each, words in drawn]
@@ -96,6 +119,23 @@ def timeline(table: Table) -> Figure | None:
     head.set_axis_off()
     legend(head, handles)
     return layout.figure
+
+
+def until_the_end(drawn: Trace) -> Trace:
+    """Returns the trace up to shortly after its last measured window, or as it is if it has none.
+
+    A process may live on for seconds without work: older records of TensorFlow have up to 17 s of it.
+    """
+    if not drawn.spans:
+        return drawn
+    end_s = max(end for spans in drawn.spans.values() for _, end in spans) + AFTER_S
+    lines = {name: _cut(line, end_s) for name, line in drawn.lines.items()}
+    return replace(drawn, lines={name: line for name, line in lines.items() if line.at_s})
+
+
+def _cut(line: Line, end_s: float) -> Line:
+    kept = sum(at <= end_s for at in line.at_s)
+    return Line(line.at_s[:kept], line.values[:kept])
 
 
 def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> None:
@@ -110,19 +150,23 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> Non
                 bursts = [(begin, end - begin) for begin, end in each.spans[name]]
                 band = {"edgecolor": PALE, "linewidth": 0.0, "zorder": 1}
                 axes.broken_barh(bursts, (y - FULL / 2, FULL), **SHADE[name], **band)
+    base, ceiling = FULL / 2, -FULL / 2
     for y, each in enumerate(traces):
-        axes.plot([0, end_s], [y + FULL / 2] * 2, color=PALE, linewidth=0.5, zorder=2)
+        axes.plot([0, end_s], [y + base] * 2, color=PALE, linewidth=0.5, zorder=2)
+        axes.plot([0, end_s], [y + ceiling] * 2, color=GRID, linewidth=0.5, zorder=0)
         for name, dashes in zip(column.metrics, ("solid", "dashed"), strict=False):
             if name in each.lines:
                 parts = _parts(each.lines[name], y, top * column.scale)
                 axes.add_collection(LineCollection(parts, colors=INK, linewidths=1.0, linestyles=dashes, zorder=3))
-    axes.set_title(f"{column.title}\n0 to {top:g} {column.unit}", size=8, loc="left", color=INK)
+    better = f"\n({column.better})" if column.better else "\n"
+    axes.set_title(f"{column.title} in {column.unit}{better}", size=SMALL, loc="left", color=INK)
     axes.set_xlim(0, end_s)
     axes.set_ylim(len(traces) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("seconds since spawn")
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(plain_numbers())
+    ticks = [(y + edge, words) for y in range(len(traces)) for edge, words in ((ceiling, f"{top:g}"), (base, "0"))]
+    axes.set_yticks([at for at, _ in ticks], [words for _, words in ticks], size=SMALL, color=PALE)
+    axes.tick_params(axis="y", length=2, pad=2, color=PALE)
+    axes.set_xlabel("seconds since the start", size=LETTERS)
+    round_ticks(axes.xaxis, 4)
 
 
 def _parts(line: Line, y: int, top: float) -> list[list[tuple[float, float]]]:
@@ -137,8 +181,8 @@ def _parts(line: Line, y: int, top: float) -> list[list[tuple[float, float]]]:
 
 
 def rounded_up(value: float) -> float:
-    """Returns the next round number (1, 1.5, 2, 2.5, 3 and so on) for a scale; 1 for zero and less."""
+    """Returns the next round number (1, 1.5, 2, 3 and so on) for a scale; 1 for zero and less."""
     if value <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(value))
-    return next(step * unit for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * unit >= value * (1 - 1e-9))
+    return next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= value * (1 - 1e-9))

@@ -1,0 +1,48 @@
+"""Draw the picture of the README: ``python -m tests.studies.hero [RUN ...] [--output FILE]``.
+
+It shows the learning curves of one published run beside the throughput of another, each panel with its size and n. The
+same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.analysis.accuracy import learned, trains_to_the_end
+from suite.analysis.groups import group
+from suite.analysis.load import find, load
+from suite.plan.cell import FRAMEWORKS
+from suite.report import plots
+from suite.report.tables import table
+
+#: The run with throughput of both workloads in full size, and the one whose losses can be compared step by step.
+RUNS = ("0005_cpu", "0007_loss_curve")
+OUTPUT = Path("docs/hero.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw the picture; returns the exit status, 1 if the runs have nothing to draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", nargs="*", default=RUNS, help=f"saved runs; default: {' '.join(RUNS)}")
+    parser.add_argument(
+        "--storage", type=Path, default=Path("results/runs"), metavar="DIR", help="where they are saved"
+    )
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help=f"PNG or SVG; default: {OUTPUT}")
+    options = parser.parse_args(arguments)
+    paths, _ = find(options.run, options.storage)
+    groups = [each for path in paths for each in group(load([path]).launches)]
+    tables = [table(each) for each in groups if not trains_to_the_end(each)]
+    trained = [learned(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
+    with plots.styled():
+        plot = plots.hero(tables, trained)
+        if plot is None:
+            return 1
+        plots.WRITERS[options.output.suffix.removeprefix(".")](plot, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
