@@ -8,7 +8,7 @@ Pairs without the baseline are tested in the same way, with Holm's correction ov
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import median
 
@@ -52,13 +52,15 @@ class Contest:
     """The fastest row of each framework in one setting, best first, and the gap of each pair.
 
     ``settings`` has the values of `Group.varying` that the rows share. ``gaps`` is keyed by the names of two
-    frameworks, the faster one first. ``unranked`` says by framework why it cannot be ranked.
+    frameworks, the faster one first. ``unranked`` says by framework why it cannot be ranked. ``modes`` has the compile
+    mode of each framework that ran in several modes.
     """
 
     settings: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
     gaps: Mapping[tuple[str, str], Gap]
     unranked: Mapping[str, str]
+    modes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def top(self) -> str:
@@ -121,6 +123,7 @@ def contests(
             tuple(rows),
             {(a.cell.framework, b.cell.framework): gaps[a.key, b.key] for a, b in combinations(rows, 2)},
             _unranked(entered[key], rows, verdicts),
+            _modes(entered[key], rows),
         )
         for key, rows in ranked.items()
         if rows
@@ -144,6 +147,14 @@ def _fastest(rows: Iterable[Row], verdicts: Mapping[RowKey, Verdict]) -> list[Ro
 def _unranked(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowKey, Verdict]) -> dict[str, str]:
     known = {row.cell.framework for row in ranked}
     return {row.cell.framework: obstacle(row, row, verdicts) for row in rows if row.cell.framework not in known}
+
+
+def _modes(rows: Sequence[Row], ranked: Iterable[Row]) -> dict[str, str]:
+    return {
+        row.cell.framework: row.cell.compile
+        for row in ranked
+        if len({each.cell.compile for each in rows if each.cell.framework == row.cell.framework}) > 1
+    }
 
 
 def _of_ratio(ratio: Ratio) -> Gap:

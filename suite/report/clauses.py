@@ -79,11 +79,13 @@ class _Words:
         where = scope(group, self.every, each=len(leaders) > 1)
         before, after = ("", f" {where}" if where else "") if first else (f"{where} " if where else "", "")
         if _is_untested(group[0]):
-            return f"{before}{framework(group[0].top)} {self._verb(False)} fastest{after}, {self._ahead(group, [])}"
+            return f"{before}{_name(group, group[0].top)} {self._verb(False)} fastest{after}, {self._ahead(group, [])}"
         if len(leaders) == 1:
-            text = f"{before}{framework(leaders[0])} {self._verb(True)} fastest{after}, {self._ahead(group, leaders)}"
+            text = (
+                f"{before}{_name(group, leaders[0])} {self._verb(True)} fastest{after}, {self._ahead(group, leaders)}"
+            )
         else:
-            text = f"{before}{frameworks(leaders)} {self._tie(group, leaders, after)}{self._rest(group, leaders)}"
+            text = f"{before}{_names(group, leaders)} {self._tie(group, leaders, after)}{self._rest(group, leaders)}"
         return text + self._untested(group)
 
     def counted(self, groups: Sequence[Sequence[Contest]]) -> str:
@@ -131,7 +133,7 @@ class _Words:
             subject = ("both" if len(leaders) == 2 else "they") if decided else "the faster one"
             verb = "are" if decided else "is"
             where = f"{scope(some, self.every)} " if len(some) < len(group) else ""
-            ratio = f"{verb} {_figures(gaps)}x as fast as {framework(name)} ({self._bounds(gaps)})"
+            ratio = f"{verb} {_figures(gaps)}x as fast as {_name(group, name)} ({self._bounds(gaps)})"
             parts.append(f", and {where}{subject} {ratio}")
         return "".join(parts)
 
@@ -141,7 +143,7 @@ class _Words:
         names = {name for contest in group for name in (contest.behind if leaders else contest.rivals)}
         for name in _in_order(names):
             gaps = _gaps([contest for contest in group if name in contest.rivals], leaders, name)
-            ratio = f"{_figures(gaps)}x as fast as {framework(name)} ({self._bounds(gaps)})" if gaps else ""
+            ratio = f"{_figures(gaps)}x as fast as {_name(group, name)} ({self._bounds(gaps)})" if gaps else ""
             parts.append(ratio or f"without a ratio to {framework(name)}")
         return listing(parts)
 
@@ -187,14 +189,26 @@ def _is_untested(contest: Contest) -> bool:
     return len(contest.untested) == len(contest.rivals)
 
 
+def _name(group: Sequence[Contest], name: str) -> str:
+    """Returns ``PyTorch``, or where several compile modes were measured ``PyTorch (compile)`` after the fastest one."""
+    if not any(name in contest.modes for contest in group):
+        return framework(name)
+    modes = {row.cell.compile for contest in group for row in contest.rows if row.cell.framework == name}
+    return f"{framework(name)} ({modes.pop() if len(modes) == 1 else 'fastest mode'})"
+
+
+def _names(group: Sequence[Contest], names: Sequence[str], last: str = "and") -> str:
+    return listing([_name(group, name) for name in names], last)
+
+
 def _head(group: Sequence[Contest], plain: bool) -> str:
     """Returns ``PyTorch is fastest``, or ``PyTorch`` if the words around say so."""
     leaders = _in_order(group[0].leaders)
     if len(leaders) == 1:
-        return framework(leaders[0]) + ("" if plain else " ran fastest" if _is_untested(group[0]) else " is fastest")
+        return _name(group, leaders[0]) + ("" if plain else " ran fastest" if _is_untested(group[0]) else " is fastest")
     pairs = [_gap(contest, *pair) for contest in group for pair in combinations(leaders, 2)]
     equal = all(gap.verdict == "equal" for gap in pairs)
-    return frameworks(leaders) + " (equal)" if equal else f"{frameworks(leaders, 'or')} (undecided)"
+    return _names(group, leaders) + " (equal)" if equal else f"{_names(group, leaders, 'or')} (undecided)"
 
 
 def _distances(group: Sequence[Contest]) -> dict[str, list[float]]:

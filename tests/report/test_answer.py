@@ -194,3 +194,10 @@ def test_of_many_tables_the_rest_is_counted() -> None:
     assert len(found.sentences) == MOST
     assert found.sentences[-1] == "Two more tables are not summarised here."
     assert len(found.cards) == 4
+
+
+def test_where_a_framework_ran_in_several_modes_the_fastest_is_named() -> None:
+    held = [*steps({"pytorch": 1.0, "jax": 2.0}), *steps({"pytorch": 0.5}, compile="compile")]
+    found = of(held)
+    assert "PyTorch (compile) is fastest, 4.0x as fast as JAX (95 %" in found.sentences[0]
+    assert found.cards[0].verdict == "PyTorch (compile) is fastest, 4.0x JAX"
