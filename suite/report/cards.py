@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from suite.analysis.load import REPORT
-from suite.analysis.wording import NONE, figure
+from suite.analysis.wording import NONE, figure, middle
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report.entries import ACCURACY, Entry, Figure
@@ -99,18 +99,23 @@ def _trend(found: Sequence[Found]) -> Trend | None:
         if counts[each.cell] > 1 and counts[each.cell] > counts[chosen.get(each.framework, "")]:
             chosen[each.framework] = each.cell
     frameworks = [name for name in FRAMEWORKS if name in chosen]
-    held = [(run, entry, _by_cell(entry)) for _, run, entry in reversed(same)]
+    held = [(folder, entry, _by_cell(entry)) for folder, _, entry in reversed(same)]
     held = [each for each in held if any(cell in each[2] for cell in chosen.values())]
     if not frameworks or len(held) < 2:
         return None
     unit = "final test accuracy" if newest.kind == ACCURACY else "samples/s"
+    versioned = any(entry.suite for _, _, entry in same)
     rows = []
-    for run, entry, figures in held:
+    for folder, entry, figures in held:
         cells = [_words(figures.get(chosen[name]), newest.kind) for name in frameworks]
-        rows.append([run.dates[-1] if run.dates else NONE, entry.suite or NONE, *cells])
-    names = ", ".join(chosen[name] for name in frameworks)
-    caption = f"Over time: {unit} of {names}. Runs are not tested against each other."
-    return Trend(caption, ["date", "suite", *map(named, frameworks)], rows)
+        rows.append([middle(clean(folder, 60)), *([entry.suite or NONE] if versioned else []), *cells])
+    shared = [
+        word for word in chosen[frameworks[0]].split("-") if all(word in cell.split("-") for cell in chosen.values())
+    ]
+    caption = (
+        f"{unit} at {' '.join(shared[1:])}, with each framework's version. Runs are not tested against each other."
+    )
+    return Trend(caption, ["run", *(["suite"] if versioned else []), *map(named, frameworks)], rows)
 
 
 def _by_cell(entry: Entry) -> dict[str, Figure]:
@@ -122,5 +127,6 @@ def _words(found: Figure | None, kind: str) -> str:
     if found is None:
         return NONE
     value = f"{found.values[-1]:.4f}" if kind == ACCURACY else figure(found.values[0])
-    version = found.version.rpartition(" ")[2]
+    package, _, number = found.version.rpartition(" ")
+    version = number if package.startswith(("torch", "tensorflow", "jax")) else found.version
     return f"{value} ({version})" if version else value

@@ -213,10 +213,11 @@ def _section(identity: str, view: View, group: Group) -> Section:
 def _more(view: View) -> frozenset[int]:
     """Returns the columns that are hidden at first: those of the monitor, and `LESS`."""
     measured, headers = len(view.grid.headers), view.whole.headers
+    less = LESS | ({"samples/s"} if "test accuracy" in headers else set())  # where the time to an accuracy decides
     return frozenset(
         place
         for place, header in enumerate(headers)
-        if place >= measured or header in LESS or header.endswith("MiB") or header.startswith(LESS_PREFIXES)
+        if place >= measured or header in less or header.endswith("MiB") or header.startswith(LESS_PREFIXES)
     )
 
 

@@ -21,7 +21,7 @@ from suite.report.folder import GENERATOR, INDEX, MARK, staged
 from suite.report.summary import Summary, SummaryError, read
 from suite.report.view import LEFT
 
-COLUMNS = ("date", "machine", "device", "versions", "data", "workloads", "cells", "launches", "report")
+COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "device", "versions")
 
 
 def check(site: Path, folder: Path) -> None:
@@ -67,7 +67,7 @@ def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
 
 def page(runs: Sequence[tuple[str, Summary]]) -> str:
     """Returns the index page: a card for each workload and machine, and a row per run."""
-    rows = [[*_texts(run), clean(folder, 100)] for folder, run in runs]
+    rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
     return render(
         "index.html.jinja",
@@ -84,10 +84,12 @@ def _texts(run: Summary) -> list[str]:
     launches = str(run.launches) if run.ok == run.launches else f"{run.launches}, {run.launches - run.ok} failed"
     texts = [
         DASH.join(run.dates),
-        *("; ".join(names) for names in (run.machines, run.devices)),
-        *(", ".join(names) for names in (run.versions, run.data, run.workloads)),
-        str(run.cells),
+        ", ".join(run.workloads),
         launches,
+        str(run.cells),
+        ", ".join(run.data),
+        *("; ".join(names) for names in (run.machines, run.devices)),
+        ", ".join(run.versions),
     ]
     return [text or NONE for text in texts]
 

@@ -63,21 +63,24 @@ def thumbnail(entry: Entry) -> Thumbnail | None:
     }
     if not by_framework:
         return None
-    return _curves(by_framework) if entry.kind == ACCURACY else _bars(by_framework)
+    if entry.kind == ACCURACY and any(len(each.values) > 1 for each in entry.figures):
+        return _curves(by_framework)
+    words = "test accuracy after one epoch" if entry.kind == ACCURACY else "samples/s"
+    return _bars(by_framework, words)
 
 
-def _bars(by_framework: dict[str, list[Figure]]) -> Thumbnail:
+def _bars(by_framework: dict[str, list[Figure]], words: str) -> Thumbnail:
     most = max(each.values[0] for found in by_framework.values() for each in found) or 1.0
     scale = (WIDTH - LEFT - RIGHT) / most
     bars = []
     for place, (framework, found) in enumerate(by_framework.items()):
         medians = sorted(each.values[0] for each in found)
         dots = [round(LEFT + scale * value, 1) for value in medians]
-        words = figure(medians[-1])
-        bars.append(Bar(framework, named(framework), place * ROW, round(scale * medians[-1], 1), dots, words))
-    several = any(len(bar.dots) > 1 for bar in bars)
-    caption = "samples/s, higher is better" + ("; dot: a setting, bar: the fastest one" if several else "")
-    label = "Highest median throughput in samples/s: " + ", ".join(f"{bar.name} {bar.words}" for bar in bars)
+        bars.append(
+            Bar(framework, named(framework), place * ROW, round(scale * medians[-1], 1), dots, figure(medians[-1]))
+        )
+    caption = f"{words}, higher is better" + (" (dot: one setting)" if any(len(bar.dots) > 1 for bar in bars) else "")
+    label = f"{words}, the highest of each framework: " + ", ".join(f"{bar.name} {bar.words}" for bar in bars)
     return Thumbnail(label, caption, ROW * len(bars) + 16, bars)
 
 

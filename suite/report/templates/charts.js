@@ -61,9 +61,10 @@ const axis = (label, more = {}) => ({
 const cellsChart = (data, width) => {
   const places = data.groups.map((_, group) => data.cells.filter(cell => cell.group === group));
   const points = [];
+  const wide = 0.84 / Math.max(...places.map(beside => beside.length));
   for (const cell of data.cells) {
     const beside = places[cell.group];
-    cell.wide = 0.84 / beside.length;
+    cell.wide = wide;
     cell.x = cell.group + (beside.indexOf(cell) - (beside.length - 1) / 2) * cell.wide;
     cell.launches.forEach(([value, words], number) => {
       const aside = cell.launches.length > 1 ? number / (cell.launches.length - 1) - 0.5 : 0;
@@ -73,7 +74,7 @@ const cellsChart = (data, width) => {
   points.sort((a, b) => a.x - b.x);
   const most = Math.max(...points.map(point => point.value));
   const room = (width - 80) / data.groups.length;  // pixels of a group
-  const perBar = 0.84 * room / Math.max(...places.map(beside => beside.length));
+  const perBar = wide * room;
   const longest = Math.max(...data.groups.map(name => name.length));
   const steep = 6.5 * longest > room;
   const named = perBar > 76;
@@ -93,7 +94,7 @@ const cellsChart = (data, width) => {
       context.fillRect(left, top, right - left, bottom - top);
       context.globalAlpha = 1;
       context.fillRect(left, top - ratio, right - left, 2 * ratio);
-      if (perBar > 30) {
+      if (perBar > 7 * rounded(cell.median).length + 4) {
         const above = Math.max(...cell.launches.map(([value]) => value));
         context.fillStyle = colour("ink");
         context.font = `600 ${12 * ratio}px system-ui, sans-serif`;
