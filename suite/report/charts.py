@@ -7,7 +7,6 @@ from typing import Any
 from suite.analysis.accuracy import Learned, target_of
 from suite.analysis.groups import SETTINGS, WORDS, Group, Row
 from suite.analysis.load import Launch
-from suite.analysis.wording import figure
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
 from suite.report.excerpt import excerpt
@@ -44,7 +43,7 @@ def throughput(table: Table) -> dict[str, Any]:
                 "label": shown.group.label(row),
                 "group": groups.index(name),
                 "median": _short(cell["samples_per_s"]),
-                "verdict": "" if shown.base.holds(row) else _verdict(cell),
+                **({} if shown.base.holds(row) else _verdict(cell)),
                 "launches": [[_short(rate), _launch(launch)] for launch, rate in rates],
             }
         )
@@ -111,11 +110,12 @@ def _launch(launch: Launch) -> str:
     return ", ".join([f"launch {launch.record.launch}", *(clean(flag, 40) for flag in flags)])
 
 
-def _verdict(cell: Any) -> str:
-    """Returns the ratio to the baseline and its verdict in a few words; empty without a ratio."""
+def _verdict(cell: Any) -> dict[str, str]:
+    """Returns the ratio, the baseline that it is to, and its verdict; nothing without a ratio."""
     if not cell["ratio_blocks"] or cell["ratio"] is None:
-        return ""
-    return f"{figure(cell['ratio'])}x {clean(cell['ratio_baseline'], 40)}, {cell['ratio_verdict'] or 'not tested'}"
+        return {}
+    verdict = cell["ratio_verdict"] or "not tested"
+    return {"ratio": f"{cell['ratio']:.2f}x", "base": clean(cell["ratio_baseline"], 40), "verdict": verdict}
 
 
 def _short(value: float | None) -> float | None:

@@ -21,7 +21,7 @@ from suite.report.folder import GENERATOR, INDEX, MARK, staged
 from suite.report.summary import Summary, SummaryError, read
 from suite.report.view import LEFT
 
-COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "device", "versions")
+COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "versions")
 
 
 def check(site: Path, folder: Path) -> None:
@@ -88,7 +88,7 @@ def _texts(run: Summary) -> list[str]:
         launches,
         str(run.cells),
         ", ".join(run.data),
-        *("; ".join(names) for names in (run.machines, run.devices)),
+        "; ".join([*run.machines, *run.devices]),
         ", ".join(run.versions),
     ]
     return [text or NONE for text in texts]

@@ -96,10 +96,16 @@ const cellsChart = (data, width) => {
       context.fillRect(left, top - ratio, right - left, 2 * ratio);
       if (perBar > 7 * rounded(cell.median).length + 4) {
         const above = Math.max(...cell.launches.map(([value]) => value));
+        context.textAlign = "center";
+        const [middle, height] = [(left + right) / 2, chart.valToPos(above, "y", true) - 9 * ratio];
+        const lines = cell.ratio ? [cell.verdict, cell.ratio] : [];
+        context.font = FONT.replace("12px", `${10.5 * ratio}px`);
+        context.fillStyle = colour("ink-soft");
+        const fitting = lines.filter(line => context.measureText(line).width < 1.35 * (right - left));
+        fitting.forEach((line, number) => context.fillText(line, middle, height - 12 * number * ratio));
         context.fillStyle = colour("ink");
         context.font = `600 ${12 * ratio}px system-ui, sans-serif`;
-        context.textAlign = "center";
-        context.fillText(rounded(cell.median), (left + right) / 2, chart.valToPos(above, "y", true) - 9 * ratio);
+        context.fillText(rounded(cell.median), middle, height - 13 * fitting.length * ratio);
       }
     }
     context.lineWidth = ratio;
@@ -116,7 +122,7 @@ const cellsChart = (data, width) => {
       height: steep && !named ? 220 + below : 270,
       legend: {show: false},
       cursor: {drag: {x: false, y: false}, points: {show: false}, y: false},
-      scales: {x: {time: false, range: [-0.5, data.groups.length - 0.5]}, y: {range: [0, 1.12 * most]}},
+      scales: {x: {time: false, range: [-0.5, data.groups.length - 0.5]}, y: {range: [0, 1.25 * most]}},
       series: [{}, {paths: () => null, points: {show: false}}],
       axes: [
         axis("", {
@@ -131,7 +137,7 @@ const cellsChart = (data, width) => {
       plugins: [tip((_, index) => {
         const {value, words, cell} = points[index];
         return [cell.label, `${words}: ${shortNumber(value)} ${data.unit}`,
-          `median of ${cell.launches.length}: ${shortNumber(cell.median)}`, ...(cell.verdict ? [cell.verdict] : [])];
+          `median of ${cell.launches.length}: ${shortNumber(cell.median)}`, ...(cell.ratio ? [`${cell.ratio} ${cell.base}, ${cell.verdict}`] : [])];
       })],
     },
   };

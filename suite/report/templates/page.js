@@ -20,7 +20,7 @@ const compare = (a, b) => {
 
 const sort = (table, column, sign) => {
   const text = row => row.cells[column].textContent.trim();
-  const order = (a, b) => missing(a) - missing(b) || sign * compare(a, b);
+  const order = (a, b) => missing(a) - missing(b) || (missing(a) ? 0 : sign * compare(a, b));
   const rows = [...table.tBodies[0].rows].sort((a, b) => order(text(a), text(b)));
   table.tBodies[0].append(...rows);
 };
