@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, TextIO
@@ -34,6 +34,10 @@ SUFFIXES = (".json", ".jsonl")
 SUMMARY, REPORT = "run.json", "report.html"
 
 
+#: What files say about runs, by the id of the run.
+Runs = dict[str, Mapping[str, Any]]
+
+
 class LoadError(ValueError):
     """Input that cannot be compared; one line that names the file, what is wrong, and the way out."""
 
@@ -53,10 +57,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Loaded:
-    """All launches of some files, each once, and notes on the files for the reader of the comparison."""
+    """All launches of some files, each once; notes on the files for the reader; what the files say about each run."""
 
     launches: tuple[Launch, ...]
     notes: tuple[str, ...] = ()
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list[str]]:
@@ -103,11 +108,12 @@ def load(paths: Iterable[Path]) -> Loaded:
 
     launches: dict[tuple[str, str], Launch] = {}
     notes: list[str] = []
+    runs: Runs = {}
     pool = RecordPool()
     for path in paths:
         conflicts: list[str] = []
         with _collector_off():
-            of_file = _journal(path, notes, pool) if path.suffix == ".jsonl" else _saved(path, notes, pool)
+            of_file = (_journal if path.suffix == ".jsonl" else _saved)(path, notes, pool, runs)
             for launch in of_file:
                 before = launches.setdefault(key := launch.key, launch)
                 if tried_again := before.source == launch.source and may_pass(before.record.outcome):
@@ -120,10 +126,10 @@ def load(paths: Iterable[Path]) -> Loaded:
                     f"that started last counts (from {last.source}, {last.record.outcome.status})"
                 )
         notes += conflicts
-    return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes))
+    return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes), runs)
 
 
-def _saved(path: Path, notes: list[str], pool: RecordPool) -> list[Launch]:
+def _saved(path: Path, notes: list[str], pool: RecordPool, runs: Runs) -> list[Launch]:
     records: list[Record] = []
     foreign = 0
     parts: dict[str, Any] = {}  # what the file has besides its benchmarks
@@ -161,7 +167,7 @@ def _saved(path: Path, notes: list[str], pool: RecordPool) -> list[Launch]:
     if not records:
         raise LoadError(f"{path}: holds no launch; make a run with {_MAKE}")
     description = suite.get("run")
-    run = description.get("id") if isinstance(description, dict) else None
+    run = _described(description, path, runs)
     return [_launch(record, path, run) for record in records]
 
 
@@ -196,7 +202,7 @@ def _parts(path: Path) -> Iterator[tuple[str, Any]]:
         raise LoadError(f"{path}: no run of this suite and no pytest-benchmark file; make one with {_MAKE}")
 
 
-def _journal(path: Path, notes: list[str], pool: RecordPool) -> Iterator[Launch]:
+def _journal(path: Path, notes: list[str], pool: RecordPool, runs: Runs) -> Iterator[Launch]:
     run: Any = None
     empty = no_launch = True
     with _reading(path) as file:
@@ -212,7 +218,7 @@ def _journal(path: Path, notes: list[str], pool: RecordPool) -> Iterator[Launch]
                     continue
                 raise LoadError(f"{path}: line {number} is no JSON ({error}); take it out to use the rest") from None
             if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
-                run = data["run"].get("id") if isinstance(data["run"], dict) else None
+                run = _described(data["run"], path, runs)
                 continue
             no_launch = False
             yield _launch(_record(data, f"{path}: line {number}", pool), path, run)
@@ -220,6 +226,18 @@ def _journal(path: Path, notes: list[str], pool: RecordPool) -> Iterator[Launch]
         raise LoadError(_EMPTY.format(path))
     if no_launch:
         raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
+
+
+def _described(description: Any, path: Path, runs: Runs) -> Any:
+    """The id of the run that the file describes, if it does; its description is added to ``runs``."""
+    if not isinstance(description, dict):
+        return None
+    runs.setdefault(_run_id(description.get("id"), path), description)
+    return description.get("id")
+
+
+def _run_id(run: Any, path: Path) -> str:
+    return clean(run or path.stem, 80)
 
 
 def _record(data: Any, where: str, pool: RecordPool) -> Record:
@@ -233,8 +251,7 @@ def _record(data: Any, where: str, pool: RecordPool) -> Record:
 
 
 def _launch(record: Record, path: Path, run: Any) -> Launch:
-    name = clean(record.run.get("id") or run or path.stem, 80)
-    return Launch(record, intern(name), intern(clean(path.name)))
+    return Launch(record, intern(_run_id(record.run.get("id") or run, path)), intern(clean(path.name)))
 
 
 @contextlib.contextmanager

@@ -20,12 +20,12 @@ STUDY = {
 }
 DIFFERENT = {
     "cifar100_cnn": (
-        "There TensorFlow read planar images as interleaved ones, PyTorch alone augmented and kept a dropout on while "
-        "it was tested, and Keras' rate decayed; here all three train the same model on the same batches"
+        "There, TensorFlow read planar images as interleaved ones, only PyTorch augmented and left a dropout on during "
+        "the test, and only Keras decayed the learning rate. Here, all three train the same model on the same batches"
     ),
     "imdb_lstm": (
-        "There TensorFlow and Keras did not use cuDNN's LSTM; words, order and starting weights were each "
-        "framework's own"
+        "There, TensorFlow and Keras did not use cuDNN's LSTM, and each framework had its own vocabulary, order and "
+        "initial weights"
     ),
 }
 
@@ -109,23 +109,25 @@ def _title(table: Learned) -> str:
 def _notes(table: Learned) -> list[str]:
     group = table.group
     lines = [
-        "Test accuracy after the last epoch, on the whole test split, mean over seeds (95 % interval by Student's t). "
-        "A seed sets weights, order, augmentation and dropout; the first three are equal in all frameworks, so that "
-        f"tests are on the differences within seeds. same: within {100 * MARGIN:g} point of {table.baseline}'s by two "
-        "one-sided t-tests; higher, lower: significantly apart and not the same; all corrected after Holm.",
-        "Seconds are of training alone, compiling included, evaluations not; median over seeds "
-        f"(lowest{DASH}highest). Samples/s likewise. Identity is of the model and its plain training; that a schedule "
-        "moves all frameworks alike is tested in float64.",
+        "Test accuracy: on the whole test split after the last epoch, mean over seeds (95 % interval, Student's t). "
+        "A seed sets weights, order, augmentation and dropout. All but dropout are equal in all frameworks, so the "
+        f"tests use the differences per seed. same: within {100 * MARGIN:g} point of {table.baseline} by two one-sided "
+        "t-tests. higher, lower: significantly different and not the same. Holm's correction applies to all.",
+        "Seconds: training with compiling, without evaluation; median over seeds "
+        f"(lowest{DASH}highest). Samples/s likewise. Identity covers the model and its plain training; a test in "
+        "float64 checks that schedules act alike in all frameworks.",
     ]
     if table.frame["energy_j_to_target"].notna().any():
-        lines.append("* From the first step to the end of the epoch that reached it, evaluations included; first GPU.")
+        lines.append(
+            "* From the first step to the end of the epoch that reached the target, with evaluation; first GPU only."
+        )
     failed = [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
     lines += failed
     resumed = [group.label(row) for row in group.rows if any(course.resumed_at for course in courses(row))]
     lines += [f"Resumed from a checkpoint: {listing(resumed)}."] if resumed else []
     if group.workload in STUDY:
-        scale = "" if group.size == "full" else " Size small is another, slimmer network."
-        lines.append(f"The study, {STUDY[group.workload]}. {DIFFERENT[group.workload]}.{scale}")
+        scale = "" if group.size == "full" else " Size small is a smaller network, so its accuracies are no match."
+        lines.append(f"Published in 2021 (DLBench), {STUDY[group.workload]}. {DIFFERENT[group.workload]}.{scale}")
     machines = [machine for machine in dict.fromkeys(table.frame["machine"]) if machine]
     lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
     lines.append(f"Digests: data {group.data_digest[:12] or 'unknown'}, recipe {group.spec_digest[:12] or 'unknown'}.")
@@ -169,7 +171,7 @@ def _whole(value: Any) -> str:
 def _reached(row: Any, name: str) -> str:
     if row["reached"] == row["seeds"]:
         return _spread(row, name)
-    return f"{row['reached']}/{row['seeds']} reached it"
+    return f"{row['reached']} of {row['seeds']} reached it"
 
 
 def _spread(row: Any, name: str) -> str:

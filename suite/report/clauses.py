@@ -190,11 +190,11 @@ def _is_untested(contest: Contest) -> bool:
 
 
 def _name(group: Sequence[Contest], name: str) -> str:
-    """Returns ``PyTorch``, or where several compile modes were measured ``PyTorch (compile)`` after the fastest one."""
+    """Returns ``PyTorch``, or ``PyTorch in mode compile``, the fastest, where several modes were measured."""
     if not any(name in contest.modes for contest in group):
         return framework(name)
     modes = {row.cell.compile for contest in group for row in contest.rows if row.cell.framework == name}
-    return f"{framework(name)} ({modes.pop() if len(modes) == 1 else 'fastest mode'})"
+    return f"{framework(name)} in {f'mode {modes.pop()}' if len(modes) == 1 else 'its fastest mode'}"
 
 
 def _names(group: Sequence[Contest], names: Sequence[str], last: str = "and") -> str:

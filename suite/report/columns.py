@@ -50,7 +50,7 @@ def _measured(table: Table, notes: _Notes) -> Grid:
         "ratio": lambda row: _ratio(row, notes),
         **({"verdict": lambda row: row["ratio_verdict"] or NONE} if table.tested else {}),
         "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
-        "of compute": lambda row: _share(row["train_of_compute"]),
+        "loader efficiency": lambda row: _share(row["train_of_compute"]),
         "first step s": lambda row: figure(row["first_step_s"]),
         # If a framework has several modes, the question is when compiling pays.
         **(
@@ -75,17 +75,17 @@ def _measured(table: Table, notes: _Notes) -> Grid:
 #: Columns of the monitor's metrics: header, column of the frame, and what its figures are divided by.
 MONITORED = (
     ("CPU cores", "cpu_cores", 1.0),
-    ("others' cores", "other_cpu_cores", 1.0),
+    ("background load", "other_cpu_cores", 1.0),
     ("MFU %", "model_flops_utilisation", 0.01),
     ("GPU busy %", "gpu_utilisation_percent", 1.0),
     ("SM active %", "sm_utilisation_percent", 1.0),
     ("SM occupancy %", "sm_occupancy_percent", 1.0),
     ("tensor pipe %", "tensor_percent", 1.0),
     ("DRAM %", "dram_bandwidth_percent", 1.0),
-    ("GPU mem MiB", "gpu_memory_used_bytes", 2.0**20),
+    ("GPU memory MiB", "gpu_memory_used_bytes", 2.0**20),
     ("power W", "power_w", 1.0),
     ("mJ per sample", "energy_j_per_sample", 1e-3),
-    ("cost of 1M samples", "cost_per_million_samples", 1.0),
+    ("cost per 1M samples", "cost_per_million_samples", 1.0),
 )
 
 

@@ -1,74 +1,135 @@
-"""A short comparison of a run for the end of `pytest suite`: a few columns per workload, at most one screen."""
+"""A comparison that fits on one screen: the answer, and of each table the columns that decide.
+
+``pytest suite`` ends with it, and `suite.compare` prints it unless it is asked for more.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from suite.analysis.accuracy import learned, trains_to_the_end
-from suite.analysis.groups import Group, group
+from suite.analysis.accuracy import Learned, learned, trains_to_the_end
+from suite.analysis.groups import group
 from suite.analysis.load import Launch
-from suite.analysis.statistics import LEAST
 from suite.analysis.wording import DASH, NONE, middle
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.accuracy import view
-from suite.report.tables import table
+from suite.report.answer import answer
+from suite.report.names import count
+from suite.report.tables import Table, table
+from suite.report.terminal import WIDEST_TEXT
 from suite.report.text import spread
 from suite.report.words import title
 
 #: Lines of the screen that are left for the rest of pytest's summary.
 REST = 8
 
+#: Lines of a table besides its rows: its title, its header, and an empty line.
+AROUND = 3
+
 #: Characters of a table cell, at most.
 CELL_MOST = 40
 
-UNTESTED = (
-    f"Significance was not tested: a test takes at least {LEAST} launches of each cell. Read small ratios as noise."
-)
+
+@dataclass(frozen=True)
+class Room:
+    """The size of a screen, and the command that shows what does not fit."""
+
+    columns: int
+    lines: int
+    more: str
 
 
 def short(records: Iterable[Record], run: str, columns: int, lines: int) -> str:
-    """Returns a comparison of the records that fits into ``columns`` and ``lines``; it says if rows are left out."""
+    """Returns a comparison of the records for a screen of ``columns`` and ``lines``; it says if rows are left out."""
     groups = group(Launch(record, clean(run, 80), "") for record in records)
-    blocks = [_accuracy(each) if trains_to_the_end(each) else _throughput(each) for each in groups]
-    tested = all(trains_to_the_end(each) or _launches(each) >= LEAST for each in groups)
-    notes = [] if tested else [UNTESTED]
-    room = max(1, (lines - REST - len(notes)) // max(1, len(blocks)) - 3)  # of each: title, header and an empty line
-    shown = [line for block in blocks for line in [*_cut(block, room), ""]]
-    if len(shown) > (most := max(4, lines - REST - len(notes))):  # so many workloads that not even a row each fits
-        shown = [*shown[: most - 1], "…: python -m suite.compare shows all"]
-    return "\n".join(line if len(line) < columns else f"{line[: columns - 2]}…" for line in [*shown, *notes])
+    tables = [table(each) for each in groups if not trains_to_the_end(each)]
+    trained = [learned(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
+    room = Room(columns, lines - REST, "python -m suite.compare")
+    return "\n".join(screen(answer(tables, trained).sentences, tables, trained, room))
 
 
-def _throughput(cells: Group) -> list[str]:
-    """Returns title, header and a line per row."""
-    compared = table(cells)
-    rows = [
-        {name: middle(str(row[name])) for name in ("framework", *cells.varying)}
+def screen(
+    sentences: Sequence[str], tables: Sequence[Table], trained: Sequence[Learned], room: Room, last: Sequence[str] = ()
+) -> list[str]:
+    """Returns the lines of a screen: the answer's sentences, the tables, and the lines ``last``, which always stay."""
+    width = min(room.columns - 1, WIDEST_TEXT)
+    head = [line for sentence in sentences for line in _wrapped(sentence, width)]
+    foot = [line for text in last for line in _wrapped(text, width)]
+    if len(head) > (most := max(2, room.lines // 2 - len(foot))):
+        head = [*head[: most - 1], f"… the whole answer: {room.more}"]
+    blocks = [_timed(each, room.columns) for each in tables] + [_learned(each, room.columns) for each in trained]
+    shown = _fitted(blocks, room.lines - len(head) - len(foot) - 2, room.more)
+    cut = [line if len(line) < room.columns else f"{line[: room.columns - 2]}…" for line in [*head, "", *shown]]
+    return [*cut, *foot]
+
+
+def _fitted(blocks: Sequence[Sequence[str]], room: int, more: str) -> list[str]:
+    """Returns the blocks, each with an empty line below, with as many rows as there is room for."""
+    if room < len(blocks) * (AROUND + 1):  # not even a row of each
+        fitting = max(0, (room - 1) // (AROUND + 1))
+        rest = count(len(blocks) - fitting, "table")
+        return [*(_fitted(blocks[:fitting], room - 1, more) if fitting else []), f"… {rest} not shown: {more}"]
+    shown: list[str] = []
+    for at, block in enumerate(blocks):
+        share = (room - len(shown)) // (len(blocks) - at)  # a short table leaves its room to the others
+        shown += [*_cut(block, share - AROUND, more), ""]
+    return shown
+
+
+def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
+    """Returns the block's title, header and as many rows as fit, and how many rows are left out."""
+    heading, rows = block[:2], block[2:]
+    if len(rows) <= room:
+        return [*block]
+    kept = rows[: max(0, room - 1)]
+    return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'row')} more: {more}"]
+
+
+def _timed(compared: Table, columns: int) -> list[str]:
+    """Returns title, header and a line per row; what no framework supports goes last."""
+    rows = sorted(compared.frame.to_dict("records"), key=lambda row: row["outcome"] == "unsupported")
+    ran_well = all(row["outcome"] == "ok" and not row["flags"] for row in rows)
+    proved = all(row["identity_kind"] in ("same", "") for row in rows)
+    lines = [
+        {name: middle(str(row[name])) for name in ("framework", *compared.group.varying)}
         | {
             "n": _count(row["launches_ok"], row["launches"]),
             "samples/s": spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
-            f"to {compared.baseline}": _ratio(row),
+            f"to {compared.baseline}" if compared.group.by == "framework" else "ratio": _ratio(row),
             **({"verdict": row["ratio_verdict"] or NONE} if compared.tested else {}),
-            "identity": row["identity_kind"] or NONE,
-            "outcome": "; ".join(filter(None, [row["outcome"], row["flags"]])),
+            "bottleneck": row["bottleneck"] or NONE,
+            **({} if proved else {"identity": row["identity_kind"] or NONE}),
+            **({} if ran_well else {"outcome": "; ".join(filter(None, [row["outcome"], row["flags"]]))}),
         }
-        for row in compared.frame.to_dict("records")
+        for row in rows
     ]
-    return [title(compared), *_aligned(rows)]
+    return [title(compared), *_narrowed(lines, columns, ["bottleneck"])]
 
 
-def _accuracy(cells: Group) -> list[str]:
+def _learned(trained: Learned, columns: int) -> list[str]:
     """Returns the same for cells that train to their end."""
-    accuracies = view(learned(cells, FRAMEWORKS[0]))
-    headers = [header.replace("\n", " ") for header in accuracies.grid.headers]
-    return [accuracies.title, *_aligned([dict(zip(headers, row, strict=True)) for row in accuracies.grid.rows])]
+    shown = view(trained)
+    rows = [dict(zip(shown.grid.headers, row, strict=True)) for row in shown.grid.rows]
+    ran_well = all(row["outcome"] == "ok" for row in rows)
+    left_out = ("epochs", "identity", *(("outcome",) if ran_well else ()))
+    kept = [{name: text for name, text in row.items() if name not in left_out} for row in rows]
+    yielding = ["samples/s", *(name for name in kept[0] if name.startswith("epochs to"))]
+    return [shown.title, *_narrowed(kept, columns, yielding)]
 
 
-def _launches(cells: Group) -> int:
-    return min(len(row.launches) for row in cells.rows)
+def _narrowed(rows: Sequence[Mapping[str, str]], columns: int, yielding: Iterable[str]) -> list[str]:
+    """Returns the aligned rows; where they are too wide, without the columns that decide least."""
+    lines = _aligned(rows)
+    for name in yielding:
+        if max(map(len, lines)) >= columns:
+            rows = [{header: text for header, text in row.items() if header != name} for row in rows]
+            lines = _aligned(rows)
+    return lines
 
 
 def _count(ok: int, started: int) -> str:
@@ -89,10 +150,5 @@ def _aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
-def _cut(block: Sequence[str], room: int) -> list[str]:
-    """Returns the block's title, header and as many rows as fit, and how many rows are left out."""
-    heading, rows = block[:2], block[2:]
-    if len(rows) <= room:
-        return [*block]
-    kept = rows[: max(0, room - 1)]
-    return [*heading, *kept, f"… and {len(rows) - len(kept)} rows more: python -m suite.compare"]
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]

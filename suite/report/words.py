@@ -20,20 +20,19 @@ def legend(tables: Sequence[Table]) -> str:
     """Returns the explanation of the columns, which goes once below all tables."""
     first = tables[0]
     return (
-        "*, bold: the best of its column among rows of one precision and batch, significantly; where several tie, all. "
-        f"n: launches (1/3: one of three ended well). samples/s: median over launches (lowest{DASH}highest). ratio: of "
-        f"samples/s to that of {_ratio_base(first)}, within blocks: median "
-        f"(lowest{DASH}highest); from {LEAST} blocks on the geometric mean (95 % interval) with a verdict: faster or "
-        "slower is significant with the whole interval beyond the margin, equal has the whole interval within it, "
-        "inconclusive is all else. step ms: median over all windows of all "
-        "launches (quartiles). of compute: samples/s over that of the same steps on batches already on the device: "
-        "loading costs what is missing. first step, compile: median; the first step includes compiling. pays after: "
-        "steps after which compiling has paid for itself, against the framework's usual mode. Memory: the highest of "
-        "all launches. identity: largest relative deviation of the fingerprints from the median over frameworks (of "
-        "two: from each other). CPU cores: that the worker's processes kept busy; others': the rest of the machine. "
-        "MFU: the model's FLOPs over those of a large matrix product in that precision, the best that any framework "
-        "measured on the device. GPU "
-        "busy: share of time with any kernel running, however small; SM active says how much of the GPU worked."
+        "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
+        f"marked too. n: launches (1/3: 1 of 3 succeeded). samples/s: median over launches (lowest{DASH}highest). "
+        f"ratio: samples/s relative to {_ratio_base(first)}, within blocks; median (lowest{DASH}highest), or from "
+        f"{LEAST} blocks on the geometric mean (95 % interval) with a verdict. faster, slower: significant, and the "
+        "whole interval is beyond the margin. equal: the whole interval is within the margin. inconclusive: neither. "
+        "step ms: median over all windows of all launches (quartiles). loader efficiency: samples/s relative to the "
+        "same steps on batches that are already on the device; 1 means that loading costs nothing. first step: "
+        "includes compiling. pays after: steps until compiling has saved the time that it took, compared with the "
+        "framework's usual mode. Memory: the highest of all launches. identity: largest relative deviation of the "
+        "fingerprints from the median over the frameworks, or from each other if there are two. CPU cores: kept busy "
+        "by the worker's processes; background load: by other processes. MFU: the model's FLOP/s relative to a large "
+        "matrix product in the same precision (the best that any framework measured on the device). GPU busy: share of "
+        "the time in which any kernel ran; SM active: how much of the GPU worked."
     )
 
 
@@ -41,7 +40,7 @@ def _ratio_base(table: Table) -> str:
     """Describes what ratios are formed to."""
     by = table.group.by
     if by == "framework":
-        return f"{table.baseline} with the same settings but the compile mode"
+        return f"{table.baseline} with the same settings (except the compile mode)"
     if by == "machine":
         return "the same cell on the machine named under the table"
     return f"the same framework and settings with the {NAMES.get(by, by)} named under the table"
@@ -58,7 +57,7 @@ def foot_lines(table: Table) -> list[str]:
     group, frame = table.group, table.frame
     lines = []
     if group.data_kind != "real":
-        lines.append(f"{group.data_words}: these figures say how long a step takes, nothing about what is learnt.")
+        lines.append(f"{group.data_words}: the speed of the steps is real, the losses and accuracies mean nothing.")
     if group.by == "machine":
         lines.append(f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}.")
     elif group.by != "framework":
@@ -67,22 +66,22 @@ def foot_lines(table: Table) -> list[str]:
         lines.append(f"Ratios are within each framework, to {value}{same}.")
     if group.across:
         lines.append(
-            "Ratios between runs, which share no blocks, are of medians (extremes of any launch over any other);"
-            f" from {LEAST} launches of each on they are tested by Welch's t-test on the logarithms."
+            "Runs share no blocks. Ratios between runs are ratios of medians; their bounds are the extremes over all "
+            f"pairs of launches. With {LEAST} launches of each or more, Welch's t-test on the logarithms is used."
         )
     fewest, most = min(table.launches), max(table.launches)
     n = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     plural = "" if n == "1" else "es"
-    launched = f"n = {n} launch{plural} of each cell"
+    launched = f"{n} launch{plural} per cell"
     if table.tested:
         lines += _tests(table, launched)
     else:
         few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
-        lines.append(f"Significance was not tested ({launched}{few}).")
+        lines.append(f"Significance was not tested: {launched}{few}.")
     lines += _detectable(table)
     lines += [*_bottlenecks(table), *_energy_notes(table)]
     searches = zip(group.rows, frame["batch_search"], strict=True)
-    lines += [f"Batches tried by {group.label(row)}: {tries}." for row, tries in searches if tries]
+    lines += [f"Search for the largest batch, {group.label(row)}: {tries}." for row, tries in searches if tries]
     machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
     lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
     spec = " and ".join(digest[:12] for digest in group.spec_digest.split(" and "))
@@ -96,14 +95,14 @@ def _tests(table: Table, launched: str) -> list[str]:
     frame = table.frame
     count = int((frame["ratio_verdict"] != "").sum())
     lines = [
-        f"Tested: paired t-test on the logarithms of the blocks' ratios, Holm over the {count} tests of this table, "
-        f"margin {table.margin:.1%}; {launched}.",
+        f"Test: paired t-test on the logarithms of the ratios per block, Holm's correction over the {count} tests of "
+        f"this table, margin {table.margin:.1%}, {launched}.",
         *_controls(table),
     ]
     for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):
         needed = each["ratio_blocks_to_decide"]
         if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
-            lines.append(f"Undecided: {table.group.label(row)}: {needed:.0f} launches would do if the scatter stays.")
+            lines.append(f"Undecided: {table.group.label(row)}. About {needed:.0f} launches would decide it.")
     return lines
 
 
@@ -111,28 +110,28 @@ def _controls(table: Table) -> list[str]:
     """Describes the A/A control: how copies of one cell compare."""
     tested = [(control, control.test) for control in table.controls if control.test]
     if not tested:
-        return ["Control: none; whether the method holds on this machine was not checked."]
+        return ["Control: none, so the method was not checked on this machine."]
     results = [
         f"{table.group.label(control.row)} {control.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
         for control, test in tested
     ]
     sound = all(control.sound for control in table.controls)
-    meaning = "none differs" if sound else "A COPY DIFFERS: do not trust the verdicts of this table"
-    return [f"Control: second copies of cells against the first: {listing(results)}; {meaning}."]
+    meaning = "No copy differs" if sound else "A COPY DIFFERS: do not trust the verdicts of this table"
+    return [f"Control (a second copy of a cell, compared with the first): {listing(results)}. {meaning}."]
 
 
 def _detectable(table: Table) -> list[str]:
-    """Describes the smallest difference that the run could detect, and the launches that 5 % need."""
+    """Describes the smallest difference that the run could detect, and how many launches 5 % needs."""
     power = table.power
     if not power.noise:
         return []
-    source = "A/A control" if power.noise.of_control else "rows themselves"
-    noise = f"one block's ratio scatters by {power.noise.deviation:.1%} in the {source}"
-    smallest = f"{power.blocks} launches show a difference of {power.smallest:.1%}" if power.smallest else ""
+    source = "the A/A control" if power.noise.of_control else "this table"
+    noise = f"a block's ratio has a standard deviation of {power.noise.deviation:.1%}, from {source}"
+    smallest = f"{power.blocks} launches detect a difference of {power.smallest:.1%}" if power.smallest else ""
     needed = f"{power.launches or f'more than {LAUNCHES_MOST}'} launches"
-    takes = f"{DIFFERENCE:.0%} takes {needed}" if table.margin < DIFFERENCE else ""
+    takes = f"a difference of {DIFFERENCE:.0%} needs {needed}" if table.margin < DIFFERENCE else ""
     figures = "; ".join(words for words in (smallest, takes) if words)
-    return [f"With {POWER:.0%} power, {figures} ({noise})."] if figures else []
+    return [f"Power of {POWER:.0%}: {figures} ({noise})."] if figures else []
 
 
 def _energy_notes(table: Table) -> list[str]:
@@ -140,10 +139,12 @@ def _energy_notes(table: Table) -> list[str]:
     gpus = [gpu for row in table.group.rows for record in row.ok if (gpu := first_gpu(record))]
     lines = []
     if any(gpu.get("energy_source") == "polled power" for gpu in gpus):
-        lines.append("mJ per sample: of some rows from polled power, since the GPU has no energy counter; less exact.")
+        lines.append(
+            "mJ per sample: the GPU has no energy counter, so some rows use polled power, which is less exact."
+        )
     energy = table.frame["energy_j_per_sample"].notna().any()
     if energy and (watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]):
-        lines.append(f"The GPU took {median(watts):.0f} W before anything ran, which is in the energy.")
+        lines.append(f"The energy includes the GPU's idle power, {median(watts):.0f} W.")
     return lines
 
 
@@ -158,6 +159,6 @@ def _bottlenecks(table: Table) -> list[str]:
             rows_by_words.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
     striking = zip(table.group.rows, table.frame["symptoms"], strict=True)
     return [
-        *(f"Held back: {listing(rows)}: {words}." for words, rows in rows_by_words.items()),
-        *(f"Striking: {table.group.label(row)}: {words}." for row, words in striking if words),
+        *(f"Bottleneck: {listing(rows)}: {words}." for words, rows in rows_by_words.items()),
+        *(f"Underused: {table.group.label(row)}: {words}." for row, words in striking if words),
     ]

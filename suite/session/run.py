@@ -54,7 +54,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.journal = self._open_journal()
-        self.info = self.journal.run | {"launches": self.settings.launches}
+        self.info = self.journal.run | {"launches": self.settings.launches, "planned": self.total}
         self.info |= {"background": self.background} if self.background else {}
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
@@ -219,7 +219,7 @@ class Run:
         if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
             run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
-        info |= {"cells": cells, **({"background": self.background} if self.background else {})}
+        info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 
     def _left(self) -> str:

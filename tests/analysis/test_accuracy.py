@@ -88,7 +88,7 @@ def test_what_is_left_of_a_training_that_diverges_is_not_the_same():
     table = learned(grouped(records), "pytorch")
     assert table.frame["verdict"].tolist() == ["", "undecided"]
     assert table.frame["difference_seeds"].tolist()[1] == 3
-    assert view(table).grid.rows[1][-4].startswith("3/4 reached it")
+    assert view(table).grid.rows[1][-4].startswith("3 of 4 reached it")
 
 
 def test_rows_are_timed_to_one_target():
@@ -133,7 +133,7 @@ def test_the_table_of_a_group():
 def test_a_target_that_was_missed_says_so():
     table = learned(grouped(seeds({"pytorch": (0.7, 0.9, 0.9)})), "pytorch")
     assert table.frame["seconds_to_target"].isna().all()
-    assert any("2/3 reached it" in cell for cell in view(table).grid.rows[0])
+    assert any("2 of 3 reached it" in cell for cell in view(table).grid.rows[0])
 
 
 def test_a_failed_seed_keeps_its_row():

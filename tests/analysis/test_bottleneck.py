@@ -218,5 +218,5 @@ def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None
     assert "busy %" in text
     assert "mJ per" in text
     assert "occu-" not in text, "nobody read the SM's occupancy"
-    assert "Striking: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
+    assert "Underused: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
     assert "busy %" not in terminal(table(grouped(ran(CELL, 10, 10, 1)), "pytorch"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.compare.__main__ import main
+from suite.compare.show import LINES, WIDTH
 from tests import records
 from tests.records import mixed
 
@@ -37,7 +39,10 @@ def fresh(*arguments: str, cwd: Path, code: str = "") -> subprocess.CompletedPro
 def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("read: 0001_smoke.json\n\ncifar100_cnn, size full, real data")
+    assert said.out.startswith(
+        "0001_smoke.json: 21 launches on Example CPU 3000, 8 cores, no GPU\nMeasured 3 times only"
+    )
+    assert "\ncifar100_cnn, size full, real data" in said.out
     assert str(run.parent) not in said.out
     folder = Path("results/0001_smoke")
     assert {path.name for path in folder.iterdir()} >= {"table.md", "cells.csv", "launches.csv"}
@@ -88,7 +93,7 @@ def test_two_runs_stand_in_one_table_without_a_ratio_between_them(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = records.save(run.with_name("0002_jax.json"), records.launches(["jax"], run="run-b"), "run-b")
-    assert main(["1", str(other)]) == 0
+    assert main(["1", str(other), "--verbose"]) == 0
     said = capsys.readouterr().out
     assert "run-a" in said
     assert "run-b" in said
@@ -119,12 +124,62 @@ def test_what_cannot_be_used_is_one_line_and_status_2(
 @pytest.mark.usefixtures("undrawn")
 def test_the_margin_is_what_was_asked_for(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records.save(run, records.launches(n=6))
-    assert main(["--margin", "30%"]) == 0
-    assert "Holm over the 2 tests of this table, margin 30.0%" in " ".join(capsys.readouterr().out.split())
+    assert main(["--margin", "30%", "--verbose"]) == 0
+    assert "Holm's correction over the 2 tests of this table, margin 30.0%" in " ".join(capsys.readouterr().out.split())
     for text in ("0", "100%", "-2", "nan", "two"):
         with pytest.raises(SystemExit) as end:
             main(["--margin", text])
         assert end.value.code == 2
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_by_default_it_prints_one_screen_and_with_verbose_everything(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records.save(run, [*records.everything(), *records.launches(workload="imdb_lstm")])
+    assert main([]) == 0
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert len(lines) < LINES
+    assert max(map(len, lines)) < WIDTH
+    assert lines[-1] == ("Full report: results/0001_smoke/report.html. All columns, legend and notes: add --verbose.")
+    assert "loader efficiency" not in said.out
+    assert said.err == ""
+    assert main(["--verbose"]) == 0
+    everything = capsys.readouterr().out
+    assert "loader efficiency: samples/s relative to the same steps" in " ".join(everything.split())
+    assert "Bottleneck: " in everything
+    assert lines[1].split(":")[0] in everything, "the answer comes first there too"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_missing_launches_are_told_with_the_command_that_runs_them(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = records.saved(records.launches(n=2)[:-1])
+    saved["suite"]["run"] |= {"launches": 2, "planned": 6}
+    run.write_text(json.dumps(saved))
+    words = "1 of 6 launches of run run-a is missing. Run them with: python -m pytest suite --matrix smoke"
+    for options in ([], ["--verbose"], ["--format", "markdown"]):
+        assert main(options) == 0
+        assert words in " ".join(capsys.readouterr().out.split()).replace("&#35;", "#").replace("\\", "")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_json_on_stdout_is_json_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["sources"] == [run.name]
+    assert sum(cell["launches"] for table in data["tables"] for cell in table["cells"]) == len(mixed())
+
+
+def test_html_on_stdout_is_the_report_in_one_file(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--format", "html"]) == 0
+    said = capsys.readouterr().out
+    assert said.lower().startswith("<!doctype html>")
+    assert said.rstrip().endswith("</html>")
+    assert 'src="data:image/png;base64,' in said
+    assert Path("results/0001_smoke/report.html").read_text(encoding="utf-8") == said
 
 
 def test_all_failed_is_a_comparison_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -199,5 +199,5 @@ def test_of_many_tables_the_rest_is_counted() -> None:
 def test_where_a_framework_ran_in_several_modes_the_fastest_is_named() -> None:
     held = [*steps({"pytorch": 1.0, "jax": 2.0}), *steps({"pytorch": 0.5}, compile="compile")]
     found = of(held)
-    assert "PyTorch (compile) is fastest, 4.0x as fast as JAX (95 %" in found.sentences[0]
-    assert found.cards[0].verdict == "PyTorch (compile) is fastest, 4.0x JAX"
+    assert "PyTorch in mode compile is fastest, 4.0x as fast as JAX (95 %" in found.sentences[0]
+    assert found.cards[0].verdict == "PyTorch in mode compile is fastest, 4.0x JAX"

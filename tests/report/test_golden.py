@@ -11,6 +11,7 @@ import pytest
 
 from suite.analysis.load import load
 from suite.compare.__main__ import main
+from suite.compare.show import LINES, WIDTH
 from suite.report import plots
 from tests.expected import GOLDEN, golden
 
@@ -38,10 +39,22 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_tables_of_recorded_runs_are_as_they_were(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*map(str, COMPARED[name]), "--output", str(tmp_path)]) == 0
+    assert main([*map(str, COMPARED[name]), "--output", str(tmp_path), "--verbose"]) == 0
     golden(f"recorded/{name}/terminal.txt", capsys.readouterr().out)
     for file in ("table.md", "cells.csv"):
         golden(f"recorded/{name}/{file}", (tmp_path / file).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["settings", "settings-by-precision", "both"])
+def test_the_screen_of_recorded_runs_is_as_it_was(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*map(str, COMPARED[name]), "--output", "there"]) == 0
+    text = capsys.readouterr().out
+    golden(f"recorded/{name}/screen.txt", text)
+    assert len(text.splitlines()) < LINES
+    assert max(map(len, text.splitlines())) < WIDTH
 
 
 @pytest.mark.parametrize("journal", [SETTINGS, SMOKE], ids=["settings", "smoke"])

@@ -135,7 +135,7 @@ def test_flags_are_counted_and_an_unsteady_launch_is_one() -> None:
     assert only(held).frame["flags"].tolist() == ["contended, unsteady 1/3"]
 
 
-@pytest.mark.parametrize(("n", "words"), [(1, "n = 1 launch of"), (5, "at least 6")])
+@pytest.mark.parametrize(("n", "words"), [(1, "1 launch per cell; a test needs"), (5, "at least 6")])
 def test_it_is_said_that_significance_was_not_tested(n: int, words: str) -> None:
     text = terminal(only(records.launches(n=n)))
     assert "Significance was not tested" in text

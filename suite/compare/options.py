@@ -1,0 +1,155 @@
+"""The command line of `suite.compare`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from suite.analysis.axes import AXES
+from suite.analysis.load import STORAGE
+from suite.analysis.regress import threshold
+from suite.analysis.statistics import MARGIN
+from suite.analysis.wording import percent
+from suite.plan.cell import FRAMEWORKS
+from suite.record.text import clean
+from suite.report.folder import EXTRAS
+
+FORMATS = ("terminal", "markdown", "json", "html")
+
+DESCRIPTION = """\
+Compare the cells of one or more runs. The command prints the answer and the columns that decide, on one screen, and
+writes everything into a folder: report.html (a page with all tables and plots), table.md, cells.csv (one row per cell),
+launches.csv (one row per launch, failed ones included; results/SCHEMA.md describes its columns), the plots as PNG, and
+run.json, a summary. Cells that train to their end are in accuracy.csv and epochs.csv instead of cells.csv. With
+--output, the folder also has the plots as SVG, for papers, and the launches as launches.parquet, with types.
+
+Ratios are only formed between rows with the same data, spec, size, precision, settings and run, and only if their
+fingerprints agree. A cell that failed keeps its row, with its outcome.
+"""
+
+EXAMPLES = """\
+examples:
+  python -m suite.compare                             the run saved last
+  python -m suite.compare 0003                        a run by its number or name: smoke, 0003_smoke
+  python -m suite.compare 0003 --verbose              all columns, with their legend and all notes
+  python -m suite.compare 0003 0005                   two runs in one table; no ratio is formed between runs
+  python -m suite.compare results/journals/x.jsonl    what an interrupted run has measured
+  python -m suite.compare --by precision              what a precision gains within each framework
+  python -m suite.compare --by batch --baseline 128   the same for batch sizes, as ratios to batch 128
+  python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, relative to A's
+  python -m suite.compare 0003 --publish results/     a report in its own folder, and an index over all of them
+  python -m suite.compare 0003 --format json          everything in the tables, for other programs
+  python -m suite.compare 0003 --format html > a.html     the report as one file
+  python -m suite.compare 0003 --output figures/ --extra svg    the plots of a published run for a paper
+  python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became significantly slower
+  python -m suite.compare --baseline jax --format markdown > ratios.md
+
+exit status: 0; 1 if a cell became slower (--fail-if); 2 for wrong usage, unusable input, or output that cannot be
+written; 3 if --fail-if could not test any cell
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print the error in one line and exit with status 2."""
+        self.exit(2, f"{self.prog}: {clean(message)}; see --help\n")
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Returns the options. Exits with status 2 for wrong usage."""
+    parser = _Parser(
+        prog="python -m suite.compare",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
+    parser.add_argument(
+        "--by",
+        choices=sorted(AXES),
+        metavar="AXIS",
+        help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
+        "precision, batch, compile, loader, size, kernel or accumulate (at the same effective batch); or machine",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="VALUE",
+        help="the value on that axis that ratios are relative to; default: pytorch; fp32, the smallest batch, each "
+        "framework's usual compile mode, the tuned loader, full, auto, 1, or the next value that a row has",
+    )
+    parser.add_argument(
+        "--across-machines",
+        action="store_true",
+        help="allow ratios between runs and machines, and show the machine as a column; without --by, ratios are "
+        "between machines, relative to that of the first RUN, or to the one whose name contains the --baseline",
+    )
+    parser.add_argument(
+        "--margin",
+        type=percent,
+        default=MARGIN,
+        metavar="PERCENT",
+        help="differences within it are equal; faster and slower need the whole 95 %% interval beyond it "
+        f"(default: {100 * MARGIN:g})",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="terminal", help="what to print (default: terminal)")
+    parser.add_argument(
+        "--verbose", action="store_true", help="print all columns with their legend and all notes, not just one screen"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="DIR",
+        help="add the report to the static site in DIR: a folder for it there, and index.html over all of them",
+    )
+    parser.add_argument(
+        "--one-file", action="store_true", help="embed the plots in report.html, so that it needs no other file"
+    )
+    parser.add_argument(
+        "--extra",
+        type=_extras,
+        metavar="FILES",
+        help="also write svg (the plots), parquet (the launches), both (with a comma), or none; default: both with "
+        "--output, otherwise none, because results/ and sites are kept in git",
+    )
+    parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
+    parser.add_argument(
+        "--fail-if",
+        type=threshold,
+        metavar="slower=5%",
+        help="exit with status 1 if a cell of the second run is significantly slower than in the first by more than "
+        "this; with status 3 if no cell could be tested",
+    )
+    parser.add_argument(
+        "--price-hour", type=_price, metavar="P", help="price of the machine per hour, for cost columns"
+    )
+    parser.add_argument("--price-kwh", type=_price, metavar="P", help="price of the GPU's energy per kWh, likewise")
+    options = parser.parse_args(arguments)
+    if options.by == "machine" and not options.across_machines:
+        parser.error("--by machine needs --across-machines, because numbers of different machines are not comparable")
+    if options.extra is None:
+        options.extra = EXTRAS if options.output and not options.publish else ()
+    options.by = options.by or ("machine" if options.across_machines else "framework")
+    if options.by == "framework":
+        options.baseline = options.baseline or FRAMEWORKS[0]
+        if options.baseline not in FRAMEWORKS:
+            parser.error(f"--baseline is {options.baseline!r}; choose from: {', '.join(FRAMEWORKS)}")
+    options.one_file = options.one_file or options.format == "html"
+    return options
+
+
+def _extras(text: str) -> tuple[str, ...]:
+    names = () if text == "none" else tuple(text.split(","))
+    if unknown := set(names) - {*EXTRAS}:
+        raise argparse.ArgumentTypeError(f"{min(unknown)!r} is not one of: {', '.join(EXTRAS)}, none")
+    return names
+
+
+def _price(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value

@@ -1,0 +1,81 @@
+"""What `suite.compare` prints, in each of its formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.analysis.load import REPORT
+from suite.analysis.missing import counts
+from suite.record.text import clean
+from suite.report import accuracy, columns, markdown, missing
+from suite.report.answer import answer
+from suite.report.comparison import to_json
+from suite.report.folder import Compared, text_of
+from suite.report.names import count
+from suite.report.short import Room, screen
+from suite.report.terminal import Terminal
+from suite.report.words import legend
+
+#: The screen where there is no terminal: a pipe gets the same on every machine.
+WIDTH, LINES = 120, 40
+
+
+def show(compared: Compared, notes: Sequence[str], form: str, folder: Path, verbose: bool) -> None:
+    """Print the comparison to stdout in one of the formats; ``folder`` holds its report."""
+    terminal = Terminal()
+    notes = [clean(note) for note in notes]
+    incomplete = missing.sentences(counts(compared.loaded))
+    if form == "html":
+        terminal.out((folder / REPORT).read_text(encoding="utf-8"), end="")
+    elif form == "json":
+        terminal.out(to_json(compared.tables, compared.learned, compared.loaded, compared.sources, notes), end="")
+    elif form == "markdown":
+        summary = "".join(f"{markdown.escape(text)}\n\n" for text in _answer(compared))
+        lines = "".join(f"- {markdown.escape(note)}\n" for note in [*incomplete, *notes])
+        terminal.out(f"Read: {markdown.escape(_sources(compared))}\n\n{summary}{text_of(compared)}\n{lines}", end="")
+    elif verbose:
+        _everything(terminal, compared, [*incomplete, *notes])
+    else:
+        _screen(terminal, compared, [*incomplete, *notes], folder)
+
+
+def _sources(compared: Compared) -> str:
+    return ", ".join(map(clean, compared.sources))
+
+
+def _answer(compared: Compared) -> list[str]:
+    """Returns the sentences of the answer, then the machine."""
+    found = answer(compared.tables, compared.learned)
+    return [*found.sentences, f"Measured on: {found.machine or 'a machine that was not recorded'}."]
+
+
+def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], folder: Path) -> None:
+    width, lines = (terminal.width, terminal.height) if terminal.is_terminal else (WIDTH, LINES)
+    found = answer(compared.tables, compared.learned)
+    launches = count(len(compared.loaded.launches), "launch")
+    first = f"{_sources(compared)}: {launches}{f' on {found.machine}' if found.machine else ''}"
+    report = folder / REPORT
+    last = [*notes, f"Full report: {report}. All columns, legend and notes: add --verbose."]
+    room = Room(width, lines - 2, "add --verbose")  # without the first line and the prompt
+    shown = screen(found.sentences, compared.tables, compared.learned, room, last)
+    terminal.print(first if len(first) < width else f"{first[: width - 2]}…", soft_wrap=True)
+    for line in shown:
+        terminal.print(line, soft_wrap=True)
+
+
+def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str]) -> None:
+    terminal.print(f"Read: {_sources(compared)}\n", soft_wrap=True)
+    for text in _answer(compared):
+        terminal.say(text)
+    terminal.print()
+    views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
+    for number, view in enumerate(views):
+        if number:
+            terminal.print("\n")
+        terminal.show(view)
+    if compared.tables:
+        terminal.print()
+        terminal.say(legend(compared.tables))
+    for note in notes:
+        terminal.say(f"note: {note}")
