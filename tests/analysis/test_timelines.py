@@ -93,11 +93,11 @@ def test_a_timeline_that_is_none_is_passed_over(timeline: object) -> None:
 
 def test_a_timeline_of_a_gpu_says_what_utilisation_means_and_one_of_a_cpu_needs_not() -> None:
     words = said(plots.timeline(only([watched(r) for r in records.launches(n=1)])))
-    for expected in ("share of time with any kernel running", "GPU power", "0 to 500 W", "GPU busy", "train phase"):
+    for expected in ("share of time with any kernel running", "GPU power in W", "500", "GPU busy", "training windows"):
         assert expected in words
     words = said(plots.timeline(only([watched(r, gpu=False) for r in records.launches(n=1)])))
     assert "GPU" not in words
-    assert "0 to 2 cores" in words
+    assert "CPU of the worker in cores" in words
 
 
 def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:
@@ -108,4 +108,4 @@ def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:
 
 def test_scales_end_on_round_numbers() -> None:
     values = [0.0, 0.021, 1.0, 1.4, 2.1, 9.9, 480.0, 1000.0]
-    assert [rounded_up(value) for value in values] == pytest.approx([1.0, 0.025, 1.0, 1.5, 2.5, 10.0, 500.0, 1000.0])
+    assert [rounded_up(value) for value in values] == pytest.approx([1.0, 0.03, 1.0, 1.5, 3.0, 10.0, 500.0, 1000.0])

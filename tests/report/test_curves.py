@@ -203,7 +203,7 @@ def test_a_slower_mode_never_pays_and_one_with_a_shorter_start_pays_at_once() ->
         "max": 0.0,
     }
     words = said(plots.break_even(only(held)))
-    for expected in ("eager (usual)", "graph: never pays", "max: pays at once"):
+    for expected in ("eager (usual)", "graph: never pays off", "max: pays off at once"):
         assert expected in words
 
 

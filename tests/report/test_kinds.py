@@ -77,11 +77,18 @@ def test_every_kind_gives_the_same_bytes_of_the_same_input(hostile: list[Table],
 def test_every_kind_says_what_it_needs_to_travel_alone(kind: str) -> None:
     make = next(make for name, _, make in plots.KINDS if name == kind)
     words = said(make(only([replace(r, data={**r.data, "kind": "synthetic"}) for r in everything()])))
-    for expected in ("cifar100_cnn, size full", "n = 2 launch", "Example CPU 3000", "2026-03-01", "SYNTHETIC DATA"):
+    for expected in (
+        "CNN on CIFAR-100",
+        "full size",
+        "n = 2 launch",
+        "Example CPU 3000",
+        "2026-03-01",
+        "SYNTHETIC DATA",
+    ):
         assert expected in words, expected
 
 
 def test_a_plot_is_described_in_words() -> None:
     told = plots.alt_text(Path("speed-up-cifar100_cnn-full.png"))
-    assert told == "Bar chart of each cell's throughput over that of its framework's base cell: cifar100_cnn-full"
+    assert told == "Bar chart of each cell's throughput relative to its framework's base cell: cifar100_cnn-full"
     assert plots.alt_text(Path("else.png")) == "else"

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from suite.report import plots
 from suite.report.plots import vectors
 from suite.report.plots.bars import PARTS
-from suite.report.plots.canvas import HATCH
+from suite.report.plots.look import HATCH
 from suite.report.plots.timeline import SHADE
 from tests import records
 from tests.records import everything, tables
@@ -73,7 +73,7 @@ def test_plots_are_light_and_their_letters_are_text_of_a_family_that_others_can_
         text = path.read_text()
         root = ElementTree.fromstring(text)
         words = [each.text or "" for each in root.iter(f"{SVG}text")]
-        assert any("cifar100_cnn, size full" in each for each in words), path.name
+        assert any("CNN on CIFAR-100" in each for each in words), path.name
         assert "".join(words).strip()
         assert root.get("font-family") == vectors.FAMILIES
         assert text.count("DejaVu") == 1, "no text names a family of its own"
@@ -87,7 +87,7 @@ def test_letters_stay_where_they_were(tmp_path: Path) -> None:
     vectors.save(plot, tmp_path / "a.svg")
     root = ElementTree.parse(tmp_path / "a.svg").getroot()
     places = {text.text: (text.get("x"), text.get("y"), text.get("style")) for text in root.iter(f"{SVG}text")}
-    x, y, style = places["Training throughput: cifar100_cnn, size full"]
-    assert (x, y) == ("18", "21.6")
+    x, y, style = places["Training throughput of the CNN on CIFAR-100, by framework"]
+    assert (x, y) == ("14.4", "25.92")
     assert "font-weight:700" in str(style)
     assert "font-size:12px" in str(style)

@@ -20,13 +20,14 @@ from suite.report.tables import table
 
 #: The run with throughput of both workloads in full size, and the one whose losses can be compared step by step.
 RUNS = ("0005_cpu", "0007_loss_curve")
+STORAGE = Path("results/runs")
 OUTPUT = Path("docs/hero.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw the picture; returns the exit status, 1 if the runs have nothing to draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", nargs="*", default=RUNS, help=f"saved runs; default: {' '.join(RUNS)}")
+    parser.add_argument("run", nargs="*", default=RUNS, help=f"default: {' '.join(RUNS)}")
     parser.add_argument(
         "--storage", type=Path, default=Path("results/runs"), metavar="DIR", help="where they are saved"
     )

@@ -59,7 +59,7 @@ KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
     ("energy", "Energy per sample against throughput, with the Pareto front", energy),
     (
         "break-even",
-        "Training time against steps for each compile mode, with the points where a mode pays off",
+        "Training time by steps for each compile mode, with the points where one pays off",
         break_even,
     ),
     ("scaling", "Throughput by number of loader workers", scaling),

@@ -12,9 +12,21 @@ from matplotlib.figure import Figure
 
 from suite.analysis.groups import Group, Row
 from suite.plan.cell import FRAMEWORKS
-from suite.report.plots import naming
 from suite.report.plots.look import BEHIND, GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, face, round_ticks, wide
-from suite.report.plots.naming import NOTED, NOTED_WORDS, among, labels, plain, unsupported, unsupported_note, varying
+from suite.report.plots.naming import (
+    NOTED,
+    NOTED_WORDS,
+    among,
+    labels,
+    plain,
+    runs_of,
+    subtitle_of,
+    title_of,
+    unsupported,
+    unsupported_note,
+    values_of,
+    varying,
+)
 from suite.report.tables import Table
 
 ROW_IN, BAR = 0.32, 0.68  # the height of a row in inches, and of a bar in rows
@@ -60,8 +72,8 @@ def sheet(
     subtitle counts the launches ``per`` cell, or per what a mark stands for.
     """
     part = f"Shown: {group.part}." if group.part else ""
-    caption = [marks, *notes, NOTED_WORDS if noted else "", part, naming.runs(group)]
-    return paper(title, naming.subtitle(group, per), caption, inside, left=left, right=right)
+    caption = [marks, *notes, NOTED_WORDS if noted else "", part, runs_of(group)]
+    return paper(title, subtitle_of(group, per), caption, inside, left=left, right=right)
 
 
 def paper(
@@ -88,8 +100,8 @@ def paper(
         for line in lines:
             at += step
             plot.text(0.2 / width, 1 - at / height, line, size=size, weight=weight, color=colour)
-    for i, line in enumerate(reversed(foot)):
-        plot.text(0.2 / width, (0.13 + LINE_IN * i) / height, line, size=SMALL, color=PALE)
+    for line, below in zip(foot, range(len(foot) - 1, -1, -1), strict=True):
+        plot.text(0.2 / width, (0.13 + LINE_IN * below) / height, line, size=SMALL, color=PALE)
     return Sheet(plot, left, above, inside)
 
 
@@ -124,7 +136,7 @@ def canvas(
     inside = max(WIDTH_IN - left - right, LEAST_IN), ROW_IN * (max(places) + 1)
     noted = any(name.endswith(NOTED) for name in names)
     all_notes = [*notes, *unsupported_note(table)]
-    words = naming.title(group, subject)
+    words = title_of(group, subject)
     layout = sheet(group, words, marks, inside, left=left, right=right, notes=all_notes, noted=noted)
     axes = layout.axes()
     rows_of(axes, places, headings, names)
@@ -140,7 +152,7 @@ def stacked(table: Table, rows: Sequence[Row]) -> tuple[dict[float, Row], dict[f
     heading = ""
     for row in rows:
         at = max(places, default=-1.0) + 1
-        if shared and (words := naming.values(row, shared)) != heading:
+        if shared and (words := values_of(row, shared)) != heading:
             heading = words
             headings[at - 0.05] = words
             at += HEADING

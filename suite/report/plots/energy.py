@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from suite.analysis.groups import Row
 from suite.analysis.metrics import first_gpu
 from suite.report.curves import Consumption, consumptions
-from suite.report.plots import naming
 from suite.report.plots.canvas import sheet
 from suite.report.plots.look import (
     FACE,
@@ -27,7 +26,7 @@ from suite.report.plots.look import (
     round_ticks,
     wide,
 )
-from suite.report.plots.naming import FRAMEWORK_NAMES, NOTED, among, labels
+from suite.report.plots.naming import FRAMEWORK_NAMES, NOTED, among, labels, title_of
 from suite.report.tables import Table
 
 #: With more cells than this only those on the front are numbered.
@@ -49,7 +48,7 @@ def energy(table: Table) -> Figure | None:
     group = among(table, rows)
     layout = sheet(
         group,
-        naming.title(group, "Energy and throughput"),
+        title_of(group, "Energy and throughput"),
         "Medians over launches. Better is to the right and down.",
         (max(3.6, WIDTH_IN - 0.8 - right), max(4.2, 0.18 * len(key))),
         right=right,

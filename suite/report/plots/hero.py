@@ -11,11 +11,11 @@ from suite.analysis.groups import SETTINGS, Group
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import listing
 from suite.plan.cell import FRAMEWORKS
-from suite.report.plots import learning, naming
 from suite.report.plots.bars import rate_bars
 from suite.report.plots.canvas import Sheet, paper, rows_of
+from suite.report.plots.learning import ASIDE, TURNS, accuracy_lines, agreement_note, epochs_axes, loss_axes, loss_lines
 from suite.report.plots.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
-from suite.report.plots.naming import FRAMEWORK_NAMES, VALUES
+from suite.report.plots.naming import FRAMEWORK_NAMES, NOTED, NOTED_WORDS, VALUES, dates, plain, workload_short
 from suite.report.plots.panels import Panel, throughputs, training_times
 from suite.report.tables import Table
 from suite.report.words import NAMES
@@ -51,7 +51,7 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     who = listing([FRAMEWORK_NAMES[name] for name in FRAMEWORKS if name in present])
     sheet = paper(
         f"{words[0].upper()}{words[1:]} of {who}",
-        [naming.plain(" · ".join([*machines, naming.dates(all_rows)]), 200)],
+        [plain(" · ".join([*machines, dates(all_rows)]), 200)],
         _caption(timed, trained),
         (WIDTH_IN - 2 * MARGIN_IN, total),
         left=MARGIN_IN,
@@ -110,10 +110,10 @@ def _curves(sheet: Sheet, table: Learned, corner: tuple[float, float], space: tu
     x, y = corner
     axes = sheet.axes(x + 0.62, y + HEAD_IN, space[0] - 1.05, space[1])
     if shows_losses(table):
-        learning.loss_axes(axes, learning.loss_lines(table))
+        loss_axes(axes, loss_lines(table))
         title = "training loss, first epoch"
     else:
-        learning.epochs_axes(axes, table, learning.accuracy_lines(table, "epochs"))
+        epochs_axes(axes, table, accuracy_lines(table, "epochs"))
         title = "test accuracy"
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set_size(SMALL)
@@ -124,9 +124,9 @@ def _curves(sheet: Sheet, table: Learned, corner: tuple[float, float], space: tu
 
 def shows_losses(table: Learned) -> bool:
     """Returns whether the curves are of the loss: of one seed or one epoch it tells more than the accuracy."""
-    accuracies = learning.accuracy_lines(table, "epochs")
+    accuracies = accuracy_lines(table, "epochs")
     short = all(len(line.seeds) == 1 or len(line.x) < 2 for line in accuracies)
-    return short and bool(learning.loss_lines(table))
+    return short and bool(loss_lines(table))
 
 
 def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n: str) -> None:
@@ -138,9 +138,9 @@ def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n
     recipes = [recipe for recipe in dict.fromkeys(row.cell.recipe for row in group.rows) if recipe]
     kind = [] if group.data_kind == "real" else [group.data_words]
     words = " · ".join([*kind, f"{group.size} size", *settings, *(f"recipe {each}" for each in recipes), n])
-    heading = f"{naming.workload_short(group)}: {title}"
+    heading = f"{workload_short(group)}: {title}"
     sheet.figure.text(x, (y - 0.02) / up, heading, size=LETTERS, weight="bold", va="center", color=INK)
-    sheet.figure.text(x, (y - 0.23) / up, naming.plain(words, 80), size=SMALL, va="center", color=PALE)
+    sheet.figure.text(x, (y - 0.23) / up, plain(words, 80), size=SMALL, va="center", color=PALE)
 
 
 def _n(counts: Sequence[int], noun: str) -> str:
@@ -168,10 +168,10 @@ def _caption(timed: Sequence[Table], trained: Sequence[Learned]) -> list[str]:
             f"Accuracy: mean over seeds, and whether it is the same as {base}'s within {100 * MARGIN:g} point."
         )
     if trained:
-        words.append(learning.TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {learning.ASIDE}")
-        words.append(learning.agreement_note([each for each in trained if shows_losses(each)]))
+        words.append(TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {ASIDE}")
+        words.append(agreement_note([each for each in trained if shows_losses(each)]))
     names = [name for each in timed for name in throughputs(each).names]
-    words.append(naming.NOTED_WORDS if any(name.endswith(naming.NOTED) for name in names) else "")
+    words.append(NOTED_WORDS if any(name.endswith(NOTED) for name in names) else "")
     runs = dict.fromkeys(row.run for group in _groups(timed, trained) for row in group.rows)
     return [*words, f"Run{'s' if len(runs) > 1 else ''} {listing(list(runs))}."]
 

@@ -17,10 +17,9 @@ from matplotlib.lines import Line2D
 from suite.analysis.accuracy import Learned, courses, target_of
 from suite.analysis.groups import Row
 from suite.analysis.wording import listing
-from suite.report.plots import naming
 from suite.report.plots.canvas import sheet
 from suite.report.plots.look import FACE, GRID, INK, LINE_LEAST, MARKER, PALE, SMALL, WIDTH_IN, apart, round_ticks
-from suite.report.plots.naming import FRAMEWORK_NAMES, workload_short
+from suite.report.plots.naming import FRAMEWORK_NAMES, name_of, title_of, varying, workload_short
 from workloads.data.dataset import Array
 
 INSIDE_IN = (WIDTH_IN - 0.85 - 0.75, 3.4)
@@ -165,10 +164,8 @@ def _difference(curves: Sequence[Array]) -> float:
 
 
 def _line(table: Learned, row: Row, x: Array, values: Array) -> Line:
-    settings = [name for name in naming.varying(table.group) if name != "run"]
-    return Line(
-        naming.name_of(row, settings), row.cell.framework, row.cell.precision, x, np.median(values, axis=0), values
-    )
+    settings = [name for name in varying(table.group) if name != "run"]
+    return Line(name_of(row, settings), row.cell.framework, row.cell.precision, x, np.median(values, axis=0), values)
 
 
 def _draw(axes: Any, line: Line, x: Array, every: tuple[int, int] | None = None) -> None:
@@ -214,7 +211,7 @@ def _canvas(
     table: Learned, subject: str, lines: Sequence[Line], offset: str = "", note: str = ""
 ) -> tuple[Figure, Any]:
     recipe = f"Recipe: {table.group.rows[0].cell.recipe}. Frameworks share each seed's weights and order of samples."
-    words = naming.title(table.group, subject)
+    words = title_of(table.group, subject)
     notes = [note, recipe]
     layout = sheet(table.group, words, marks(lines, offset), INSIDE_IN, left=0.85, right=0.75, per="line", notes=notes)
     return layout.figure, layout.axes()

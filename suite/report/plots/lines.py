@@ -13,7 +13,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from suite.report.curves import Point, Series, batches, memory_kind, workers
-from suite.report.plots import naming
 from suite.report.plots.canvas import Sheet, sheet
 from suite.report.plots.look import (
     FACE,
@@ -30,7 +29,7 @@ from suite.report.plots.look import (
     plain_numbers,
     wide,
 )
-from suite.report.plots.naming import NOTED, among, names_of_sets
+from suite.report.plots.naming import NOTED, among, names_of_sets, title_of
 from suite.report.tables import Table
 
 DASHES = ("-", "--", "-.", ":")
@@ -163,7 +162,7 @@ def _sheet(
     across = max(ACROSS, WIDTH_IN - 0.95 - right)
     noted = any(name.endswith(NOTED) for name in names)
     few = any(len(each) < LINE_LEAST for series in all_series for each in (series.points, series.memory) if each)
-    words = naming.title(group, subject, without=() if along == "batch" else ("loader",))
+    words = title_of(group, subject, without=() if along == "batch" else ("loader",))
     layout = sheet(
         group,
         words if along == "batch" else f"{words} and {along}",

@@ -57,7 +57,7 @@ def workload_short(group: Group) -> str:
     return workload_name(group).removeprefix("the ")
 
 
-def title(group: Group, subject: str, without: Sequence[str] = (), of: str = "of") -> str:
+def title_of(group: Group, subject: str, without: Sequence[str] = (), of: str = "of") -> str:
     """Returns a title such as ``Training throughput of the CNN on CIFAR-100, by framework and batch size``.
 
     ``without`` are settings in which the cells differ and which the title need not name. ``of`` joins the subject and
@@ -69,7 +69,7 @@ def title(group: Group, subject: str, without: Sequence[str] = (), of: str = "of
     return f"{subject} {of} {workload_name(group)}{by}"
 
 
-def subtitle(group: Group, per: str) -> list[str]:
+def subtitle_of(group: Group, per: str) -> list[str]:
     """Returns two lines: the settings that all rows share, and the machine with n, the launches ``per`` what, and date.
 
     Data that is not real is named in capitals.
@@ -87,7 +87,7 @@ def subtitle(group: Group, per: str) -> list[str]:
     return [plain(" · ".join(part for part in parts if part), 300) for parts in (first, last)]
 
 
-def runs(group: Group) -> str:
+def runs_of(group: Group) -> str:
     """Returns which run the rows are of; empty if the labels say it."""
     names = dict.fromkeys(row.run for row in group.rows)
     return f"Run {next(iter(names))}." if len(names) == 1 else ""
@@ -121,7 +121,7 @@ def names_of_sets(table: Table, sets: Sequence[Sequence[Row]], without: Sequence
     return [next((name for name in each if name.endswith(NOTED)), each[0]) for each in names]
 
 
-def values(row: Row, settings: Iterable[str]) -> str:
+def values_of(row: Row, settings: Iterable[str]) -> str:
     """Returns the values of these settings of a row, such as ``fp32 · batch 32``."""
     return " · ".join(VALUES.get(name, "{}").format(plain(middle(SETTINGS[name](row)), 70)) for name in settings)
 
@@ -165,12 +165,12 @@ def _lacking(row: Row, group: Group) -> str:
     ]
     differing = varying(group)
     alone = [name for name in differing if SETTINGS[name](row) not in {SETTINGS[name](each) for each in others}]
-    return values(row, alone or differing)
+    return values_of(row, alone or differing)
 
 
 def name_of(row: Row, settings: Sequence[str]) -> str:
     """Returns the framework and the values of these settings, such as ``JAX · bf16``."""
-    return " · ".join(part for part in (FRAMEWORK_NAMES[row.cell.framework], values(row, settings)) if part)
+    return " · ".join(part for part in (FRAMEWORK_NAMES[row.cell.framework], values_of(row, settings)) if part)
 
 
 def _settled(group: Group) -> bool:

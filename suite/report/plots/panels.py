@@ -12,9 +12,8 @@ from suite.analysis.accuracy import Learned, courses
 from suite.analysis.groups import SETTINGS, Group, Row
 from suite.analysis.wording import figure
 from suite.plan.cell import USUAL_COMPILE
-from suite.report.plots import naming
 from suite.report.plots.canvas import stacked
-from suite.report.plots.naming import among
+from suite.report.plots.naming import among, name_of, varying
 from suite.report.tables import Table
 
 #: Settings that the rows of one set share; within a set only framework and compile mode differ.
@@ -121,7 +120,7 @@ def training_times(learned: Learned) -> Panel:
         group,
         {float(at): row for at, row in enumerate(rows)},
         {},
-        [naming.name_of(row, [name for name in naming.varying(group) if name != "run"]) for row in rows],
+        [name_of(row, [name for name in varying(group) if name != "run"]) for row in rows],
         {float(at): [course.train_s[-1] for course in courses(row)] for at, row in enumerate(rows)},
         words,
         frozenset(),

@@ -14,10 +14,9 @@ from matplotlib.patches import Patch
 from suite.analysis.readings import GPU_LINES
 from suite.analysis.timelines import Line, Trace, trace
 from suite.record.record import PHASES
-from suite.report.plots import naming
 from suite.report.plots.canvas import sheet
 from suite.report.plots.look import GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, legend, round_ticks, wide
-from suite.report.plots.naming import NOTED, among, labels
+from suite.report.plots.naming import NOTED, among, labels, title_of
 from suite.report.tables import Table
 
 GIB = 2**30
@@ -32,7 +31,9 @@ PHASE_NAMES = {"train": "training", "compute": "compute-only", "input": "loading
 #: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
 BAND_IN, FULL = 0.6, 0.68  # height of a cell, and the share of it that a line can take
+FULL_BELOW = 0.5  # the same where the names stand above the bands
 BETWEEN_IN = 0.55
+COLUMN_IN = 1.4  # a column that is narrower has names above its bands
 #: Seconds drawn after the last measured window: a worker that only exits does no work that counts.
 AFTER_S = 0.5
 
@@ -64,7 +65,7 @@ WITH_GPU = (
 )
 WITHOUT = (CPU, Column("memory of the worker", "GiB", ("rss_bytes",), scale=GIB, better="lower is better"))
 ON_GPU = (
-    "GPU busy (solid line): share of time in which any kernel ran, however small. SM active (dashed): share of the GPU "
+    "GPU busy (solid line): share of time with any kernel running, however small. SM active (dashed): share of the GPU "
     "that worked, where the device reports it."
 )
 
@@ -81,8 +82,12 @@ def timeline(table: Table) -> Figure | None:
     rows = [each.row for each in shown]
     names = labels(table, rows)
     left = 0.65 + wide(names)
-    across = max(1.05, (WIDTH_IN - 0.2 - left - BETWEEN_IN * (len(columns) - 1)) / len(columns))
-    inside = len(columns) * across + (len(columns) - 1) * BETWEEN_IN, len(shown) * BAND_IN + 0.5
+    between = BETWEEN_IN * (len(columns) - 1)
+    above = (WIDTH_IN - 0.2 - left - between) / len(columns) < COLUMN_IN  # names stand above their bands
+    left, full = (0.6, FULL_BELOW) if above else (left, FULL)
+    across = (WIDTH_IN - 0.2 - left - between) / len(columns)
+    band = BAND_IN * FULL / full
+    inside = len(columns) * across + between, len(shown) * band + 0.5
     more = len(recorded_traces) - CELLS
     notes = [
         *(["Lines end with the last window; the process only exits after it."] if shown != recorded_traces else []),
@@ -92,7 +97,7 @@ def timeline(table: Table) -> Figure | None:
     group = among(table, rows)
     layout = sheet(
         group,
-        naming.title(group, "GPU and CPU over time" if on_gpu else "CPU and memory over time", of="when training"),
+        title_of(group, "GPU and CPU over time" if on_gpu else "CPU and memory over time", of="when training"),
         "One launch per cell: the one with the median throughput. Shaded: the timed windows.",
         inside,
         left=left,
@@ -103,10 +108,10 @@ def timeline(table: Table) -> Figure | None:
     end_s = max(1.0, *(each.end_s for each in shown))
     for place, column in enumerate(columns):
         axes = layout.axes(place * (across + BETWEEN_IN), 0.5, across, inside[1] - 0.5)
-        _column(axes, column, shown, end_s)
-        if place == 0:
-            for y, name in enumerate(names):
-                axes.annotate(name, (0, y), (-28, 0), "data", "offset points", ha="right", va="center", color=INK)
+        _column(axes, column, shown, end_s, full)
+        for y, name in enumerate(names if place == 0 else []):
+            at, aside, style = (y, -28, {"ha": "right", "va": "center"}) if not above else (y - full / 2, 0, {})
+            axes.annotate(name, (0, at), (aside, 3 * above), "data", "offset points", color=INK, **style)
     handles: list[Any] = [
         Patch(**SHADE[name], edgecolor=PALE, linewidth=0.4, label=f"{PHASE_NAMES[name]} windows")
         for name in PHASES
@@ -138,7 +143,7 @@ def _cut(line: Line, end_s: float) -> Line:
     return Line(line.at_s[:kept], line.values[:kept])
 
 
-def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> None:
+def _column(axes: Any, column: Column, traces: list[Trace], end_s: float, full: float) -> None:
     """Draw all bands of one column, the first cell on top."""
     lines_by_row = [[each.lines[name] for name in column.metrics if name in each.lines] for each in traces]
     top = column.top or rounded_up(
@@ -149,14 +154,14 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> Non
             if name in each.spans:
                 bursts = [(begin, end - begin) for begin, end in each.spans[name]]
                 band = {"edgecolor": PALE, "linewidth": 0.0, "zorder": 1}
-                axes.broken_barh(bursts, (y - FULL / 2, FULL), **SHADE[name], **band)
-    base, ceiling = FULL / 2, -FULL / 2
+                axes.broken_barh(bursts, (y - full / 2, full), **SHADE[name], **band)
+    base, ceiling = full / 2, -full / 2
     for y, each in enumerate(traces):
         axes.plot([0, end_s], [y + base] * 2, color=PALE, linewidth=0.5, zorder=2)
         axes.plot([0, end_s], [y + ceiling] * 2, color=GRID, linewidth=0.5, zorder=0)
         for name, dashes in zip(column.metrics, ("solid", "dashed"), strict=False):
             if name in each.lines:
-                parts = _parts(each.lines[name], y, top * column.scale)
+                parts = _parts(each.lines[name], y, top * column.scale, full)
                 axes.add_collection(LineCollection(parts, colors=INK, linewidths=1.0, linestyles=dashes, zorder=3))
     better = f"\n({column.better})" if column.better else "\n"
     axes.set_title(f"{column.title} in {column.unit}{better}", size=SMALL, loc="left", color=INK)
@@ -164,19 +169,19 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float) -> Non
     axes.set_ylim(len(traces) - 0.5, -0.5)
     ticks = [(y + edge, words) for y in range(len(traces)) for edge, words in ((ceiling, f"{top:g}"), (base, "0"))]
     axes.set_yticks([at for at, _ in ticks], [words for _, words in ticks], size=SMALL, color=PALE)
-    axes.tick_params(axis="y", length=2, pad=2, color=PALE)
+    axes.tick_params(axis="y", length=0, pad=4)
     axes.set_xlabel("seconds since the start", size=LETTERS)
     round_ticks(axes.xaxis, 4)
 
 
-def _parts(line: Line, y: int, top: float) -> list[list[tuple[float, float]]]:
+def _parts(line: Line, y: int, top: float, full: float) -> list[list[tuple[float, float]]]:
     """Returns the line as points in its band, broken where a reading is missing."""
     parts: list[list[tuple[float, float]]] = [[]]
     for at, value in zip(line.at_s, line.values, strict=True):
         if value is None:
             parts.append([])
         else:
-            parts[-1].append((at, y + FULL / 2 - FULL * min(value / top, 1.1)))
+            parts[-1].append((at, y + full / 2 - full * min(value / top, 1.1)))
     return [part for part in parts if len(part) > 1]
 
 

@@ -64,7 +64,7 @@ def _shorter(name: str, value: str) -> str | None:
     if name == "transform" and value.startswith(("rotate(-0 ", "rotate(0 ")):
         return None
     if name == "style":
-        return re.sub(r"([;:])\s+", r"\1", value.replace("font-family: 'DejaVu Sans';", ""))
+        return re.sub(r"([;:])\s+", r"\1", re.sub(r"font-family: 'DejaVu Sans';?", "", value))
     if name == "d":
         value = re.sub(r"\s*([A-Za-z])\s*", r"\1", value).replace("\n", "").strip()
     if name in ("d", "x", "y", "width", "height", "viewBox") or value.startswith(("rotate(", "translate(")):

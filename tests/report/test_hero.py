@@ -1,0 +1,114 @@
+"""The overview of a run: what it shows of which launches, and what it says beside the bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.plan.cell import Loader
+from suite.report import plots
+from suite.report.plots.panels import chosen, throughputs, training_times
+from tests import records
+from tests.drawn import said
+from tests.records import only
+from tests.report.test_plot_rules import trained
+from tests.studies.hero import main
+
+
+def test_every_launch_is_a_dot_and_the_verdict_stands_beside_the_bar() -> None:
+    table = only(records.launches(n=6))
+    panel = throughputs(table)
+    assert panel.names == ["PyTorch", "TensorFlow", "JAX"]
+    baseline, faster, slower = panel.words.values()
+    assert baseline.endswith("\u00b7 baseline")
+    assert faster.endswith("x, faster")
+    assert slower.endswith("x, slower")
+    plot = plots.hero([table])
+    assert plot is not None
+    (dots,) = (line.get_xdata() for line in plot.axes[0].lines if line.get_marker() == "o")
+    assert len(dots) == 18
+    for words in (baseline, faster, slower, "n = 6 launches", "PyTorch with the same settings"):
+        assert words in said(plot)
+
+
+def test_few_launches_are_not_tested_and_the_overview_says_so() -> None:
+    words = " ".join(said(plots.hero([only(records.launches(n=2))])).split())
+    assert "x, not tested" in words
+    assert "fewer than 6 launches nothing is tested" in words
+    assert "faster" not in words
+
+
+def test_of_many_settings_the_usual_ones_and_the_fastest_are_shown() -> None:
+    held = [
+        *records.launches(),
+        *records.launches(loader=Loader("naive")),
+        *records.launches(loader=Loader("resident")),
+    ]
+    held += [records.timed(1e-3, "jax", launch, precision="bf16") for launch in range(3)]
+    held += records.launches(["pytorch"], compile="compile")
+    table = only(held)
+    assert [row.cell.id for row in chosen(table)] == [
+        "cifar100_cnn-pytorch-fp32-b32-eager-tuned",
+        "cifar100_cnn-tensorflow-fp32-b32-graph-tuned",
+        "cifar100_cnn-jax-fp32-b32-compile-tuned",
+        "cifar100_cnn-jax-bf16-b32-compile-tuned",
+    ]
+    assert "4 of 11 cells" in said(plots.hero([table]))
+
+
+def test_a_row_without_ratio_says_so() -> None:
+    panel = throughputs(only(records.launches(["tensorflow", "jax"])))
+    assert all(words.endswith("no ratio") for words in panel.words.values())
+
+
+def test_curves_stand_beside_the_bars_of_their_workload() -> None:
+    plot = plots.hero([only(records.launches())], [trained(1, recipe="no-dropout")])
+    assert plot is not None
+    assert len(plot.axes) == 2
+    curves, bars = plot.axes
+    assert curves.get_position().x1 < bars.get_position().x0
+    assert curves.get_ylabel() == "training loss (lower is better)"
+    words = " ".join(said(plot).split())
+    assert "CNN on CIFAR-100: training loss, first epoch" in words
+    assert "recipe no-dropout" in words
+    assert "losses in any step: 0.01 %" in words
+
+
+def test_a_run_that_only_trains_has_its_time_and_accuracy() -> None:
+    table = trained(3)
+    panel = training_times(table)
+    words = "12.0 s \u00b7 0.810"
+    assert list(panel.words.values()) == [words, f"{words}, same", f"{words}, same"]
+    assert panel.values[0.0] == [12.0] * 3
+    plot = plots.hero([], [table])
+    assert plot is not None
+    assert plot.axes[0].get_ylabel() == "test accuracy (higher is better)"
+    assert "n = 3 seeds" in said(plot)
+
+
+def test_there_is_no_overview_of_nothing(tmp_path: Path) -> None:
+    table = only([records.failed(each) for each in records.launches()])
+    assert plots.hero([table]) is None
+    assert plots.hero([]) is None
+    assert plots.draw_hero([table], [], tmp_path) == []
+
+
+def test_synthetic_data_is_named() -> None:
+    assert "SYNTHETIC DATA" in said(plots.hero([only(records.launches(kind="synthetic"))]))
+
+
+def test_the_picture_of_the_readme_is_that_of_the_published_runs(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        assert main(["--output", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    kept = Path(__file__).parents[2] / "docs" / "hero.png"
+    assert kept.read_bytes() == (tmp_path / "a.png").read_bytes(), "draw it anew: python -m tests.studies.hero"
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_an_overview_is_written_and_described(suffix: str, tmp_path: Path) -> None:
+    (path,) = plots.draw_hero([only(records.launches())], [], tmp_path, [suffix])
+    assert path.name == f"hero.{suffix}"
+    assert path.stat().st_size > 3_000
+    assert plots.alt_text(path).startswith("Overview: training throughput")
