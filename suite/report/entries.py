@@ -11,6 +11,7 @@ from typing import Any
 
 from suite.analysis.accuracy import Learned, courses
 from suite.analysis.groups import Group, Row
+from suite.analysis.missing import Count
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.answer import Answer
@@ -61,8 +62,14 @@ class Entry:
     figures: tuple[Figure, ...]
 
 
-def entries(tables: Sequence[Table], learned: Sequence[Learned], told: Answer) -> tuple[Entry, ...]:
-    """Returns an entry per table; ``told`` is their answer, whose cards are in the same order."""
+def entries(
+    tables: Sequence[Table], learned: Sequence[Learned], told: Answer, counts: Sequence[Count] = ()
+) -> tuple[Entry, ...]:
+    """Returns an entry per table; ``told`` is their answer, whose cards are in the same order.
+
+    ``counts`` say how many launches of each run are missing.
+    """
+    partial = [f"partial: {each.missing} of {each.planned} launches missing" for each in counts if each.missing]
     groups = [each.group for each in tables] + [each.group for each in learned]
     figures = [_rates(each) for each in tables] + [_accuracies(each) for each in learned]
     kinds = [THROUGHPUT] * len(tables) + [ACCURACY] * len(learned)
@@ -74,7 +81,7 @@ def entries(tables: Sequence[Table], learned: Sequence[Learned], told: Answer) -
             machine=next((row.machine for row in group.rows if row.machine), ""),
             verdict=card.verdict,
             n=_n(group),
-            flags=_flags(group),
+            flags=(*partial, *_flags(group, bool(partial))),
             same=f"{group.data_digest[:12]} {group.spec_digest[:12]}",
             suite=next((clean(record.run["suite"], 40) for record in _records(group) if record.run.get("suite")), ""),
             figures=found,
@@ -157,7 +164,7 @@ def _n(group: Group) -> tuple[int, int]:
     return min(counts), max(counts)
 
 
-def _flags(group: Group) -> tuple[str, ...]:
+def _flags(group: Group, partial: bool) -> tuple[str, ...]:
     """Returns what is wrong with some launches, each with the number of launches."""
     records = _records(group)
     failed = sum(not record.outcome.ok and record.outcome.status != "unsupported" for record in records)
@@ -166,6 +173,6 @@ def _flags(group: Group) -> tuple[str, ...]:
         train = record.phases.get("train")
         unsteady = ["unsteady"] if train and not train.steady else []
         counts.update({*(clean(flag, 40) for flag in record.flags), *unsteady})
-    uneven = len({len(row.launches) for row in group.rows}) > 1
+    uneven = not partial and len({len(row.launches) for row in group.rows}) > 1
     words = [f"{name} {count}/{len(records)}" for name, count in sorted(counts.items())]
     return (*([f"failed {failed}/{len(records)}"] if failed else []), *(["partial"] if uneven else []), *words)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from suite.analysis.accuracy import Learned, epochs
 from suite.analysis.load import REPORT, SUMMARY, Loaded
+from suite.analysis.missing import counts
 from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import accuracy, columns, markdown, plots
@@ -99,14 +100,15 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
             learned=learned,
             one_file=compared.one_file,
             place=Place(
-                _links(folder, files, compared.paths, in_site), f"../{ASSETS}/{LIBRARY}" if in_site else LIBRARY
+                () if compared.one_file else _links(folder, files, compared.paths, in_site),
+                f"../{ASSETS}/{LIBRARY}" if in_site else LIBRARY,
             ),
             told=told,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
         if not in_site and not compared.one_file:
             (staging / LIBRARY).write_text(asset(LIBRARY), encoding="utf-8")
-        shown = entries(tables, learned, told)
+        shown = entries(tables, learned, told, counts(loaded))
         (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
     return notes
 

@@ -15,10 +15,11 @@ import pandas as pd
 from suite.analysis.accuracy import Learned
 from suite.analysis.groups import WORDS, Group, Row
 from suite.analysis.load import Loaded
+from suite.analysis.missing import counts
 from suite.analysis.wording import DASH, NONE, figure, listing
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report import accuracy, charts, columns
+from suite.report import accuracy, charts, columns, missing
 from suite.report.answer import Answer, answer
 from suite.report.document import BESIDE, EMBEDDED, Library, PageTable, render
 from suite.report.names import workload
@@ -114,6 +115,7 @@ def report(
         subtitle=_subtitle(groups, loaded),
         links=place.links,
         answer=(told or answer(tables, learned)).sentences,
+        missing=missing.sentences(counts(loaded)),
         contents=_contents(sections, bool(pictures)),
         hero=[_plot(path, one_file) for path in heroes],
         charts=drawn,
