@@ -43,7 +43,7 @@ def throughput(table: Table) -> dict[str, Any]:
                 "label": shown.group.label(row),
                 "group": groups.index(name),
                 "median": _short(cell["samples_per_s"]),
-                **({} if shown.base.holds(row) else _verdict(cell)),
+                **({} if shown.base.holds(row) else _verdict(cell, shown.baseline)),
                 "launches": [[_short(rate), _launch(launch)] for launch, rate in rates],
             }
         )
@@ -110,12 +110,12 @@ def _launch(launch: Launch) -> str:
     return ", ".join([f"launch {launch.record.launch}", *(clean(flag, 40) for flag in flags)])
 
 
-def _verdict(cell: Any) -> dict[str, str]:
+def _verdict(cell: Any, base: str) -> dict[str, str]:
     """Returns the ratio, the baseline that it is to, and its verdict; nothing without a ratio."""
     if not cell["ratio_blocks"] or cell["ratio"] is None:
         return {}
     verdict = cell["ratio_verdict"] or "not tested"
-    return {"ratio": f"{cell['ratio']:.2f}x", "base": clean(cell["ratio_baseline"], 40), "verdict": verdict}
+    return {"ratio": f"{cell['ratio']:.2f}x", "base": clean(base, 40), "verdict": verdict}
 
 
 def _short(value: float | None) -> float | None:

@@ -124,7 +124,8 @@ def test_the_figures_of_a_chart_are_all_launches_and_no_text_of_a_record_ends_th
     assert [cell["framework"] for cell in chart["cells"]] == ["pytorch", "tensorflow", "jax"]
     assert [len(cell["launches"]) for cell in chart["cells"]] == [2, 2, 2]
     assert chart["cells"][0]["launches"][0][1] == "launch 0, </script><!--<script>"
-    assert chart["cells"][1]["verdict"] == "not tested"
+    assert "ratio" not in chart["cells"][0], "the baseline itself"
+    assert {name: chart["cells"][1][name] for name in ("base", "verdict")} == {"base": "pytorch", "verdict": "not tested"}
     assert [tag for tag, _ in read.tags].count("script") == 2
 
 

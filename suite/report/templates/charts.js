@@ -181,7 +181,7 @@ const epochsChart = data => {
     options: {
       height: 320,
       legend: {show: false},
-      cursor: {drag: {x: false, y: false}, points: {size: 8}, y: false, focus: {prox: 1e3}},
+      cursor: {drag: {x: false, y: false}, points: {size: 8, one: true}, y: false, focus: {prox: 1e3}},
       focus: {alpha: 0.25},
       scales: {x: {time: false, range: [0.8, epochs + 0.2]}},
       series: [{}, ...data.lines.map(line => ({
