@@ -222,7 +222,7 @@ def test_a_clock_that_heat_moves_is_no_obstacle_and_another_machine_s_driver_nei
 
 def test_the_command_takes_an_axis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = records.save(tmp_path / "0001_a.json", [*records.launches(), *records.launches(precision="bf16")])
-    assert main([str(run), "--by", "precision", "--output", str(tmp_path / "out")]) == 0
+    assert main([str(run), "--by", "precision", "--output", str(tmp_path / "out"), "--verbose"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "to precision fp32" in said
     assert "the same framework and settings with the precision named under the table" in said
@@ -234,7 +234,7 @@ def test_the_command_compares_machines(tmp_path: Path, capsys: pytest.CaptureFix
         records.save(tmp_path / name, part, run)
         for name, part, run in (("b.json", held[:6], "run-a"), ("a.json", held[6:], "a-later-run"))
     ]
-    assert main([*map(str, paths), "--across-machines", "--output", str(tmp_path / "out")]) == 0
+    assert main([*map(str, paths), "--across-machines", "--output", str(tmp_path / "out"), "--verbose"]) == 0
     assert "same cell on Example CPU 3000" in " ".join(capsys.readouterr().out.split())
     assert '"Another CPU 9000, 8 cores"' in (tmp_path / "out" / "cells.csv").read_text()
 
@@ -244,8 +244,8 @@ def test_the_command_compares_machines(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["--by", "batch", "--baseline", "7"], "no cell has batch '7' (--baseline); there are: 32"),
         (["--by", "colour"], "invalid choice"),
-        (["--by", "machine"], "takes --across-machines"),
-        (["--baseline", "fp32"], "there are: pytorch, tensorflow, jax"),
+        (["--by", "machine"], "needs --across-machines"),
+        (["--baseline", "fp32"], "choose from: pytorch, tensorflow, jax"),
         (["--across-machines", "--baseline", "H100"], "no cell has machine 'H100'"),
     ],
 )

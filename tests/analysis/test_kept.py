@@ -112,7 +112,7 @@ def test_tables_and_page_are_the_same_bytes_as_of_whole_records(
     assert len(recorded) == 3
     told = []
     for name in ("kept", "whole"):
-        assert main([*map(str, (*made, *recorded)), "--output", str(tmp_path / name)]) == 0
+        assert main([*map(str, (*made, *recorded)), "--output", str(tmp_path / name), "--verbose"]) == 0
         told.append(capsys.readouterr().out)
         monkeypatch.setattr(RecordPool, "intern", lambda _, record: record)
     assert told[0] == told[1]

@@ -85,7 +85,7 @@ def test_where_nothing_could_be_tested_the_build_does_not_pass(
     arguments = journals(tmp_path, run(n=2), run(n=2, first=5, name="new"))
     assert main([*arguments, "--fail-if", "slower=5%"]) == 3
     said = capsys.readouterr().err.splitlines()
-    assert said[-1] == "--fail-if: no cell could be tested, so that nothing is known about a slow-down"
+    assert said[-1] == "--fail-if: no cell could be tested, so nothing is known about a slow-down"
     assert sum("not tested: " in line for line in said) == 3
     assert main(arguments) == 0, "the comparison itself is none the worse"
 

@@ -172,10 +172,10 @@ def test_tables_show_the_verdict_the_margin_and_what_the_run_could_have_shown() 
     made = compared(simulated(1.2))
     by_framework = dict(zip(made.frame["framework"], made.frame["ratio_verdict"], strict=True))
     assert by_framework == {"pytorch": "", "tensorflow": "faster", "jax": "equal"}
-    assert "Holm over the 2 tests of this table, margin 2.0%" in words(made)
-    assert "Control: second copies of cells against the first: pytorch · eager equal, " in words(made)
-    assert "With 80% power, 6 launches show a difference of 2." in words(made)
-    assert "; 5% takes 6 launches (one block's ratio scatters by 0." in words(made)
+    assert "Holm's correction over the 2 tests of this table, margin 2.0%" in words(made)
+    assert "Control (a second copy of a cell, compared with the first): pytorch · eager equal, " in words(made)
+    assert "Power of 80%: 6 launches detect a difference of 2." in words(made)
+    assert "; a difference of 5% needs 6 launches (a block's ratio has a standard deviation of 0." in words(made)
     assert made.frame["ratio_p"].notna().sum() == 2
 
 
@@ -213,7 +213,7 @@ def slower(record: Record) -> dict[str, Phase]:
 def test_without_a_control_the_noise_is_that_of_the_rows() -> None:
     made = compared([record for record in simulated(1.2) if record.launch < CONTROL])
     assert "Control: none" in words(made)
-    assert "in the rows themselves)" in words(made)
+    assert "from this table)" in words(made)
 
 
 def test_the_control_s_launches_are_in_the_file_of_launches() -> None:
