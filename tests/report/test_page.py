@@ -125,7 +125,10 @@ def test_the_figures_of_a_chart_are_all_launches_and_no_text_of_a_record_ends_th
     assert [len(cell["launches"]) for cell in chart["cells"]] == [2, 2, 2]
     assert chart["cells"][0]["launches"][0][1] == "launch 0, </script><!--<script>"
     assert "ratio" not in chart["cells"][0], "the baseline itself"
-    assert {name: chart["cells"][1][name] for name in ("base", "verdict")} == {"base": "pytorch", "verdict": "not tested"}
+    assert {name: chart["cells"][1][name] for name in ("base", "verdict")} == {
+        "base": "pytorch",
+        "verdict": "not tested",
+    }
     assert [tag for tag, _ in read.tags].count("script") == 2
 
 
@@ -235,4 +238,5 @@ def test_a_launch_s_timeline_unfolds_and_names_what_it_shows(tmp_path: Path) -> 
     assert text.count("launch 0,") + text.count("launch 1,") == len(held), "a fold for each"
     assert "CPU of the worker: up to 1.50 cores" in found.said
     # A value that was not read parts the line in two.
-    assert text.count("<polyline") == 3 * len(held)
+    assert text.count("<path") == 3 * len(held)
+    assert 'd="M0 89l0 0"' in text, "the first point of the first line, in half units"
