@@ -107,7 +107,7 @@ def _launch(launch: Launch) -> str:
     """Returns the launch's number and its flags."""
     train = launch.record.phases.get("train")
     flags = [*launch.record.flags, *(["unsteady"] if train and not train.steady else [])]
-    return ", ".join([f"launch {launch.record.launch}", *(clean(flag, 40) for flag in flags)])
+    return ", ".join([f"launch {launch.record.block}", *(clean(flag, 40) for flag in flags)])
 
 
 def _verdict(cell: Any, base: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,10 +64,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture: a text that describes it, and its relative address or its content as a data URL."""
+    """A picture: a text that describes it, and its relative address or its content as a data URL.
+
+    With its ``size`` in pixels, where it is known, a page keeps room for it before it is loaded.
+    """
 
     alt: str
     source: str
+    size: tuple[int, int] | None = None
 
 
 #: Kinds of plots that stand above the tables; all others are folded.
@@ -201,7 +206,20 @@ def _heroes(pictures: Sequence[Path]) -> list[Path]:
 
 
 def _plot(path: Path, embedded: bool) -> Plot:
-    return Plot(alt_text(path), _embedded(path) if embedded else quote(path.name))
+    return Plot(alt_text(path), _embedded(path) if embedded else quote(path.name), _size(path))
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    """Returns width and height, which are in the first bytes of a PNG file; None for another file."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(24)
+    except OSError:
+        return None
+    if len(head) < 24 or not head.startswith(b"\x89PNG"):
+        return None
+    width, height = struct.unpack(">II", head[16:])
+    return width, height
 
 
 def _section(identity: str, view: View, group: Group) -> Section:

@@ -87,7 +87,7 @@ def _timeline(record: Record) -> Timeline:
     spans = [(name, *span) for name, phase in record.phases.items() for span in phase.spans]
     rate = f", {figure(record.samples_per_s)} samples/s" if record.samples_per_s else ""
     return Timeline(
-        title=f"{clean(record.cell.id)}, launch {record.launch}{rate}",
+        title=f"{clean(record.cell.id)}, {'control, ' if record.control else ''}launch {record.block}{rate}",
         label=f"timeline of {clean(record.cell.id)}",
         width=WIDTH,
         height=len(lines) * (HEIGHT + GAP) + GAP,
