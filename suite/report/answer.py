@@ -19,7 +19,7 @@ from suite.analysis.statistics import LEAST
 from suite.record.record import Record
 from suite.report import clauses, training
 from suite.report.gains import along, along_card, best_setting, training_time
-from suite.report.names import count, number, times, workload
+from suite.report.names import count, framework, number, times, workload
 from suite.report.tables import Table
 
 #: The most sentences of an answer.
@@ -57,13 +57,14 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         group = table.group
         if group.by == "framework":
             found = contests(group, table.baseline, table.identities, table.ratios, table.margin)
-            text, verdict = clauses.sentence(found, _where(group)), clauses.card(found)
+            text, verdict = clauses.sentence(found, _where(group)) + _absent(group), clauses.card(found)
             every_gain += [(group, gain) for gain in gains(group, table.identities, table.margin)]
         else:
             own = gains_along(group, table.base, table.ratios)
             text, verdict = f"{_where(group)}, {along(group, own, table.baseline)}", along_card(group, own)
         timed.append(text + _doubt(table))
-        cards.append(_card(group, verdict))
+        doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
+        cards.append(_card(group, *(doubted if _doubt(table) else [verdict])))
     if tables and (most := max(_most(table.group) for table in tables)) < LEAST:
         timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
     else:
@@ -128,6 +129,16 @@ def _doubt(table: Table) -> str:
     if not doubtful(table.controls):
         return ""
     return "; DO NOT TRUST THIS: a second copy of the same cell came out different (see the control under the table)"
+
+
+def _absent(group: Group) -> str:
+    """Returns which frameworks did not succeed in any setting, and how their launches ended."""
+    well = {row.cell.framework for row in group.rows if row.ok}
+    ended: dict[str, dict[str, None]] = {}
+    for row in group.rows:
+        if well and row.cell.framework not in well:
+            ended.setdefault(row.cell.framework, {})[row.outcome] = None
+    return "".join(f"; {framework(name)} has no result ({', '.join(words)})" for name, words in ended.items())
 
 
 def _machine(record: Record) -> str:

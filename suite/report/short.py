@@ -87,7 +87,7 @@ def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
     if len(rows) <= room:
         return [*block]
     kept = rows[: max(0, room - 1)]
-    return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'row')} more: {more}"]
+    return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'more row')}: {more}"]
 
 
 def _timed(compared: Table, columns: int) -> list[str]:

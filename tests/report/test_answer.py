@@ -115,7 +115,9 @@ def test_along_an_axis_the_answer_is_of_that_axis() -> None:
 def test_a_control_that_differs_takes_the_answer_back() -> None:
     held = steps({"pytorch": 1.0, "jax": 2.0})
     copies = [replace(x, launch=x.launch + CONTROL) for x in steps({"pytorch": 1.5})]
-    assert "DO NOT TRUST THIS" in of([*held, *copies]).sentences[0]
+    doubted = of([*held, *copies])
+    assert "DO NOT TRUST THIS" in doubted.sentences[0]
+    assert doubted.cards[0].verdict == "DO NOT TRUST (control differs): PyTorch is fastest, 2.0x JAX"
     assert "DO NOT" not in of(held).sentences[0]
 
 
@@ -127,6 +129,14 @@ def test_what_is_not_proved_identical_is_not_ranked() -> None:
     text = of(held).sentences[0]
     assert "PyTorch is fastest, 1.50x as fast as TensorFlow" in text
     assert "JAX is not ranked: jax no evidence" in text
+
+
+def test_a_framework_without_any_result_is_named() -> None:
+    held = [
+        records.failed(x, "out-of-memory", "too large") if x.cell.framework == "jax" else x
+        for x in steps({"pytorch": 1.0, "tensorflow": 1.5, "jax": 0.5})
+    ]
+    assert of(held).sentences[0].endswith("; JAX has no result (out-of-memory).")
 
 
 def test_runs_with_nothing_to_compare_say_so() -> None:
