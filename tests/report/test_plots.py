@@ -161,18 +161,26 @@ def test_a_very_tall_figure_keeps_within_what_can_be_drawn() -> None:
     assert image.dpi(1000) * 1000 < 2**16
 
 
-def test_the_palette_keeps_every_framework_s_colour_and_its_pale_band_apart(tmp_path: Path) -> None:
+def test_the_palette_keeps_every_framework_s_colour_and_keeps_pale_lines_apart(tmp_path: Path) -> None:
     plot = plots.first_step(only(mixed()))  # with all the colours that parts of a start have
-    looks = [(face, alpha) for face in FACE.values() for alpha in (1.0, 0.18)]
+    looks = [(face, alpha) for face in FACE.values() for alpha in (1.0, 0.45, 0.3)]
     for place, (face, alpha) in enumerate(looks):
         plot.add_artist(Rectangle((0.1 * place, 0), 0.1, 0.05, facecolor=face, alpha=alpha, edgecolor="none", zorder=9))
     image.save(plot, tmp_path / "a.png")
     drawn = Image.open(tmp_path / "a.png").convert("RGBA").convert("RGB")
     across, up = drawn.size
+    shown = {}
     for place, (face, alpha) in enumerate(looks):
         meant = [255 * (1 - alpha) + alpha * int(face[at : at + 2], 16) for at in (1, 3, 5)]
-        shown = drawn.getpixel((int((0.1 * place + 0.05) * across), int(0.98 * up)))
-        assert shown == pytest.approx(meant, abs=12)
+        shown[face, alpha] = drawn.getpixel((int((0.1 * place + 0.05) * across), int(0.98 * up)))
+        assert shown[face, alpha] == pytest.approx(meant, abs=2 if alpha == 1 else 40)
+    assert all(len({shown[face, alpha] for face in FACE.values()}) == 3 for alpha in (1.0, 0.45, 0.3))
+
+
+def test_greys_stay_grey() -> None:
+    for grey in range(0x22, 256):
+        nearest = min(image.palette(), key=lambda colour: sum((part - grey) ** 2 for part in colour))
+        assert max(nearest) - min(nearest) < 3, grey
 
 
 def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:

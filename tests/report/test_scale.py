@@ -12,6 +12,7 @@ from suite.analysis.statistics import quartiles
 from suite.report.excerpt import MOST, SHOWN, excerpt
 from suite.report.plots import throughput
 from tests import records
+from tests.drawn import said
 from tests.records import only
 from tests.studies import scale
 
@@ -31,7 +32,7 @@ def test_a_plot_of_many_rows_shows_the_fastest_of_each_framework_and_says_so() -
     assert [row.cell.id for row in part.group.rows] == part.frame["cell"].tolist()
     words = "the 5 fastest rows of each framework; all 123 are in the table"
     assert part.group.constant.startswith(words)
-    assert any(words in text.get_text() for text in throughput(part).texts), "the figure itself says what is left out"
+    assert words in " ".join(said(throughput(part)).split()), "the figure itself says what is left out"
 
 
 def test_a_plot_of_few_rows_shows_all() -> None:

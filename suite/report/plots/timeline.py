@@ -23,9 +23,9 @@ GIB = 2**30
 
 #: Look of the bands behind the lines: the measured windows of each phase.
 SHADE: dict[str, dict[str, Any]] = {
-    "train": {"facecolor": "#C4C4C4", "hatch": ""},
-    "compute": {"facecolor": "#E6E6E6", "hatch": "//////"},
-    "input": {"facecolor": "#ECECEC", "hatch": "...."},
+    "train": {"facecolor": "#BDBDBD", "hatch": ""},
+    "compute": {"facecolor": "#E2E2E2", "hatch": ""},
+    "input": {"facecolor": "#F4F4F4", "hatch": "..."},
 }
 PHASE_NAMES = {"train": "training", "compute": "compute-only", "input": "loading-only"}
 #: Cells that are drawn, at most; the table has the metrics of all.
@@ -33,7 +33,7 @@ CELLS = 40
 BAND_IN, FULL = 0.6, 0.68  # height of a cell, and the share of it that a line can take
 FULL_BELOW = 0.5  # the same where the names stand above the bands
 BETWEEN_IN = 0.55
-COLUMN_IN = 1.4  # a column that is narrower has names above its bands
+COLUMN_IN = 1.1  # a column that is narrower has names above its bands
 #: Seconds drawn after the last measured window: a worker that only exits does no work that counts.
 AFTER_S = 0.5
 
@@ -94,11 +94,11 @@ def timeline(table: Table) -> Figure | None:
         *([ON_GPU] if on_gpu else []),
         *([f"Not drawn: {more} more cells of the table."] if more > 0 else []),
     ]
-    group = among(table, rows)
+    group, shaded = among(table, rows), any(each.spans for each in shown)
     layout = sheet(
         group,
         title_of(group, "GPU and CPU over time" if on_gpu else "CPU and memory over time", of="when training"),
-        "One launch per cell: the one with the median throughput. Shaded: the timed windows.",
+        f"One launch per cell: the one with the median throughput.{' Shaded: the timed windows.' * shaded}",
         inside,
         left=left,
         right=0.2,
@@ -110,8 +110,8 @@ def timeline(table: Table) -> Figure | None:
         axes = layout.axes(place * (across + BETWEEN_IN), 0.5, across, inside[1] - 0.5)
         _column(axes, column, shown, end_s, full)
         for y, name in enumerate(names if place == 0 else []):
-            at, aside, style = (y, -28, {"ha": "right", "va": "center"}) if not above else (y - full / 2, 0, {})
-            axes.annotate(name, (0, at), (aside, 3 * above), "data", "offset points", color=INK, **style)
+            at, aside, style = (y - full / 2, (-8, 8), {}) if above else (y, (-28, 0), {"ha": "right", "va": "center"})
+            axes.annotate(name, (0, at), aside, "data", "offset points", color=INK, **style)
     handles: list[Any] = [
         Patch(**SHADE[name], edgecolor=PALE, linewidth=0.4, label=f"{PHASE_NAMES[name]} windows")
         for name in PHASES
@@ -165,6 +165,7 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float, full: 
                 axes.add_collection(LineCollection(parts, colors=INK, linewidths=1.0, linestyles=dashes, zorder=3))
     better = f"\n({column.better})" if column.better else "\n"
     axes.set_title(f"{column.title} in {column.unit}{better}", size=SMALL, loc="left", color=INK)
+    axes.set_facecolor("none")  # else it covers a long name that stands above the bands
     axes.set_xlim(0, end_s)
     axes.set_ylim(len(traces) - 0.5, -0.5)
     ticks = [(y + edge, words) for y in range(len(traces)) for edge, words in ((ceiling, f"{top:g}"), (base, "0"))]
