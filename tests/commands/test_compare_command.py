@@ -46,7 +46,7 @@ def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys:
     assert str(run.parent) not in said.out
     folder = Path("results/0001_smoke")
     assert {path.name for path in folder.iterdir()} >= {"table.md", "cells.csv", "launches.csv"}
-    assert len(list(folder.glob("*.png"))) == 7
+    assert len(list(folder.glob("*.png"))) == 8
     assert not {*folder.glob("*.svg"), *folder.glob("*.parquet")}, "what is kept in git is there once"
     with (folder / "launches.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == len(mixed())
@@ -77,7 +77,7 @@ def test_a_folder_of_one_s_own_gets_svg_and_parquet_unless_asked_otherwise(
     records.save(run, records.launches(n=1))
     assert main(["--output", "there", *extra]) == 0
     written = {path.suffix.removeprefix(".") for path in Path("there").iterdir()}
-    assert written - {"md", "csv", "html", "json", "png"} == suffixes
+    assert written - {"md", "csv", "html", "js", "json", "png"} == suffixes
 
 
 def test_a_site_is_light_and_takes_what_is_asked_for(run: Path) -> None:

@@ -29,6 +29,7 @@ from suite.monitor.timeline import short
 from suite.record.line import stored, thin
 from suite.record.record import Record
 from suite.record.saved import unpacked
+from suite.report.document import ASSETS
 from suite.report.folder import INDEX
 from suite.session.storage import compact
 from tests.weights import published, weight
@@ -173,6 +174,7 @@ def _replace(results: Path, new: Path) -> None:
             shutil.rmtree(results / name, ignore_errors=True)
             shutil.copytree(folder, results / name)
     shutil.copyfile(new / INDEX, results / INDEX)
+    shutil.copytree(new / ASSETS, results / ASSETS, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":
