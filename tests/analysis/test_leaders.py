@@ -95,7 +95,7 @@ def test_one_sign_means_the_same_in_the_terminal_in_markdown_and_in_plots() -> N
     assert len(bold) == 2
     drawn = said(throughput(made))
     assert drawn.count("*\n") == 2
-    assert "*, bold: the best of one precision and batch, significantly" in drawn
+    assert "Star, bold: the significantly fastest of one precision and batch size" in " ".join(drawn.split())
     few = records.only(three(n=3))
     assert "*" not in said(throughput(few))
     assert "**" not in in_markdown(few)

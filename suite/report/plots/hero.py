@@ -11,7 +11,7 @@ from suite.analysis.groups import SETTINGS, Group
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import listing
 from suite.plan.cell import FRAMEWORKS
-from suite.report.plots.bars import rate_bars
+from suite.report.plots.bars import FASTEST, rate_bars
 from suite.report.plots.canvas import Sheet, paper, rows_of
 from suite.report.plots.learning import ASIDE, TURNS, accuracy_lines, agreement_note, epochs_axes, loss_axes, loss_lines
 from suite.report.plots.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
@@ -157,7 +157,7 @@ def _caption(timed: Sequence[Table], trained: Sequence[Learned]) -> list[str]:
         words += _ratios(timed)
         panels = [throughputs(each) for each in timed]
         if any(panel.bold for panel in panels):
-            words.append("Bold: the fastest of one precision and batch size; several if they tie.")
+            words.append(f"Bold: {FASTEST}")
         shown = sum(len(panel.places) for panel in panels)
         count = sum(bool(row.ok) for each in timed for row in each.group.rows)
         if shown < count:
