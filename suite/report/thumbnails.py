@@ -88,7 +88,7 @@ def _curves(by_framework: dict[str, list[Figure]]) -> Thumbnail:
     values = [value for found in by_framework.values() for each in found for value in each.values]
     low, high = min(values), max(values)
     span = high - low or 1.0
-    top, bottom, left, right = 8, CURVES - 18, 44, WIDTH - 104
+    top, bottom, left, right = 8, CURVES - 18, 44, WIDTH - 124
     curves, names = [], []
     for place, (framework, found) in enumerate(by_framework.items()):
         for each in found:

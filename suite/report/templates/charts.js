@@ -78,6 +78,10 @@ const cellsChart = (data, width) => {
   const longest = Math.max(...data.groups.map(name => name.length));
   const steep = 6.5 * longest > room;
   const named = perBar > 76;
+  // Words above the bars, if all have room: the median, then verdict and ratio, never a ratio without its verdict.
+  const widest = name => Math.max(...data.cells.map(cell => (name(cell) ?? "").length));
+  const told = perBar > 7.5 * widest(cell => rounded(cell.median));
+  const judged = told && perBar > 4.7 * widest(cell => cell.verdict);
   const below = 20 + 4.4 * longest;  // pixels for labels that are turned
   const labels = named
     ? data.cells.map(cell => `${NAMES[cell.framework]}\n${data.groups[cell.group]}`)
@@ -94,18 +98,17 @@ const cellsChart = (data, width) => {
       context.fillRect(left, top, right - left, bottom - top);
       context.globalAlpha = 1;
       context.fillRect(left, top - ratio, right - left, 2 * ratio);
-      if (perBar > 7 * rounded(cell.median).length + 4) {
+      if (told) {
         const above = Math.max(...cell.launches.map(([value]) => value));
         context.textAlign = "center";
         const [middle, height] = [(left + right) / 2, chart.valToPos(above, "y", true) - 9 * ratio];
-        const lines = cell.ratio ? [cell.verdict, cell.ratio] : [];
+        const lines = judged && cell.ratio ? [cell.verdict, cell.ratio] : [];
         context.font = FONT.replace("12px", `${10.5 * ratio}px`);
         context.fillStyle = colour("ink-soft");
-        const fitting = lines.filter(line => context.measureText(line).width < 1.35 * (right - left));
-        fitting.forEach((line, number) => context.fillText(line, middle, height - 12 * number * ratio));
+        lines.forEach((line, number) => context.fillText(line, middle, height - 12 * number * ratio));
         context.fillStyle = colour("ink");
         context.font = `600 ${12 * ratio}px system-ui, sans-serif`;
-        context.fillText(rounded(cell.median), middle, height - 13 * fitting.length * ratio);
+        context.fillText(rounded(cell.median), middle, height - 13 * lines.length * ratio);
       }
     }
     context.lineWidth = ratio;
