@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [learned(each, framework) for each in groups if trains_to_the_end(each)],
         [path.name for path in paths],
         options.one_file,
+        published=bool(options.publish),
+        paths=paths,
     )
     try:
         with errors.status("drawing the plots and writing the report"):

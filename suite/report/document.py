@@ -1,4 +1,4 @@
-"""Renders pages from `templates/`: all text is escaped, and a page loads nothing but pictures beside it."""
+"""Renders pages from `templates/`: all text is escaped, and a page loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,10 +17,19 @@ from markupsafe import Markup
 #: opened from a disk has no `'self'`.
 EMBEDDED, BESIDE = "data:", "'self' file:"
 
+#: The library that draws interactive charts, unchanged (`assets/README.md` says where it comes from), and its style.
+LIBRARY, LIBRARY_STYLE = "uplot-1.6.32.js", "uplot-1.6.32.css"
+
+#: The folder of a site, or of a report outside of one, that holds the library.
+ASSETS = "assets"
+
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page, with the columns of `suite.report.view.Grid`. ``rows`` are iterated once."""
+    """A table of a page, with the columns of `suite.report.view.Grid`. ``rows`` are iterated once.
+
+    Columns in ``more`` are hidden until the reader asks for them.
+    """
 
     id: str
     caption: str
@@ -28,19 +38,55 @@ class PageTable:
     align: Sequence[str]
     names: int = 1
     best: frozenset[tuple[int, int]] = frozenset()
+    more: frozenset[int] = frozenset()
 
 
-def render(template: str, images: str = EMBEDDED, **values: Any) -> str:
-    """Returns the page. Its policy allows ``images``, and only the page's own style and script, by their hashes."""
-    own = {name: _source(f"page.{suffix}") for name, suffix in (("style", "css"), ("script", "js"))}
-    hashes = {f"{name}_hash": _hash(text) for name, text in own.items()}
-    trusted = {name: Markup(text) for name, text in own.items()}  # noqa: S704 - files of this package
-    return _environment().get_template(template).render(images=images, **trusted, **hashes, **values)
+@dataclass(frozen=True)
+class Library:
+    """How a page gets the chart library: from the ``address``, relative to the page, or embedded if there is none."""
+
+    address: str = ""
+
+
+def render(template: str, images: str = EMBEDDED, library: Library | None = None, **values: Any) -> str:
+    """Returns the page. Its policy allows ``images`` and only the page's own style and scripts, by their hashes.
+
+    With a ``library`` the page has interactive charts. A library that is not embedded is loaded by the page's own
+    script, which `'strict-dynamic'` allows; over HTTP the browser checks the file's digest.
+    """
+    style, script = _template("page.css"), _template("page.js")
+    scripts, integrity = [script], ""
+    if library:
+        style += asset(LIBRARY_STYLE)
+        scripts = [script + _template("charts.js")]
+        scripts[:0] = [] if library.address else [asset(LIBRARY)]
+        integrity = _hash(asset(LIBRARY))
+    allowed = [f"'{_hash(text)}'" for text in scripts]
+    allowed += ["'strict-dynamic'"] if library and library.address else []
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            images=images,
+            style=Markup(style),  # noqa: S704 - files of this package, here and below
+            scripts=[Markup(text) for text in scripts],  # noqa: S704
+            style_policy=Markup(f"'{_hash(style)}'"),  # noqa: S704
+            script_policy=Markup(" ".join(allowed)),  # noqa: S704
+            library=library,
+            integrity=integrity,
+            **values,
+        )
+    )
+
+
+def asset(name: str) -> str:
+    """Returns the text of a file in `assets/`."""
+    return (resources.files("suite.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("suite.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -48,9 +94,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":"), "allow_nan": False}
+    return environment
 
 
-def _source(name: str) -> str:
+def _template(name: str) -> str:
     environment = _environment()
     assert environment.loader
     return environment.loader.get_source(environment, name)[0]

@@ -10,15 +10,21 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
 from pathlib import Path
+from urllib.parse import quote
 
 import pandas as pd
 
 from suite.analysis.accuracy import Learned, epochs
 from suite.analysis.load import REPORT, SUMMARY, Loaded
+from suite.analysis.missing import counts
 from suite.record.scratch import OWNED, scratch
+from suite.record.text import clean
 from suite.report import accuracy, columns, markdown, plots
+from suite.report.answer import answer
+from suite.report.document import ASSETS, LIBRARY, asset
+from suite.report.entries import entries
 from suite.report.excerpt import excerpt
-from suite.report.page import report
+from suite.report.page import Link, Place, report
 from suite.report.summary import SummaryError, read, summary
 from suite.report.tables import Table, cells
 from suite.report.text import no_formula
@@ -28,6 +34,10 @@ from suite.report.words import legend
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
 
+#: An index with this mark was generated and may be overwritten.
+GENERATOR = "suite.compare"
+MARK = f'name="generator" content="{GENERATOR}"'
+
 #: Optional files, with the same content as the CSV tables and PNG plots, for other tools.
 EXTRAS = ("svg", "parquet")
 
@@ -36,7 +46,8 @@ EXTRAS = ("svg", "parquet")
 class Compared:
     """Throughput tables, accuracy tables, and the launches and names of the files they come from.
 
-    With ``one_file`` the report embeds its plots; otherwise it shows those beside it.
+    With ``one_file`` the report embeds its plots; otherwise it shows those beside it. With ``published`` the folder is
+    one of a site, which has an index and the chart library. ``paths`` are the files, for links to those in the site.
     """
 
     loaded: Loaded
@@ -44,6 +55,8 @@ class Compared:
     learned: Sequence[Learned]
     sources: Sequence[str]
     one_file: bool = False
+    published: bool = False
+    paths: Sequence[Path] = ()
 
 
 def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
@@ -75,12 +88,47 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         plot_paths += plots.draw_learned(learned, staging, suffixes)
         plot_paths += plots.draw_hero(tables, learned, staging, suffixes)
         images = [path for path in plot_paths if path.suffix == ".png"]
+        in_site = compared.published or is_site(folder.parent)
+        files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
+        told = answer(tables, learned)
         page = report(
-            tables, loaded, images, compared.sources, frame=frame, learned=learned, one_file=compared.one_file
+            tables,
+            loaded,
+            images,
+            compared.sources,
+            frame=frame,
+            learned=learned,
+            one_file=compared.one_file,
+            place=Place(
+                () if compared.one_file else _links(folder, files, compared.paths, in_site),
+                f"../{ASSETS}/{LIBRARY}" if in_site else LIBRARY,
+            ),
+            told=told,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
-        (staging / SUMMARY).write_text(summary(loaded.launches).to_json(), encoding="utf-8")
+        if not in_site and not compared.one_file:
+            (staging / LIBRARY).write_text(asset(LIBRARY), encoding="utf-8")
+        shown = entries(tables, learned, told, counts(loaded))
+        (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
     return notes
+
+
+def is_site(folder: Path) -> bool:
+    """Returns whether the folder has an index of reports."""
+    try:
+        return MARK in (folder / INDEX).read_text(encoding="utf-8", errors="replace")[:2000]
+    except OSError:
+        return False
+
+
+def _links(folder: Path, files: Sequence[str], paths: Sequence[Path], in_site: bool) -> tuple[Link, ...]:
+    """Returns links to the index, to the files of the report, and to the raw runs that lie in the same site."""
+    links = [Link("All runs", f"../{INDEX}")] if in_site else []
+    links += [Link(name, quote(name)) for name in files]
+    site = folder.resolve().parent
+    inside = [path.resolve().relative_to(site) for path in paths if in_site and path.resolve().is_relative_to(site)]
+    links += [Link(f"raw run {clean(path.stem, 60)}", quote(f"../{path.as_posix()}")) for path in inside]
+    return tuple(links)
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -127,7 +175,8 @@ def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
     """
     ids = set(runs)
     folder_name = name.lstrip(".") or "run"
-    folder_name = f"run-{folder_name}" if folder_name.lower() == INDEX else folder_name  # a site's index is a file
+    taken = folder_name.lower() in (INDEX, ASSETS)  # names that a site needs itself
+    folder_name = f"run-{folder_name}" if taken else folder_name
     suffix = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
     suffix = re.sub(r"[^\w.-]", "_", suffix)[:80]
     for folder in (parent / folder_name, parent / f"{folder_name}-{suffix}"):

@@ -1,9 +1,10 @@
-"""The report of a comparison as one page: a summary in sentences, tables that sort and filter, plots, every launch."""
+"""The report of a comparison as one page: the answer, one plot, tables that sort and filter; everything else folded."""
 
 from __future__ import annotations
 
 import base64
 import json
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,40 @@ import pandas as pd
 from suite.analysis.accuracy import Learned
 from suite.analysis.groups import WORDS, Group, Row
 from suite.analysis.load import Loaded
-from suite.analysis.wording import DASH, NONE, figure
+from suite.analysis.missing import counts
+from suite.analysis.wording import DASH, NONE, figure, listing
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report import accuracy, columns
-from suite.report.document import BESIDE, EMBEDDED, PageTable, render
+from suite.report import accuracy, charts, columns, missing
+from suite.report.answer import Answer, answer
+from suite.report.document import BESIDE, EMBEDDED, Library, PageTable, render
+from suite.report.names import workload
 from suite.report.plots import alt_text
 from suite.report.sparklines import timelines
 from suite.report.tables import Table
+from suite.report.text import capital
 from suite.report.tidy import launches
 from suite.report.view import LEFT, RIGHT, View
 from suite.report.words import legend
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to another file, or to a part of the page."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """What lies around a page: ``links`` to files beside it, and the address of the chart library.
+
+    Without a library the page has the pictures alone.
+    """
+
+    links: tuple[Link, ...] = ()
+    library: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,16 +57,26 @@ class Section:
     """A table under its heading, with its notes."""
 
     title: str
+    subtitle: str
     table: PageTable
     notes: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture: a text that describes it, and its relative address or its content as a data URL."""
+    """A picture: a text that describes it, and its relative address or its content as a data URL.
+
+    With its ``size`` in pixels, where it is known, a page keeps room for it before it is loaded.
+    """
 
     alt: str
     source: str
+    size: tuple[int, int] | None = None
+
+
+#: Kinds of plots that stand above the tables; all others are folded.
+HEROES = ("hero",)
+FIRST = ("throughput", "accuracy-epochs")  # in place of a hero
 
 
 def report(
@@ -54,25 +88,47 @@ def report(
     frame: pd.DataFrame | None = None,
     learned: Sequence[Learned] = (),
     one_file: bool = False,
+    place: Place = Place(),
+    told: Answer | None = None,
 ) -> str:
     """Returns the page. ``plots`` are PNG files beside it, embedded with ``one_file``; ``sources`` are the files read.
 
-    ``frame`` has the launches if `launches` was called already; ``learned`` are the accuracy tables.
+    ``frame`` has the launches if `launches` was called already; ``learned`` are the accuracy tables; ``told`` is the
+    answer if it is known already.
     """
     groups = [each.group for each in tables] + [each.group for each in learned]
     views = [("table", columns.view(each)) for each in tables] + [("learned", accuracy.view(each)) for each in learned]
+    sections = [
+        _section(f"{kind}{number}", view, group)
+        for number, ((kind, view), group) in enumerate(zip(views, groups, strict=True))
+    ]
+    pictures = list(plots)
+    heroes = _heroes(pictures)
+    library = Library("" if one_file else place.library) if one_file or place.library else None
+    drawn = [*map(charts.throughput, tables), *map(charts.accuracy, learned)] if library else []
+    drawn = [each for each in drawn if each.get("cells") or each.get("lines")]
+    name = _name(sources)
+    every = [sentence for each in tables for sentence in sentences(each)]
+    every += [sentence for each in learned for sentence in accuracy.sentences(each)]
     return render(
         "report.html.jinja",
         images=EMBEDDED if one_file else BESIDE,
-        title=_headline(groups),
+        library=library,
+        title=f"{name}: training benchmarks" if name else "Training benchmarks",
+        name=name,
+        heading=capital(listing(list(dict.fromkeys(workload(group) for group in groups)))) or "Training benchmarks",
         subtitle=_subtitle(groups, loaded),
-        sentences=[
-            *(sentence for each in tables for sentence in sentences(each)),
-            *(sentence for each in learned for sentence in accuracy.sentences(each)),
-        ],
-        sections=[_section(f"{kind}{number}", view) for number, (kind, view) in enumerate(views)],
+        links=place.links,
+        answer=(told or answer(tables, learned)).sentences,
+        missing=missing.sentences(counts(loaded)),
+        contents=_contents(sections, bool(pictures)),
+        hero=[_plot(path, one_file) for path in heroes],
+        charts=drawn,
+        crowded=any(len(each.get("cells", ())) > charts.BESIDE_MOST for each in drawn),
+        sections=sections,
         legend=legend(tables) if tables else "",
-        plots=[Plot(alt_text(path), _embedded(path) if one_file else quote(path.name)) for path in plots],
+        sentences=every,
+        plots=[_plot(path, one_file) for path in pictures if path not in heroes],
         timelines=timelines(launch.record for launch in loaded.launches),
         launches=_launches(launches(loaded.launches) if frame is None else frame),
         environment=_environment(launch.record for launch in loaded.launches),
@@ -105,10 +161,14 @@ def sentences(table: Table) -> list[str]:
                 f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
             )
         elif verdict:
-            lines.append(f"{name} nothing can be said of {subject} against {base} yet ({n}).")
+            lines.append(
+                f"{name} the difference between {subject} and {base} is not decided "
+                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
+            )
         else:
             lines.append(
-                f"{name} {subject} ran at {cell['ratio']:.2f} times {base}'s throughput ({bounds}, {n}; not tested)."
+                f"{name} {subject} ran at {cell['ratio']:.2f} times the throughput of {base} "
+                f"({bounds}, {n}; not tested)."
             )
     return lines
 
@@ -121,24 +181,77 @@ def _sides(table: Table, row: Row) -> tuple[str, str]:
     return words.format(axis.value(row)), words.format(table.base.values[row.cell.framework])
 
 
-def _headline(groups: Sequence[Group]) -> str:
-    return "Training benchmarks: " + ", ".join(dict.fromkeys(group.workload for group in groups))
+def _name(sources: Sequence[str]) -> str:
+    """Returns the name of the run, or of the first of several."""
+    names = list(dict.fromkeys(clean(Path(source).stem, 60) for source in sources))
+    return "".join(names[:1]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def _subtitle(groups: Sequence[Group], loaded: Loaded) -> str:
     machines = dict.fromkeys(row.machine for group in groups for row in group.rows if row.machine)
     kinds = dict.fromkeys(group.data_words for group in groups)
     days = sorted({clean(launch.record.started, 40)[:10] for launch in loaded.launches if launch.record.started})
-    return "; ".join(
-        [*machines, *kinds, DASH.join(dict.fromkeys([*days[:1], *days[-1:]])), f"{len(loaded.launches)} launches"]
+    n = len(loaded.launches)
+    launched = f"{n} launch" + ("" if n == 1 else "es")
+    dates = DASH.join(dict.fromkeys([*days[:1], *days[-1:]]))
+    return " \u00b7 ".join(filter(None, [*machines, *kinds, dates, launched]))
+
+
+def _heroes(pictures: Sequence[Path]) -> list[Path]:
+    """Returns the pictures that stand above the tables."""
+    for kinds in (HEROES, FIRST):
+        if chosen := [path for path in pictures if path.stem.startswith(kinds)]:
+            return chosen
+    return []
+
+
+def _plot(path: Path, embedded: bool) -> Plot:
+    return Plot(alt_text(path), _embedded(path) if embedded else quote(path.name), _size(path))
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    """Returns width and height, which are in the first bytes of a PNG file; None for another file."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(24)
+    except OSError:
+        return None
+    if len(head) < 24 or not head.startswith(b"\x89PNG"):
+        return None
+    width, height = struct.unpack(">II", head[16:])
+    return width, height
+
+
+def _section(identity: str, view: View, group: Group) -> Section:
+    grid = view.whole
+    caption = "One row per cell; the best value of a column is marked." if grid.best else "One row per cell."
+    table = PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best, _more(view))
+    kind = "training to the end" if group.rows[0].cell.recipe else "throughput"
+    return Section(f"{capital(workload(group))}: {kind}", view.title, table, view.notes)
+
+
+def _more(view: View) -> frozenset[int]:
+    """Returns the columns that are hidden at first: those of the monitor, and `LESS`."""
+    measured, headers = len(view.grid.headers), view.whole.headers
+    less = LESS | ({"samples/s"} if "test accuracy" in headers else set())  # where the time to an accuracy decides
+    return frozenset(
+        place
+        for place, header in enumerate(headers)
+        if place >= measured or header in less or header.endswith("MiB") or header.startswith(LESS_PREFIXES)
     )
 
 
-def _section(identity: str, view: View) -> Section:
-    grid = view.whole
-    caption = "One row per cell; the best value of a column is marked." if grid.best else "One row per cell."
-    table = PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best)
-    return Section(view.title, table, view.notes)
+#: Columns that explain a result and do not decide it.
+LESS = {"step ms", "of compute", "loader efficiency", "pays after", "compile s", "epochs", "J to target*"}
+LESS_PREFIXES = ("epochs to ",)
+
+
+def _contents(sections: Sequence[Section], plots: bool) -> list[Link]:
+    """Returns the table of contents."""
+    entries = [("The answer", "answer"), *((each.title, f"{each.table.id}-section") for each in sections)]
+    entries += [("All plots", "plots")] if plots else []
+    entries += [("Every launch", "every-launch"), ("Environment", "environment"), ("Run it again", "again")]
+    return [Link(text, address) for text, address in entries]
 
 
 def _launches(frame: pd.DataFrame) -> PageTable:
@@ -146,7 +259,7 @@ def _launches(frame: pd.DataFrame) -> PageTable:
     # One row at a time: all rows at once take more memory than the launches themselves.
     rows = ([_cell(value) for value in row] for row in zip(*(frame[name] for name in shown), strict=True))
     align = [LEFT if name in ("cell", "control", "status", "flags", "reason") else RIGHT for name in shown]
-    caption = "One row per launch, failed ones included."
+    caption = "One row per launch, failed launches included."
     return PageTable("launches", caption, [name.replace("_", " ") for name in shown], rows, align)
 
 

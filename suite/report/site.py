@@ -15,16 +15,13 @@ from urllib.parse import quote
 from suite.analysis.load import REPORT, SUMMARY, LoadError
 from suite.analysis.wording import DASH, NONE
 from suite.record.text import clean
-from suite.report.document import PageTable, render
-from suite.report.folder import INDEX, staged
+from suite.report.cards import cards
+from suite.report.document import ASSETS, LIBRARY, PageTable, asset, render
+from suite.report.folder import GENERATOR, INDEX, MARK, staged
 from suite.report.summary import Summary, SummaryError, read
 from suite.report.view import LEFT
 
-#: An index with this mark was generated and may be overwritten.
-GENERATOR = "suite.compare"
-MARK = f'name="generator" content="{GENERATOR}"'
-
-COLUMNS = ("date", "machine", "device", "versions", "data", "workloads", "cells", "launches", "report")
+COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "versions")
 
 
 def check(site: Path, folder: Path) -> None:
@@ -44,6 +41,8 @@ def publish(site: Path) -> list[str]:
         runs, notes = scan(site)
         with staged(site, ours=True) as place:  # `check` has verified that the index is ours
             (place / INDEX).write_text(page(runs), encoding="utf-8")
+        with staged(site / ASSETS, ours=True) as place:
+            (place / LIBRARY).write_text(asset(LIBRARY), encoding="utf-8")
     return notes
 
 
@@ -62,32 +61,35 @@ def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
             notes.append(f"{folder.name} is left out of the index: its {SUMMARY} {error}")
         except OSError:
             notes.append(f"{folder.name} is left out of the index: it has no {SUMMARY}; compare its run again")
-    runs.sort(key=lambda each: each[1].dates[-1:], reverse=True)
+    runs.sort(key=lambda each: (each[1].dates[-1:], each[1].started), reverse=True)
     return runs, notes
 
 
 def page(runs: Sequence[tuple[str, Summary]]) -> str:
-    """Returns the index page, with a row per run."""
-    rows = [[*_texts(run), clean(folder, 100)] for folder, run in runs]
+    """Returns the index page: a card for each workload and machine, and a row per run."""
+    rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
     return render(
         "index.html.jinja",
         title="Training benchmarks: all runs",
         generator=GENERATOR,
         counted=f"{_count(len(runs), 'run')} on {_count(machines, 'machine')}",
+        cards=cards(runs),
         runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
         links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],
     )
 
 
 def _texts(run: Summary) -> list[str]:
-    launches = str(run.launches) if run.ok == run.launches else f"{run.launches}, {run.ok} of them well"
+    launches = str(run.launches) if run.ok == run.launches else f"{run.launches}, {run.launches - run.ok} failed"
     texts = [
         DASH.join(run.dates),
-        *("; ".join(names) for names in (run.machines, run.devices)),
-        *(", ".join(names) for names in (run.versions, run.data, run.workloads)),
-        str(run.cells),
+        ", ".join(run.workloads),
         launches,
+        str(run.cells),
+        ", ".join(run.data),
+        "; ".join([*run.machines, *run.devices]),
+        ", ".join(run.versions),
     ]
     return [text or NONE for text in texts]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from suite.analysis.timelines import Line, has_lines, lines_of
 from suite.analysis.wording import figure
@@ -15,6 +16,9 @@ from suite.record.text import clean
 MOST = 100
 
 WIDTH, HEIGHT, GAP = 600, 40, 18
+
+#: Lines are drawn in steps of half a unit: as whole numbers from point to point they take a third of the bytes in git.
+STEPS = 2
 
 #: By metric: its description, its unit, and what its values are divided by.
 WORDS = {
@@ -38,7 +42,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Band:
-    """One metric: the points of each unbroken stretch of its line, and the text above it."""
+    """One metric: the path of each unbroken stretch of its line, in steps, and the text above it."""
 
     words: str
     text_y: int
@@ -47,12 +51,13 @@ class Band:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The drawing of one launch, in units of its own ``width``."""
+    """The drawing of one launch, in units of its own ``width``; paths are in ``steps`` to a unit."""
 
     title: str
     label: str
     width: int
     height: int
+    steps: int
     end: str
     phases: Sequence[Phase]
     bands: Sequence[Band]
@@ -82,10 +87,11 @@ def _timeline(record: Record) -> Timeline:
     spans = [(name, *span) for name, phase in record.phases.items() for span in phase.spans]
     rate = f", {figure(record.samples_per_s)} samples/s" if record.samples_per_s else ""
     return Timeline(
-        title=f"{clean(record.cell.id)}, launch {record.launch}{rate}",
+        title=f"{clean(record.cell.id)}, {'control, ' if record.control else ''}launch {record.block}{rate}",
         label=f"timeline of {clean(record.cell.id)}",
         width=WIDTH,
         height=len(lines) * (HEIGHT + GAP) + GAP,
+        steps=STEPS,
         end=f"{end_s:.0f} s",
         phases=[
             Phase(
@@ -104,14 +110,21 @@ def _timeline(record: Record) -> Timeline:
 def _band(name: str, line: Line, end_s: float, top: int) -> Band:
     words, unit, divisor = WORDS.get(name, (name, "", 1.0))
     highest = line.highest or 1.0
-    stretches: list[list[str]] = [[]]
+    stretches: list[list[tuple[int, int]]] = [[]]
     for at_s, value in zip(line.at_s, line.values, strict=True):
         if value is None:  # not read: a gap, no line through it
             stretches.append([])
         else:
-            stretches[-1].append(f"{WIDTH * at_s / end_s:.1f},{top + HEIGHT * (1 - value / highest):.1f}")
+            y = top + HEIGHT * (1 - value / highest)
+            stretches[-1].append((round(STEPS * WIDTH * at_s / end_s), round(STEPS * y)))
     return Band(
         words=f"{words}: up to {figure(line.highest / divisor)} {unit}",
         text_y=top - 4,
-        lines=[" ".join(points) for points in stretches if points],
+        lines=[_path(points) for points in stretches if points],
     )
+
+
+def _path(points: Sequence[tuple[int, int]]) -> str:
+    """Returns the points as the data of an SVG path: the first place, then the way to each next one."""
+    ways = [f"{x - before_x} {y - before_y}" for (before_x, before_y), (x, y) in pairwise(points)]
+    return f"M{points[0][0]} {points[0][1]}l{' '.join(ways or ['0 0'])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from suite.analysis.groups import gpus, processor
 from suite.analysis.load import SUMMARY, Launch
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.report.entries import Entry, EntryError, checked, version
 
 SCHEMA = 1
 
@@ -25,7 +26,11 @@ class SummaryError(ValueError):
 
 @dataclass(frozen=True)
 class Summary:
-    """``runs`` are the ids of the compared runs, ``dates`` the first and last day; counts are of all launches."""
+    """``runs`` are the ids of the compared runs, ``dates`` the first and last day; counts are of all launches.
+
+    ``started`` is when the last launch started, ``entries`` what the index shows of each table. Older summaries have
+    neither.
+    """
 
     runs: tuple[str, ...]
     dates: tuple[str, ...]
@@ -37,13 +42,15 @@ class Summary:
     cells: int
     launches: int
     ok: int
+    started: str = ""
+    entries: tuple[Entry, ...] = field(default=())
 
     def to_json(self) -> str:
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
 
 
-def summary(loaded: Iterable[Launch]) -> Summary:
-    """Returns the summary of these launches."""
+def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summary:
+    """Returns the summary of these launches; ``entries`` are of their tables."""
     launches = list(loaded)
     records = [launch.record for launch in launches]
     # A launch that failed early does not know the device.
@@ -54,12 +61,14 @@ def summary(loaded: Iterable[Launch]) -> Summary:
         dates=_distinct([*days[:1], *days[-1:]]),
         machines=_distinct(map(processor, known)),
         devices=_distinct(_device(record) for record in known),
-        versions=tuple(sorted(_distinct(map(_version, known)))),
+        versions=tuple(sorted(_distinct(map(version, known)))),
         data=_distinct(clean(record.data.get("kind", ""), 20) for record in records),
         workloads=tuple(sorted(_distinct(f"{r.cell.workload} {r.cell.size}" for r in records))),
         cells=len({(launch.run, launch.record.cell) for launch in launches}),
         launches=len(launches),
         ok=sum(record.outcome.ok for record in records),
+        started=max((clean(record.started, 40) for record in records), default=""),
+        entries=entries,
     )
 
 
@@ -77,7 +86,10 @@ def read(folder: Path) -> Summary:
         raise SummaryError("has no schema")
     if schema > SCHEMA:
         raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
-    return Summary(**{field.name: _checked(field.name, data.get(field.name)) for field in fields(Summary)})
+    try:
+        return Summary(**{each.name: _checked(each.name, data.get(each.name)) for each in fields(Summary)})
+    except EntryError as error:
+        raise SummaryError(str(error)) from None
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -86,6 +98,10 @@ def _checked(name: str, value: Any) -> Any:
         if type(value) is not int or not 0 <= value < 10**9:
             raise SummaryError(f"has {name} that are no number")
         return value
+    if name == "entries":
+        return checked([] if value is None else value)
+    if name == "started":
+        return clean(value, 40) if isinstance(value, str) else ""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise SummaryError(f"has {name} that are no texts")
     return tuple(clean(each, 120) for each in value)
@@ -94,15 +110,6 @@ def _checked(name: str, value: Any) -> Any:
 def _device(record: Record) -> str:
     """Returns the GPUs, or ``CPU`` for a launch without any."""
     return gpus(record) or ("CPU" if processor(record) else "")
-
-
-def _version(record: Record) -> str:
-    """Returns the framework's package, which is the first in the record, and its version."""
-    packages = record.environment.get("packages")
-    if not isinstance(packages, dict) or not packages:
-        return ""
-    name, version = next(iter(packages.items()))
-    return f"{clean(name, 40)} {clean(version, 40)}"
 
 
 def _distinct(words: Iterable[str] | Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suite.analysis.wording import DASH, NONE, figure
+from suite.plan.cell import PRECISIONS
 
 
 def no_formula(text: str) -> str:
@@ -16,3 +17,8 @@ def spread(value: float | None, low: float | None, high: float | None, digits: i
     if middle == NONE or low is None or high is None or low == value == high:
         return middle
     return f"{middle} ({figure(low, digits)}{DASH}{figure(high, digits)})"
+
+
+def capital(text: str) -> str:
+    """Returns the text with a capital first letter, unless it begins with the name of a number format."""
+    return text if text.startswith(PRECISIONS) else f"{text[:1].upper()}{text[1:]}"

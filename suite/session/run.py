@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from suite import __version__
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Monitor, idle
 from suite.plan.cell import AUTO, Cell
@@ -166,6 +167,7 @@ class Run:
             environment = {**environment, "driver": self._driver}
         run = {
             "id": self.info["id"],
+            "suite": __version__,
             "seed": seed,
             "plan": settings.plan.to_json(),
             "block": number % CONTROL,

@@ -77,7 +77,7 @@ def test_a_folder_of_one_s_own_gets_svg_and_parquet_unless_asked_otherwise(
     records.save(run, records.launches(n=1))
     assert main(["--output", "there", *extra]) == 0
     written = {path.suffix.removeprefix(".") for path in Path("there").iterdir()}
-    assert written - {"md", "csv", "html", "json", "png"} == suffixes
+    assert written - {"md", "csv", "html", "js", "json", "png"} == suffixes
 
 
 def test_a_site_is_light_and_takes_what_is_asked_for(run: Path) -> None:

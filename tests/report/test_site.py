@@ -34,7 +34,8 @@ def index(site: Path) -> Page:
 
 
 def links(page: Page) -> list[str | None]:
-    return [attributes.get("href") for tag, attributes in page.tags if tag == "a"]
+    """Where the page leads: from a card and from the table, so each once."""
+    return list(dict.fromkeys(attributes.get("href") for tag, attributes in page.tags if tag == "a"))
 
 
 @pytest.fixture(autouse=True)

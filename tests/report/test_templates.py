@@ -20,15 +20,23 @@ from suite.report.document import PageTable, render
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "suite" / "report" / "templates"
+ASSETS = ROOT / "suite" / "report" / "assets"
 
 #: Figures from the least to the greatest, and a column with words and a date, which is no figure.
 FIGURES = ["-3", "1.2e-07", f"0.5 (0.4{DASH}0.6)", "26.3", f"1,234 (1,200{DASH}1,300)"]
-COLUMN = [DASH, "2026-03-01", *FIGURES[::-1], "timeout"]
+COLUMN = [DASH, f"{DASH} [1]", "2026-03-01", *FIGURES[::-1], "timeout"]
 
 
 def index(**changes: object) -> str:
-    table = PageTable("runs", "All runs.", ["date", "report"], [["<b>", "x"]], ["left", "left"])
-    values = {"title": "t", "generator": "g", "counted": "1 run", "runs": table, "links": ["x/report.html"]}
+    table = PageTable("runs", "All runs.", ["run", "date"], [["x", "<b>"]], ["left", "left"])
+    values = {
+        "title": "t",
+        "generator": "g",
+        "counted": "1 run",
+        "runs": table,
+        "links": ["x/report.html"],
+        "cards": [],
+    }
     return render("index.html.jinja", **(values | changes))
 
 
@@ -49,11 +57,11 @@ def test_text_is_escaped_without_being_asked_to() -> None:
     page = Page(text)
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert "img" not in [tag for tag, _ in page.tags]
-    assert page.said.count("onerror=alert(1)") == 3  # in the title, the heading, and the line under it
+    assert page.said.count("onerror=alert(1)") == 2  # in the title and the line under the heading
 
 
 def test_a_value_that_is_missing_is_an_error_and_not_an_empty_place() -> None:
-    with pytest.raises(UndefinedError, match="subtitle"):
+    with pytest.raises(UndefinedError, match="is undefined"):
         render("report.html.jinja", title="t")
 
 
@@ -77,7 +85,7 @@ def test_the_script_sorts_figures_by_value_and_words_after_them() -> None:
     if node is None:
         pytest.skip("node is not installed")
     stub = """
-      const window = {addEventListener() {}}, document = {querySelectorAll: () => []};
+      const window = {addEventListener() {}}, document = {querySelectorAll: () => []}, location = {hash: ""};
       const show = sign => {
         const rows = COLUMN.map(text => ({cells: [{textContent: text}]}));
         let sorted;
@@ -89,9 +97,8 @@ def test_the_script_sorts_figures_by_value_and_words_after_them() -> None:
     code = f"{stub}\n{script}\nconsole.log(JSON.stringify([show(1), show(-1)]));"
     done = subprocess.run([node, "-e", code], capture_output=True, text=True, check=True, timeout=30)
     ascending, descending = json.loads(done.stdout)
-    assert ascending[: len(FIGURES)] == FIGURES
-    assert set(ascending[len(FIGURES) :]) == {DASH, "2026-03-01", "timeout"}
-    assert descending == ascending[::-1]
+    assert ascending == [*FIGURES, "2026-03-01", "timeout", DASH, f"{DASH} [1]"]
+    assert descending == ["timeout", "2026-03-01", *FIGURES[::-1], DASH, f"{DASH} [1]"], "missing values stay last"
 
 
 def test_a_wheel_holds_the_templates(tmp_path: Path) -> None:
@@ -104,6 +111,10 @@ def test_a_wheel_holds_the_templates(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
     (wheel,) = (tmp_path / "built").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        there = {name.removeprefix("suite/report/templates/") for name in archive.namelist() if "/templates/" in name}
-    assert there == {path.name for path in TEMPLATES.iterdir()}
+        names = archive.namelist()
+    for folder in (TEMPLATES, ASSETS):
+        prefix = f"suite/report/{folder.name}/"
+        there = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        assert there == {path.name for path in folder.iterdir()}
+    there = {Path(name).name for name in names}
     assert there >= {"base.html.jinja", "page.css", "page.js"}

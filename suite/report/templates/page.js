@@ -7,6 +7,9 @@ const numberOf = text => {
   return match ? Number(match[0]) : null;
 };
 
+// Cells without a value: they are last in either direction.
+const missing = text => text === "" || /^[\u2013\u2014-]($|\s)/.test(text);
+
 // Numbers by value, then words by the alphabet.
 const compare = (a, b) => {
   const [x, y] = [numberOf(a), numberOf(b)];
@@ -17,7 +20,8 @@ const compare = (a, b) => {
 
 const sort = (table, column, sign) => {
   const text = row => row.cells[column].textContent.trim();
-  const rows = [...table.tBodies[0].rows].sort((a, b) => sign * compare(text(a), text(b)));
+  const order = (a, b) => missing(a) - missing(b) || (missing(a) ? 0 : sign * compare(a, b));
+  const rows = [...table.tBodies[0].rows].sort((a, b) => order(text(a), text(b)));
   table.tBodies[0].append(...rows);
 };
 
@@ -42,6 +46,18 @@ for (const field of document.querySelectorAll("input[type=search]")) {
       row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word));
   });
 }
+
+// A link to a folded part unfolds it.
+const unfold = () => {
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const fold = target && target.closest("details");
+  if (fold) {
+    fold.open = true;
+    target.scrollIntoView();
+  }
+};
+window.addEventListener("hashchange", unfold);
+unfold();
 
 // What is folded on the screen is unfolded on paper.
 window.addEventListener("beforeprint", () => {

@@ -1,0 +1,229 @@
+"""Report and index in a real browser: nothing is refused, nothing overflows, the answer is on the first screen."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from suite.compare.__main__ import main
+from suite.report import plots
+from suite.report.document import LIBRARY
+from tests import browser, records
+from tests.browser import Browser
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = ROOT / "tests" / "golden" / "runs" / "settings.jsonl"
+ACCURACY = ROOT / "results" / "runs" / "Linux-CPython-3.11-64bit" / "0006_accuracy_imdb.json"
+
+PAGES = ("index.html", "0001_cpu/report.html", "settings/report.html", "0006_accuracy_imdb/report.html")
+
+
+@dataclass(frozen=True)
+class Site:
+    folder: Path
+    one_file: Path
+    tab: Browser
+
+    def page(self, name: str) -> Path:
+        return self.folder / name
+
+
+def picture(tables: object, learned: object, folder: Path, *more: object) -> list[Path]:
+    """A stand-in for the drawn plot, as wide as one."""
+    Image.new("RGB", (1600, 500), "#dddddd").save(folder / "hero.png")
+    return [folder / "hero.png"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    command = browser.found()
+    if command is None:
+        pytest.skip("no headless browser is installed: apt-get install chromium")
+    folder = tmp_path_factory.mktemp("site")
+    held = [each for batch in (32, 64) for each in records.launches(n=6, batch=batch)]
+    run = records.save(folder / "runs" / "0001_cpu.json", held)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "draw", lambda *_: [])
+        patch.setattr(plots, "draw_learned", lambda *_: [])
+        patch.setattr(plots, "draw_hero", picture)
+        for each in (run, SETTINGS, ACCURACY):
+            assert main([str(each), "--publish", str(folder)]) == 0
+        assert main([str(run), "--one-file", "--output", str(folder / "one"), "--extra", "none"]) == 0
+    with browser.started(command, tmp_path_factory.mktemp("profile")) as tab:
+        yield Site(folder, folder / "one" / "report.html", tab)
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [1400, 1200, 390])
+def test_nothing_is_refused_or_wider_than_the_screen(site: Site, name: str, width: int) -> None:
+    site.tab.open(site.page(name), width)
+    assert site.tab.complaints == []
+    assert site.tab.run("document.documentElement.scrollWidth") <= width
+    # A box that scrolls may hold a wide table on a phone; on a desk the columns that decide fit.
+    if width >= 1200 and name != "index.html":
+        wide = "[...document.querySelectorAll('section .wide')].map(box => box.scrollWidth - box.clientWidth)"
+        assert max(site.tab.run(wide)) <= 0
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_answer_is_on_the_first_screen_and_the_page_is_short(site: Site, name: str) -> None:
+    site.tab.open(site.page(name), 1400, 900)
+    answer = ".card .verdict" if name == "index.html" else "#answer"
+    assert 0 < site.tab.run(f"document.querySelector('{answer}').getBoundingClientRect().bottom") < 900
+    assert site.tab.run("document.documentElement.scrollHeight") <= 3500
+
+
+@pytest.mark.parametrize("name", PAGES[1:])
+def test_with_scripts_there_are_charts_and_without_them_the_picture(site: Site, name: str) -> None:
+    site.tab.open(site.page(name))
+    assert site.tab.run("document.querySelectorAll('.chart canvas').length") > 0
+    assert not site.tab.run("document.querySelector('.still').checkVisibility()")
+    site.tab.open(site.page(name), scripts=False)
+    assert site.tab.run("document.querySelectorAll('canvas').length") == 0
+    assert site.tab.run("document.querySelector('.still img').checkVisibility()")
+    assert site.tab.run("document.querySelector('.still img').naturalWidth") == 1600
+    assert not site.tab.run("document.querySelector('.charts').checkVisibility()")
+    assert not site.tab.run("document.querySelector('input[type=search]').checkVisibility()")
+
+
+def test_without_the_library_the_picture_stays(site: Site) -> None:
+    library = site.folder / "assets" / LIBRARY
+    library.rename(library.with_suffix(".gone"))
+    try:
+        site.tab.open(site.page(PAGES[1]))
+        assert site.tab.run("document.querySelector('.still img').checkVisibility()")
+        assert not site.tab.run("document.querySelector('.charts').checkVisibility()")
+    finally:
+        library.with_suffix(".gone").rename(library)
+
+
+def test_one_file_holds_the_charts(site: Site) -> None:
+    site.tab.open(site.one_file)
+    assert site.tab.complaints == []
+    assert site.tab.run("document.querySelectorAll('.chart canvas').length") == 1
+
+
+def test_over_http_the_library_is_checked_by_its_digest(site: Site) -> None:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/favicon.ico":  # which a browser asks for by itself
+                self.send_response(204)
+                self.end_headers()
+            else:
+                super().do_GET()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(site.folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/{PAGES[1]}"
+        library = site.folder / "assets" / LIBRARY
+        text = library.read_bytes()
+        charts = "document.querySelectorAll('.chart canvas').length"
+        site.tab.open(address)
+        assert (site.tab.complaints, site.tab.run(charts)) == ([], 1)
+        library.write_bytes(text + b"\n")
+        try:
+            # Another address, since the browser may keep the file of the first.
+            site.tab.open(address.replace("127.0.0.1", "localhost"))
+            assert "integrity" in " ".join(site.tab.complaints)
+            assert site.tab.run(charts) == 0
+        finally:
+            library.write_bytes(text)
+        server.shutdown()
+
+
+def test_pointing_at_a_chart_names_the_launch_or_the_seed(site: Site) -> None:
+    for name, words in ((PAGES[1], "launch "), (PAGES[3], "seed ")):
+        site.tab.open(site.page(name))
+        x, y, width, height = site.tab.run(
+            "(() => { const box = document.querySelector('.u-over').getBoundingClientRect();"
+            " return [box.x, box.y, box.width, box.height] })()"
+        )
+        assert not site.tab.run("document.querySelector('.tip').checkVisibility()")
+        site.tab.move(x + width * 0.4, y + height * 0.5)
+        assert site.tab.run("document.querySelector('.tip').checkVisibility()")
+        assert words in site.tab.run("document.querySelector('.tip').textContent")
+
+
+def test_a_click_on_a_header_sorts_and_missing_values_stay_last(site: Site) -> None:
+    site.tab.open(site.page("settings/report.html"))
+    column = "[...document.querySelectorAll('#table0 th')].findIndex(head => head.textContent === 'samples/s')"
+    at = site.tab.run(column)
+    read = f"[...document.querySelector('#table0').tBodies[0].rows].map(row => row.cells[{at}].textContent.trim())"
+    for sign, state in ((1, "ascending"), (-1, "descending")):
+        site.tab.run(f"document.querySelectorAll('#table0 thead button')[{at}].click()")
+        assert site.tab.run(f"document.querySelectorAll('#table0 thead th')[{at}].ariaSort") == state
+        shown = site.tab.run(read)
+        missing = [text.startswith("\u2013") for text in shown]
+        assert any(missing)
+        assert missing == sorted(missing), "those without a value are at the end"
+        figures = [sign * float(text.split()[0].replace(",", "")) for text in shown if not text.startswith("\u2013")]
+        assert figures == sorted(figures)
+
+
+def test_the_switch_shows_all_columns_without_a_script_and_header_rows_stick(site: Site) -> None:
+    count = "[...document.querySelectorAll('#table0 thead th')].filter(head => head.checkVisibility()).length"
+    for scripts in (True, False):
+        site.tab.open(site.page("settings/report.html"), scripts=scripts)
+        before = site.tab.run(count)
+        site.tab.run("document.querySelector('.all').checked = true")
+        assert site.tab.run(count) == site.tab.run("document.querySelectorAll('#table0 thead th').length") > before
+    site.tab.open(site.page("settings/report.html"), height=400)
+    top = "document.querySelector('#table0 thead th').getBoundingClientRect().top"
+    box = "document.querySelector('#table0').parentNode"
+    before = site.tab.run(top)
+    site.tab.run(f"{box}.scrollTop = 200")
+    assert site.tab.run(f"{box}.scrollTop") > 20, "the table is longer than its box"
+    assert site.tab.run(top) == before
+
+
+def test_a_link_to_a_folded_part_unfolds_it(site: Site) -> None:
+    site.tab.open(f"{site.page(PAGES[1]).as_uri()}#every-launch")
+    assert site.tab.run("document.querySelector('#launches').checkVisibility()")
+
+
+CONTRAST = """(() => {
+  const channels = text => text.match(/[0-9.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
+    .map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [.2126, .7152, .0722][i], 0);
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const found = channels(getComputedStyle(at).backgroundColor);
+      if (found.length < 4 || found[3] > .99) return found;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  document.querySelectorAll('details').forEach(fold => fold.open = true);
+  for (const element of document.body.querySelectorAll('*')) {
+    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || ['SCRIPT', 'title'].includes(element.tagName)) continue;
+    const style = getComputedStyle(element);
+    const ink = light(channels(element.tagName === 'text' ? style.fill : style.color)), paper = light(behind(element));
+    const ratio = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
+    const name = element.className.baseVal ?? element.className;
+    if (ratio < 4.5) poor.push(`${element.tagName}.${name}: ${ratio.toFixed(2)}`);
+  }
+  return [...new Set(poor)];
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_text_is_readable_in_light_and_dark(site: Site, name: str, dark: bool) -> None:
+    site.tab.open(site.page(name), dark=dark)
+    assert site.tab.run(CONTRAST) == []
+    paper = site.tab.run("getComputedStyle(document.documentElement).backgroundColor")
+    assert (max(map(int, paper[4:-1].split(","))) < 60) == dark

@@ -1,0 +1,151 @@
+"""The cards of the index: the newest answer, what a reader must know of it, and the trend over runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from test_page import Page
+
+from suite.analysis.groups import group
+from suite.analysis.load import Launch
+from suite.record.record import Outcome, Record
+from suite.report.answer import answer
+from suite.report.cards import cards
+from suite.report.entries import ACCURACY, THROUGHPUT, Entry, EntryError, checked, entries
+from suite.report.site import page
+from suite.report.summary import Summary, SummaryError, read, summary
+from suite.report.tables import table
+from suite.report.thumbnails import thumbnail
+from tests import records
+from tests.records import HOSTILE, replace
+
+
+def run(name: str, held: list[Record], day: str = "2026-03-01") -> tuple[str, Summary]:
+    """A published run as the index sees it."""
+    launches = [Launch(replace(each, started=f"{day}T10:00:00"), name, "file.json") for each in held]
+    tables = [table(each, "pytorch") for each in group(launches)]
+    return name, summary(launches, entries(tables, [], answer(tables)))
+
+
+def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches() -> None:
+    held = records.launches(n=6)
+    held[0] = replace(held[0], flags=("contaminated",))
+    held[1] = replace(records.failed(held[1]), outcome=Outcome("timeout", "too long"))
+    (card,) = cards([run("0001_a", held)])
+    assert card.title == "CIFAR-100 CNN: throughput"
+    assert "Example CPU 3000" in card.machine
+    assert "TensorFlow" in card.newest.verdict
+    assert card.newest.n == "5 to 6 launches of each cell"
+    assert card.newest.date == "2026-03-01"
+    assert card.newest.address == "0001_a/report.html"
+    assert {*card.newest.flags} >= {"contaminated 1/18", "failed 1/18"}
+    assert card.thumbnail
+    assert [bar.name for bar in card.thumbnail.bars] == ["PyTorch", "TensorFlow", "JAX"]
+
+
+def test_cells_that_lack_launches_make_a_run_partial_and_unsupported_ones_do_not() -> None:
+    held = records.launches(n=3)
+    (whole,) = cards([run("a", [*held, *(records.failed(records.record("jax", 0, precision="fp16")),) * 1])])
+    assert "partial" in whole.newest.flags, "one cell has a single launch"
+    unsupported = [
+        replace(records.failed(records.record("jax", n, precision="fp16")), outcome=Outcome("unsupported", "no"))
+        for n in range(3)
+    ]
+    (card,) = cards([run("a", [*held, *unsupported])])
+    assert not [flag for flag in card.newest.flags if flag.startswith(("failed", "partial"))]
+    assert card.newest.n == "3 launches of each cell"
+
+
+def test_the_newest_run_leads_and_earlier_ones_follow_with_the_trend_of_what_they_share() -> None:
+    def versions(held: list[Record], torch: str, suite: str) -> list[Record]:
+        packages = {"pytorch": {"torch": torch}, "tensorflow": {"tensorflow-cpu": "2.21.0"}, "jax": {"jax": "0.10.2"}}
+        return [
+            replace(
+                each,
+                environment=each.environment | {"packages": packages[each.cell.framework]},
+                run=each.run | {"suite": suite},
+            )
+            for each in held
+        ]
+
+    old = run("0001_a", versions(records.launches(n=2), "2.12.0", "0.1.0"), "2026-03-01")
+    new = run("0002_b", versions(records.launches(n=6), "2.13.0", "0.2.0"), "2026-05-01")
+    (card,) = cards([new, old])
+    assert card.newest.name == "0002_b"
+    assert [line.name for line in card.older] == ["0001_a"]
+    assert card.trend
+    assert card.trend.headers == ["run", "suite", "PyTorch", "TensorFlow", "JAX"]
+    assert [row[:2] for row in card.trend.rows] == [["0001_a", "0.1.0"], ["0002_b", "0.2.0"]]
+    assert [row[2].partition(" ")[2] for row in card.trend.rows] == ["(2.12.0)", "(2.13.0)"]
+    assert "not tested against each other" in card.trend.caption
+    other = [replace(each, data=each.data | {"digest": "another"}) for each in records.launches(n=2)]
+    (card,) = cards([new, run("0003_c", other)])
+    assert card.trend is None, "figures of other data are not set side by side"
+
+
+def test_other_machines_and_sizes_get_cards_of_their_own() -> None:
+    machine = {"machine": {"cpu": "Other CPU", "cores": 4, "gpus": ["GPU"]}}
+    other = [replace(each, environment=each.environment | machine) for each in records.launches(n=1)]
+    found = cards([run("b", other), run("a", records.launches(n=1)), run("c", records.launches(n=1, size="small"))])
+    assert len(found) == 3
+    assert "Other CPU, 4 cores; GPU" in found[0].machine
+
+
+def test_entries_survive_json_and_what_is_no_entry_is_refused() -> None:
+    _, one = run("a", records.launches(n=2))
+    data = json.loads(json.dumps([asdict(each) for each in one.entries]))
+    assert checked(data) == one.entries
+    for spoil in (
+        {"n": 3},
+        {"n": [1, True]},
+        {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": [float("nan")]}]},
+        {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": []}]},
+        {"figures": "none"},
+        {"flags": [1]},
+        {"verdict": None},
+    ):
+        with pytest.raises(EntryError):
+            checked([data[0] | spoil])
+    with pytest.raises(EntryError):
+        checked({})
+
+
+def test_a_summary_without_entries_is_listed_without_a_card(tmp_path: Path) -> None:
+    _, one = run("a", records.launches(n=1))
+    data = json.loads(one.to_json())
+    del data["entries"], data["started"]
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    old = read(tmp_path)
+    assert old.entries == ()
+    assert cards([("a", old)]) == []
+    (tmp_path / "run.json").write_text(json.dumps(data | {"entries": [{}]}))
+    with pytest.raises(SummaryError, match="entry without its n"):
+        read(tmp_path)
+
+
+def test_hostile_words_of_a_card_stay_text() -> None:
+    _, one = run("a", records.launches(n=1))
+    entry = Entry(THROUGHPUT, HOSTILE, HOSTILE, HOSTILE, HOSTILE, (1, 1), (HOSTILE,), "x", "", one.entries[0].figures)
+    text = page([("a", replace(one, entries=(entry,)))])
+    read_page = Page(text)
+    assert "<script>alert" not in text
+    assert [tag for tag, _ in read_page.tags].count("script") == 1
+    assert "style" not in {name for _, attributes in read_page.tags for name in attributes}
+
+
+def test_the_drawing_of_accuracies_is_lines_over_epochs_or_bars_after_one() -> None:
+    figures = {"cell": "c", "framework": "jax", "version": "", "values": [0.5, 0.7, 0.8]}
+    entry = {"kind": ACCURACY, "workload": "w", "title": "t", "machine": "m", "verdict": "v", "n": [3, 3], "flags": []}
+    (one,) = checked([entry | {"same": "", "suite": "", "figures": [figures]}])
+    drawing = thumbnail(one)
+    assert drawing
+    assert len(drawing.curves[0].points.split()) == 3
+    (single,) = checked([entry | {"same": "", "suite": "", "figures": [figures | {"values": [0.5]}]}])
+    drawing = thumbnail(single)
+    assert drawing
+    assert drawing.bars[0].words == "0.500"
+    (none,) = checked([entry | {"same": "", "suite": "", "figures": []}])
+    assert thumbnail(none) is None
