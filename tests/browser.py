@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,18 @@ LONGEST_S = 60.0
 def found() -> str | None:
     """The command of a browser that is installed."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+#: The browser reads its commands from descriptor 3 and answers on 4.
+PLACED = """
+import os, sys
+low, high = (os.dup(int(number)) for number in sys.argv[1:3])
+os.dup2(low, 3)
+os.dup2(high, 4)
+for number in (3, 4):
+    os.set_inheritable(number, True)  # dup2 does not where both are one
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Browser:
@@ -139,24 +152,18 @@ def started(command: str, folder: Path) -> Iterator[Browser]:
     """A browser with a profile of its own in ``folder``."""
     (here_out, to), (back, here_in) = os.pipe(), os.pipe()
 
-    def pipes() -> None:
-        # The browser reads its commands from descriptor 3 and answers on 4.
-        low, high = os.dup(here_out), os.dup(here_in)
-        os.dup2(low, 3)
-        os.dup2(high, 4)
-
     options = [
         "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
         "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank",
     ]  # fmt: skip
     process = subprocess.Popen(
-        [command, *options],
+        # A process of its own places the pipes: a function before exec would fork beside the threads of a framework.
+        [sys.executable, "-S", "-c", PLACED, str(here_out), str(here_in), command, *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        close_fds=False,
-        preexec_fn=pipes,  # noqa: PLW1509 - it only copies descriptors
+        pass_fds=(here_out, here_in),
         start_new_session=True,
     )
     os.close(here_out)

@@ -44,14 +44,18 @@ PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_T
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process and all that it starts one folder for compiled programs."""
-    if not hasattr(config, "workerinput"):
-        os.environ.update(PROGRAMS | {"JAX_COMPILATION_CACHE_DIR": tempfile.mkdtemp(prefix="test-programs-")})
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.stash[_PROGRAMS] = tempfile.mkdtemp(prefix="test-programs-")
+        os.environ.update(PROGRAMS | {"JAX_COMPILATION_CACHE_DIR": config.stash[_PROGRAMS]})
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove it."""
-    if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+    if folder := config.stash.get(_PROGRAMS, None):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_PROGRAMS = pytest.StashKey[str]()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,7 +15,7 @@ from suite.report.tables import Table
 from suite.report.text import capital
 
 #: Digits of a figure in a chart: more than a screen can show.
-DIGITS = 4
+DIGITS = 6
 
 #: Two charts stand side by side if neither has more cells than this.
 BESIDE_MOST = 12

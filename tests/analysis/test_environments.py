@@ -157,4 +157,4 @@ def test_running_again_says_every_variable_and_version_that_differs() -> None:
     ]
     assert differences(again, again) == []
     other = [replace(r, environment={**r.environment, "digest": "other"}) for r in again]
-    assert "installed packages: others than then" in differences(again, other)[0]
+    assert "installed packages: they differ" in differences(again, other)[0]

@@ -118,7 +118,7 @@ def test_the_doctor_shows_the_devices_as_nvml_finds_them(run: Run, tmp_path: Pat
     assert "driver 580.65.06, CUDA up to 13.1" in texts
     assert texts.count(f"{NAME}, 80 GiB, compute capability 9.0") == 2
     assert texts.count("persistence mode on, MIG off, GPM answers") == 2
-    assert texts.count("1 other process(es) compute on it") == 2
+    assert texts.count("1 other process uses it") == 2
 
 
 WATCH = """
