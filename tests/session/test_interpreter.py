@@ -76,7 +76,7 @@ def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatc
 
 def test_a_worker_keeps_freed_memory_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "131072")
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
     found = variables(JOB, "/scratch")
     assert int(found["MALLOC_TRIM_THRESHOLD_"]) >= 1 << 30
-    assert found["MALLOC_MMAP_THRESHOLD_"] == "131072"
+    assert found["MALLOC_ARENA_MAX"] == "2"
