@@ -174,6 +174,7 @@ class _Launch:
             "size": spec.size,
             "parameters": spec.parameters,
             "flops_per_sample": spec.flops_per_sample,
+            "flops_by_kind": spec.flops_by_kind,
             "training_flops_per_sample": spec.training_flops_per_sample,
             "digest": recipe.digest(spec) if recipe else spec.digest,
         }

@@ -1,0 +1,169 @@
+"""Why one row's step takes longer than another's: the differences of their categories, largest first.
+
+Both rows have profiles (`suite.analysis.costs`). Each category's difference is a share of the difference of the timed
+steps. With at least `statistics.LEAST` blocks in which both were profiled, each difference has a 95 % interval
+(Student's t on the differences within blocks) and a p-value, after Holm's correction over the categories of the pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean, median, stdev
+
+from scipy import special
+
+from suite.analysis.costs import Costs
+from suite.analysis.known_causes import Known, known
+from suite.analysis.statistics import LEAST, LEVEL, holm
+from suite.record.profile import CATEGORIES
+
+#: How much of the difference is named, and the least share that is worth a name.
+NAMED, WORTH = 0.90, 0.02
+#: What goes the other way is named from this share of the difference on.
+AGAINST = 0.10
+#: Steps that differ by less, relatively, leave nothing to explain.
+ALIKE = 0.02
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A category's seconds in both rows, and their difference as a share of that of the steps.
+
+    ``low`` and ``high`` are the interval of the difference in seconds and ``p`` its p-value; None if nothing was
+    tested. ``calls`` are those of both rows per step.
+    """
+
+    category: str
+    seconds: float
+    other_seconds: float
+    share: float
+    calls: tuple[float, float]
+    operation: str = ""  # the largest one of the side that takes longer
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    known: tuple[Known, ...] = ()
+
+    @property
+    def certain(self) -> bool | None:
+        """Whether the difference is more than noise; None if that was not tested."""
+        return None if self.p is None else self.p < LEVEL
+
+
+@dataclass(frozen=True)
+class Causes:
+    """What makes the steps of ``row`` longer or shorter than those of ``other``.
+
+    ``causes`` add up to `NAMED` of the difference or to all that is worth a name; ``against`` go the other way. Seconds
+    are those of a step, or of a sample (``per``) where the two have different batches. ``blocks`` have both profiles.
+    ``explained`` is the share of the difference that all categories add up to; 1 if the profiles agree with the timed
+    steps.
+    """
+
+    row: Costs
+    other: Costs
+    per: str
+    step_s: float
+    other_step_s: float
+    causes: tuple[Cause, ...]
+    against: tuple[Cause, ...]
+    explained: float
+    blocks: int
+
+    @property
+    def tested(self) -> bool:
+        return self.blocks >= LEAST
+
+    @property
+    def alike(self) -> bool:
+        """Whether the steps take so nearly the same time that there is nothing to explain."""
+        return abs(self.step_s - self.other_step_s) < ALIKE * max(self.step_s, self.other_step_s)
+
+    @property
+    def named(self) -> float:
+        """The share of the difference that ``causes`` name."""
+        return math.fsum(cause.share for cause in self.causes)
+
+
+def causes(row: Costs, other: Costs) -> Causes:
+    """What makes one row's steps longer or shorter than another's."""
+    batches = [median(record.effective_batch for record in each.row.ok) for each in (row, other)]
+    per_sample = batches[0] != batches[1]
+    samples, other_samples = batches if per_sample else (1.0, 1.0)
+    step_s, other_step_s = row.step_s / samples, other.step_s / other_samples
+    difference = step_s - other_step_s
+    within = row.row.run == other.row.run
+    blocks = sorted(row.profiles.keys() & other.profiles.keys()) if within else []
+    tests = _tests(row, other, blocks, samples, other_samples) if len(blocks) >= LEAST else {}
+    slower, faster = (row, other) if difference >= 0 else (other, row)
+    found = []
+    for name in CATEGORIES:
+        seconds, other_seconds = row.seconds[name] / samples, other.seconds[name] / other_samples
+        longer = row if seconds >= other_seconds else other
+        largest = longer.largest(name)
+        share = (seconds - other_seconds) / difference if difference else 0.0
+        low, high, p = tests.get(name, (None, None, None))
+        found.append(
+            Cause(
+                name,
+                seconds,
+                other_seconds,
+                share,
+                (row.calls[name], other.calls[name]),
+                largest.name if largest else "",
+                low,
+                high,
+                p,
+                tuple(known(name, slower, faster)) if share >= AGAINST else (),
+            )  # fmt: skip
+        )
+    ordered = sorted(found, key=lambda cause: -cause.share)
+    against = tuple(cause for cause in reversed(ordered) if cause.share <= -AGAINST)
+    explained = math.fsum(cause.share for cause in found)
+    return Causes(
+        row, other, "sample" if per_sample else "step", step_s, other_step_s, tuple(_most(ordered)), against,
+        explained, len(blocks),
+    )  # fmt: skip
+
+
+def _most(ordered: Sequence[Cause]) -> list[Cause]:
+    """The causes that name `NAMED` of the difference together, the largest first."""
+    chosen: list[Cause] = []
+    for cause in ordered:
+        if cause.share < WORTH or math.fsum(each.share for each in chosen) >= NAMED:
+            break
+        chosen.append(cause)
+    return chosen
+
+
+def _tests(
+    row: Costs, other: Costs, blocks: Sequence[int], samples: float, other_samples: float
+) -> dict[str, tuple[float, float, float]]:
+    """Interval and corrected p-value of each category's difference within blocks, by category."""
+    found = {}
+    for name in CATEGORIES:
+        sides = [
+            [_seconds(each, block, name) / count for block in blocks]
+            for each, count in ((row, samples), (other, other_samples))
+        ]
+        if any(any(side) for side in sides):
+            found[name] = _student([a - b for a, b in zip(*sides, strict=True)])
+    corrected = holm([p for _, _, p in found.values()])
+    return {name: (low, high, p) for (name, (low, high, _)), p in zip(found.items(), corrected, strict=True)}
+
+
+def _seconds(each: Costs, block: int, category: str) -> float:
+    share = each.profiles[block].categories.get(category)
+    return share.seconds if share else 0.0
+
+
+def _student(values: Sequence[float]) -> tuple[float, float, float]:
+    """The 95 % interval of the mean, and the p-value of a mean of zero."""
+    middle, error = mean(values), stdev(values) / math.sqrt(len(values))
+    freedom = len(values) - 1
+    if error <= 1e-12 * abs(middle):  # no scatter at all, which only generated figures have
+        return middle, middle, 0.0 if middle else 1.0
+    half_width = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
+    return middle - half_width, middle + half_width, 2 * float(special.stdtr(freedom, -abs(middle) / error))
