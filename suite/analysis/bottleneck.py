@@ -61,7 +61,8 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
         return Bottleneck()
     compute_share = statistics.interval(shares(row, "compute"))
     if compute_share is None:
-        return Bottleneck(UNDECIDED, max(0.0, 1 - compute), "one launch")
+        words = "; ".join(filter(None, ("one launch", gaps.told(row, UNDECIDED))))
+        return Bottleneck(UNDECIDED, max(0.0, 1 - compute), words)
     loading, low, high = max(0.0, 1 - compute_share.value), 1 - compute_share.high, 1 - compute_share.low
     kind, detail = _kind(row, group, compute_share)
     costs = "" if kind == "compute-bound" else f"loading costs {_percent(loading, low, high)}"

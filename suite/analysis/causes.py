@@ -105,27 +105,14 @@ def causes(row: Costs, other: Costs) -> Causes:
         largest = longer.largest(name)
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
-        found.append(
-            Cause(
-                name,
-                seconds,
-                other_seconds,
-                share,
-                (row.calls[name], other.calls[name]),
-                largest.name if largest else "",
-                low,
-                high,
-                p,
-                tuple(known(name, slower, faster)) if share >= AGAINST else (),
-            )  # fmt: skip
-        )
+        reasons = tuple(known(name, slower, faster)) if share >= AGAINST else ()
+        calls, operation = (row.calls[name], other.calls[name]), largest.name if largest else ""
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     against = tuple(cause for cause in reversed(ordered) if cause.share <= -AGAINST)
     explained = math.fsum(cause.share for cause in found)
-    return Causes(
-        row, other, "sample" if per_sample else "step", step_s, other_step_s, tuple(_most(ordered)), against,
-        explained, len(blocks),
-    )  # fmt: skip
+    per, named = "sample" if per_sample else "step", tuple(_most(ordered))
+    return Causes(row, other, per, step_s, other_step_s, named, against, explained, len(blocks))
 
 
 def _most(ordered: Sequence[Cause]) -> list[Cause]:

@@ -96,7 +96,7 @@ def _tensor_lists(slower: Costs, _: Costs) -> bool:
     )  # fmt: skip
 
 
-def _inductor(slower: Costs, faster: Costs) -> bool:
+def _inductor(slower: Costs, _: Costs) -> bool:
     return not slower.on_gpu and slower.row.cell.compile in ("compile", "max") and not _xla(slower)
 
 
@@ -166,7 +166,8 @@ KNOWN = (
     ),
     Known(
         "code that torch.compile generates for a CPU",
-        "torch.compile generates code for pooling and for dropout's random numbers that takes longer than PyTorch's own",
+        "the code that torch.compile generates for pooling and for dropout's random numbers takes longer than PyTorch's "
+        "own kernels",
         ("reduction and pooling", "random numbers and dropout"),
         f"{CPU_RESULTS}, three more runs",
         _inductor,

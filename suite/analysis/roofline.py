@@ -54,7 +54,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a row's step: its FLOPs, seconds and bytes per step. ``bytes`` is None where no profile knows them."""
+    """One part of a row's step, per step; ``bytes`` is None where no profile knows them."""
 
     name: str
     flops: float
