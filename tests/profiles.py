@@ -28,18 +28,20 @@ CNN = {
 
 #: Bytes that every category moves in one millisecond.
 BYTES_PER_MS = 8_000_000
-PEAKS = {"peak_flops_per_s": 2e12, "peak_bytes_per_s": 2e10}
+PEAKS = {"peak_flops_per_s": 5e12, "peak_bytes_per_s": 2e10}
 
 
 def profile(seconds: Mapping[str, float], timed_s: float | None = None, **changes: object) -> Profile:
     """A profile with these seconds per step by category; each category has ten calls and one operation."""
-    categories = {name: Share(time, 10.0, int(1e3 * time * BYTES_PER_MS)) for name, time in seconds.items()}
+    moved = {name: None if name == "idle" else int(1e3 * time * BYTES_PER_MS) for name, time in seconds.items()}
+    categories = {name: Share(time, 10.0, moved[name]) for name, time in seconds.items()}
     total = sum(seconds.values())
     made = Profile(
         steps=5, step_s=1.1 * total, timed_s=timed_s or total, categories=categories, threads=2,
         operations=tuple(
-            Operation(f"op of {name}", name, time, 10.0, bytes=int(1e3 * time * BYTES_PER_MS))
+            Operation(f"op of {name}", name, time, 10.0, bytes=moved[name])
             for name, time in sorted(seconds.items(), key=lambda each: -each[1])
+            if name != "idle"
         ),
         trace="cell-launch0.trace.json.gz",
     )  # fmt: skip

@@ -41,6 +41,7 @@ class Cause:
     share: float
     calls: tuple[float, float]
     operation: str = ""  # the largest one of the side that takes longer
+    operation_share: float = 0.0  # of that side's seconds
     low: float | None = None
     high: float | None = None
     p: float | None = None
@@ -103,11 +104,12 @@ def causes(row: Costs, other: Costs) -> Causes:
         seconds, other_seconds = row.seconds[name] / samples, other.seconds[name] / other_samples
         longer = row if seconds >= other_seconds else other
         largest = longer.largest(name)
+        most = min(1.0, largest.seconds / longer.seconds[name]) if largest and longer.seconds[name] else 0.0
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
         reasons = tuple(known(name, slower, faster)) if share >= AGAINST else ()
         calls, operation = (row.calls[name], other.calls[name]), largest.name if largest else ""
-        found.append(Cause(name, seconds, other_seconds, share, calls, operation, low, high, p, reasons))
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     against = tuple(cause for cause in reversed(ordered) if cause.share <= -AGAINST)
     explained = math.fsum(cause.share for cause in found)

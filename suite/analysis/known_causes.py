@@ -166,8 +166,8 @@ KNOWN = (
     ),
     Known(
         "code that torch.compile generates for a CPU",
-        "the code that torch.compile generates for pooling and for dropout's random numbers takes longer than PyTorch's "
-        "own kernels",
+        "the code that torch.compile generates for pooling and for dropout's random numbers takes longer than "
+        "PyTorch's own kernels",
         ("reduction and pooling", "random numbers and dropout"),
         f"{CPU_RESULTS}, three more runs",
         _inductor,

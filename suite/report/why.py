@@ -1,0 +1,165 @@
+"""Why one row is slower than another, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from suite.analysis.causes import Cause, Causes
+from suite.analysis.costs import AGREES
+from suite.analysis.explained import EXPLAINED, Pair, pairs
+from suite.analysis.groups import SETTINGS, WORDS, Row
+from suite.analysis.statistics import LEAST
+from suite.analysis.wording import figure, listing, middle
+from suite.record.text import clean
+from suite.report.names import count, framework
+from suite.report.tables import Table
+
+#: How a sentence names a category, where it does not use the name itself.
+PHRASES = {
+    "convolution forward": "forward passes of convolutions",
+    "convolution input gradient": "input gradients of convolutions",
+    "convolution weight gradient": "weight gradients of convolutions",
+    "matrix product": "matrix products",
+    "recurrent kernel": "recurrent kernels",
+    "element-wise": "element-wise operations",
+    "reduction and pooling": "reductions and pooling",
+    "copy and layout change": "copies and layout changes",
+    "idle": "idle time",
+    "other": "operations that no rule knows",
+}
+
+#: The way to a profile, where there is none.
+RECORD = "pytest suite --profile --benchmark-save"
+
+#: Calls that differ by this factor are told.
+MANY = 3.0
+#: An operation with this share of its category is most of it.
+MOST = 0.5
+
+
+@dataclass(frozen=True)
+class Told:
+    """What explains one pair: a heading, the pair's verdict, and sentences."""
+
+    title: str
+    verdict: str
+    lines: Sequence[str]
+
+
+def why(table: Table) -> list[Told]:
+    """Returns what explains each pair of the table whose ratio is significant or was not tested."""
+    return [_told(table, pair) for pair in _pairs(table) if pair.verdict in EXPLAINED]
+
+
+def every(table: Table) -> list[Told]:
+    """Returns the same of all pairs, also of those that are equal or inconclusive."""
+    return [_told(table, pair) for pair in _pairs(table)]
+
+
+def is_profiled(tables: Iterable[Table]) -> bool:
+    """Returns whether any launch of these tables has a profile."""
+    return any(record.profile for table in tables for row in table.group.rows for record in row.ok)
+
+
+def no_profile() -> str:
+    """Returns how to get a profile, for a run without one."""
+    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {RECORD}"
+
+
+def _pairs(table: Table) -> list[Pair]:
+    return pairs(table.group, table.base, table.ratios, table.identities, table.margin)
+
+
+def _told(table: Table, pair: Pair) -> Told:
+    subject, other = _sides(table, pair)
+    n = count(pair.blocks, "block")
+    verdict = pair.verdict or "not tested"
+    title = f"{subject} against {other}{_place(table, pair.row)}: {pair.value:.2f}x as fast ({verdict}, {n})"
+    if pair.causes is None:
+        rows = listing([_name(table, row) for row in pair.lacking])
+        return Told(title, pair.verdict, [f"No profile of {rows}. Measure with --profile to record one: {RECORD}"])
+    return Told(title, pair.verdict, list(sentences(pair.causes, subject, other)))
+
+
+def sentences(causes: Causes, subject: str, other: str) -> list[str]:
+    """Returns how long both steps take, then a sentence per cause, the largest first, then what limits the answer."""
+    unit = "ms a sample" if causes.per == "sample" else "ms"
+    takes = f"A step of {subject} takes" if causes.per == "step" else f"{subject} takes"
+    times = causes.step_s / causes.other_step_s
+    first = (
+        f"{takes} {figure(1e3 * causes.step_s)} {unit}, of {other} {figure(1e3 * causes.other_step_s)} {unit} "
+        f"({figure(times)} times as long)."
+    )
+    if causes.alike:
+        return [first, "They differ by less than 2 %, so there is no difference to explain."]
+    lines = [first, *(f"{_capital(_cause(cause))}." for cause in causes.causes)]
+    for cause in causes.causes:
+        lines += [f"Known cause of this: {each.words} ({each.source})." for each in cause.known]
+    lines = list(dict.fromkeys(lines))
+    if causes.against:
+        lines.append(f"The other way: {'; '.join(_cause(each) for each in causes.against)}.")
+    return [*lines, *_limits(causes)]
+
+
+def _limits(causes: Causes) -> list[str]:
+    """Describes what the answer does not say: tests, what is not named, sums that disagree."""
+    lines = []
+    if not causes.tested:
+        shared = (
+            f"{count(causes.blocks, 'block')} with both profiles" if causes.blocks else "no block has both profiles"
+        )
+        lines.append(f"Not tested: {shared}, a test needs at least {LEAST}.")
+    if abs(causes.explained - 1) > AGREES:
+        lines.append(
+            f"All categories together differ by {causes.explained:.0%} of the difference of the timed steps: profiling "
+            "changes the steps, or their time varies."
+        )
+    elif causes.named < 0.9:
+        lines.append(f"The rest, {1 - causes.named:.0%} of the difference, is spread over many small parts.")
+    return lines
+
+
+def _cause(cause: Cause) -> str:
+    """Describes a cause: ``weight gradients of convolutions: 412 ms against 98 ms, 72 % of the difference``."""
+    words = PHRASES.get(cause.category, cause.category)
+    share = f"{abs(cause.share):.0%}".replace("%", " %")
+    text = f"{words}: {figure(1e3 * cause.seconds)} ms against {figure(1e3 * cause.other_seconds)} ms, {share}"
+    text += " of the difference"
+    notes = []
+    many, few = max(cause.calls), min(cause.calls)
+    if few and many >= MANY * few:
+        notes.append(f"{cause.calls[0]:,.0f} calls against {cause.calls[1]:,.0f}")
+    if cause.operation:
+        part = "most of it in" if cause.operation_share >= MOST else "the largest part is"
+        notes.append(f"{part} {middle(clean(cause.operation, 80), 48)}")
+    if cause.p is not None and cause.low is not None and cause.high is not None:
+        bounds = f"{figure(1e3 * cause.low)} to {figure(1e3 * cause.high)} ms"
+        notes.append(f"95 % interval of the difference {bounds}" + ("" if cause.certain else ", not significant"))
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _sides(table: Table, pair: Pair) -> tuple[str, str]:
+    """Returns the names of both rows, by the axis that they differ along."""
+    by = table.group.by
+    if by == "framework":
+        return framework(pair.row.cell.framework), framework(pair.other.cell.framework)
+    value = table.base.axis.value
+    names = [WORDS[by].format(middle(value(row))) for row in (pair.row, pair.other)]
+    return f"{framework(pair.row.cell.framework)} with {names[0]}", names[1]
+
+
+def _place(table: Table, row: Row) -> str:
+    """Returns the settings that tell this pair from the others of its table, after a comma."""
+    modes = {(each.cell.framework, each.cell.compile) for each in table.group.rows}
+    settled = table.group.by == "framework" and len(modes) == len({name for name, _ in modes})
+    names = [name for name in table.group.varying if name != table.group.by and not (settled and name == "compile")]
+    return "".join(f", {WORDS[name].format(middle(SETTINGS[name](row)))}" for name in names)
+
+
+def _name(table: Table, row: Row) -> str:
+    return table.group.label(row, ", ")
