@@ -131,10 +131,53 @@ class Power:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cause:
+    """A category of operations in both cells, and its difference as a share of that of the steps.
+
+    ``low`` and ``high`` are the 95 % interval of the difference in seconds, ``p`` is corrected after Holm; null if
+    nothing was tested. ``known`` are known causes that may apply, with their sources.
+    """
+
+    category: str
+    seconds: float
+    other_seconds: float
+    share: float
+    calls: float
+    other_calls: float
+    low: float | None
+    high: float | None
+    p: float | None
+    known: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What makes the steps of ``cell`` longer or shorter than those of ``other``, from their profiles.
+
+    ``lines`` are the same in words. ``causes`` are the largest first and name 90 % of the difference where they can,
+    ``against`` go the other way. ``per`` is step or sample; ``explained`` is the share of the difference that all
+    categories add up to. Without both profiles there are only ``lines``, which say so.
+    """
+
+    cell: str
+    other: str
+    title: str
+    verdict: str
+    lines: list[str]
+    per: str
+    step_s: float | None
+    other_step_s: float | None
+    explained: float | None
+    blocks: int
+    causes: list[Cause]
+    against: list[Cause]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TimedTable:
     """Cells of one workload, size, data and spec. Their ratios are along ``by``, relative to ``baseline``.
 
-    ``verdict`` is the answer of the table in a line.
+    ``verdict`` is the answer of the table in a line. ``why`` explains its ratios, and is empty without any profile.
     """
 
     workload: str
@@ -149,6 +192,7 @@ class TimedTable:
     margin: float
     power: Power
     cells: list[Cell]
+    why: list[Explanation]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,22 +19,26 @@ from suite.analysis.wording import DASH, NONE, figure
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report import accuracy, columns
+from suite.report.breakdowns import breakdowns
 from suite.report.document import BESIDE, EMBEDDED, PageTable, render
 from suite.report.plots import alt_text
 from suite.report.sparklines import timelines
 from suite.report.tables import Table
 from suite.report.tidy import launches
 from suite.report.view import LEFT, RIGHT, View
+from suite.report.why import Told, is_profiled, why
 from suite.report.words import legend
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table under its heading, with its notes."""
+    """A table under its heading, with its notes; folded below it, what explains its ratios, and tables of that."""
 
     title: str
     table: PageTable
     notes: Sequence[str]
+    why: Sequence[Told] = ()
+    breakdowns: Sequence[Section] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,6 @@ def report(
     ``frame`` has the launches if `launches` was called already; ``learned`` are the accuracy tables.
     """
     groups = [each.group for each in tables] + [each.group for each in learned]
-    views = [("table", columns.view(each)) for each in tables] + [("learned", accuracy.view(each)) for each in learned]
     return render(
         "report.html.jinja",
         images=EMBEDDED if one_file else BESIDE,
@@ -70,7 +73,10 @@ def report(
             *(sentence for each in tables for sentence in sentences(each)),
             *(sentence for each in learned for sentence in accuracy.sentences(each)),
         ],
-        sections=[_section(f"{kind}{number}", view) for number, (kind, view) in enumerate(views)],
+        sections=[
+            *(_explained(f"table{number}", each) for number, each in enumerate(tables)),
+            *(_section(f"learned{number}", accuracy.view(each)) for number, each in enumerate(learned, len(tables))),
+        ],
         legend=legend(tables) if tables else "",
         plots=[Plot(alt_text(path), _embedded(path) if one_file else quote(path.name)) for path in plots],
         timelines=timelines(launch.record for launch in loaded.launches),
@@ -134,9 +140,19 @@ def _subtitle(groups: Sequence[Group], loaded: Loaded) -> str:
     )
 
 
-def _section(identity: str, view: View) -> Section:
+def _explained(identity: str, table: Table) -> Section:
+    """Returns the section of a table of timed cells; without any profile nothing explains it."""
+    section = _section(identity, columns.view(table))
+    if not is_profiled([table]):
+        return section
+    views = enumerate(breakdowns(table))
+    parts = [_section(f"{identity}-part{number}", view, view.title) for number, view in views]
+    return replace(section, why=why(table), breakdowns=parts)
+
+
+def _section(identity: str, view: View, caption: str = "") -> Section:
     grid = view.whole
-    caption = "One row per cell; the best value of a column is marked." if grid.best else "One row per cell."
+    caption = caption or "One row per cell" + ("; the best value of a column is marked." if grid.best else ".")
     table = PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best)
     return Section(view.title, table, view.notes)
 

@@ -49,12 +49,20 @@ class Told:
 
 def why(table: Table) -> list[Told]:
     """Returns what explains each pair of the table whose ratio is significant or was not tested."""
-    return [_told(table, pair) for pair in _pairs(table) if pair.verdict in EXPLAINED]
+    return [told for pair, told in told_pairs(table) if pair.verdict in EXPLAINED]
 
 
 def every(table: Table) -> list[Told]:
     """Returns the same of all pairs, also of those that are equal or inconclusive."""
-    return [_told(table, pair) for pair in _pairs(table)]
+    return [told for _, told in told_pairs(table)]
+
+
+def told_pairs(table: Table) -> list[tuple[Pair, Told]]:
+    """Returns all pairs with what explains them; none if no launch of the table has a profile."""
+    if not is_profiled([table]):
+        return []
+    found = pairs(table.group, table.base, table.ratios, table.identities, table.margin)
+    return [(pair, _told(table, pair)) for pair in found]
 
 
 def is_profiled(tables: Iterable[Table]) -> bool:
@@ -65,10 +73,6 @@ def is_profiled(tables: Iterable[Table]) -> bool:
 def no_profile() -> str:
     """Returns how to get a profile, for a run without one."""
     return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {RECORD}"
-
-
-def _pairs(table: Table) -> list[Pair]:
-    return pairs(table.group, table.base, table.ratios, table.identities, table.margin)
 
 
 def _told(table: Table, pair: Pair) -> Told:
@@ -93,10 +97,10 @@ def sentences(causes: Causes, subject: str, other: str) -> list[str]:
     )
     if causes.alike:
         return [first, "They differ by less than 2 %, so there is no difference to explain."]
-    lines = [first, *(f"{_capital(_cause(cause))}." for cause in causes.causes)]
+    lines = [first]
     for cause in causes.causes:
-        lines += [f"Known cause of this: {each.words} ({each.source})." for each in cause.known]
-    lines = list(dict.fromkeys(lines))
+        reasons = [f"Known cause of this: {each.words} ({each.source})." for each in cause.known]
+        lines += [f"{_capital(_cause(cause))}.", *(words for words in reasons if words not in lines)]
     if causes.against:
         lines.append(f"The other way: {'; '.join(_cause(each) for each in causes.against)}.")
     return [*lines, *_limits(causes)]
