@@ -138,9 +138,17 @@ def _cause(cause: Cause) -> str:
         part = "most of it in" if cause.operation_share >= MOST else "the largest part is"
         notes.append(f"{part} {middle(clean(cause.operation, 80), 48)}")
     if cause.p is not None and cause.low is not None and cause.high is not None:
-        bounds = f"{figure(1e3 * cause.low)} to {figure(1e3 * cause.high)} ms"
-        notes.append(f"95 % interval of the difference {bounds}" + ("" if cause.certain else ", not significant"))
+        notes.append(f"95 % interval {_bounds(cause.low, cause.high)}" + ("" if cause.certain else ", not significant"))
     return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def _bounds(low: float, high: float) -> str:
+    """Returns the interval of a difference in words: ``1.9 to 2.1 ms more``."""
+    if high < 0:
+        return f"{figure(-1e3 * high)} to {figure(-1e3 * low)} ms less"
+    if low > 0:
+        return f"{figure(1e3 * low)} to {figure(1e3 * high)} ms more"
+    return f"{figure(-1e3 * low)} ms less to {figure(1e3 * high)} ms more"
 
 
 def _capital(text: str) -> str:
@@ -160,7 +168,7 @@ def _sides(table: Table, pair: Pair) -> tuple[str, str]:
 def _place(table: Table, row: Row) -> str:
     """Returns the settings that tell this pair from the others of its table, after a comma."""
     modes = {(each.cell.framework, each.cell.compile) for each in table.group.rows}
-    settled = table.group.by == "framework" and len(modes) == len({name for name, _ in modes})
+    settled = len(modes) == len({name for name, _ in modes})
     names = [name for name in table.group.varying if name != table.group.by and not (settled and name == "compile")]
     return "".join(f", {WORDS[name].format(middle(SETTINGS[name](row)))}" for name in names)
 
