@@ -43,15 +43,14 @@ def _breakdown(table: Table, each: Compared) -> View:
     grid = Grid(["category", *labels], rows, [LEFT, *[RIGHT] * len(held)])
     title = f"Where the time of a step goes: {table.group.workload}, size {table.group.size}{_shared(table, each)}"
     notes = ["Per step and in % of the timed step; medians over the launches with a profile."]
-    return View(
-        title, grid, [*notes, *_merged((label, _remarks(cell)) for label, cell in zip(labels, held, strict=True))]
-    )
+    merged = _merged((label, remarks(cell)) for label, cell in zip(labels, held, strict=True))
+    return View(title, grid, [*notes, *merged])
 
 
-def _merged(remarks: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+def _merged(by_label: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     """Returns each remark once, after the names of all cells that it is about."""
     about: dict[str, list[str]] = {}
-    for label, lines in remarks:
+    for label, lines in by_label:
         for words in lines:
             about.setdefault(words, []).append(label)
     return [f"{'; '.join(labels)}: {words}" for words, labels in about.items()]
@@ -62,7 +61,7 @@ def _shared(table: Table, each: Compared) -> str:
     return "".join(f", {WORDS[name].format(middle(SETTINGS[name](each.rows[0])))}" for name in names)
 
 
-def _remarks(cell: Costs) -> list[str]:
+def remarks(cell: Costs) -> list[str]:
     """Describes how far a row's profile can be trusted."""
     profile = cell.typical
     facts = [f"{count(cell.launches, 'launch')} with a profile of {count(profile.steps, 'step')}"]
