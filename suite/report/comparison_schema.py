@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from suite.report.explanation_schema import Explanation
+
 #: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
 SCHEMA = 1
 
@@ -128,49 +130,6 @@ class Power:
     blocks: int
     smallest: float | None
     launches: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cause:
-    """A category of operations in both cells, and its difference as a share of that of the steps.
-
-    ``low`` and ``high`` are the 95 % interval of the difference in seconds, ``p`` is corrected after Holm; null if
-    nothing was tested. ``known`` are known causes that may apply, with their sources.
-    """
-
-    category: str
-    seconds: float
-    other_seconds: float
-    share: float
-    calls: float
-    other_calls: float
-    low: float | None
-    high: float | None
-    p: float | None
-    known: list[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """What makes the steps of ``cell`` longer or shorter than those of ``other``, from their profiles.
-
-    ``lines`` are the same in words. ``causes`` are the largest first and name 90 % of the difference where they can,
-    ``against`` go the other way. ``per`` is step or sample; ``explained`` is the share of the difference that all
-    categories add up to. Without both profiles there are only ``lines``, which say so.
-    """
-
-    cell: str
-    other: str
-    title: str
-    verdict: str
-    lines: list[str]
-    per: str
-    step_s: float | None
-    other_step_s: float | None
-    explained: float | None
-    blocks: int
-    causes: list[Cause]
-    against: list[Cause]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from suite.analysis import causes
-from suite.report.comparison_schema import Cause, Explanation
+from suite.report.explanation_schema import Cause, Explanation
 from suite.report.tables import Table
 from suite.report.why import Told, told_pairs
 

@@ -88,13 +88,12 @@ def _told(table: Table, pair: Pair) -> Told:
 
 def sentences(causes: Causes, subject: str, other: str) -> list[str]:
     """Returns how long both steps take, then a sentence per cause, the largest first, then what limits the answer."""
-    unit = "ms a sample" if causes.per == "sample" else "ms"
-    takes = f"A step of {subject} takes" if causes.per == "step" else f"{subject} takes"
-    times = causes.step_s / causes.other_step_s
-    first = (
-        f"{takes} {figure(1e3 * causes.step_s)} {unit}, of {other} {figure(1e3 * causes.other_step_s)} {unit} "
-        f"({figure(times)} times as long)."
-    )
+    ours, theirs = (f"{figure(1e3 * seconds)} ms" for seconds in (causes.step_s, causes.other_step_s))
+    times = f"({figure(causes.step_s / causes.other_step_s)} times as long)"
+    if causes.per == "sample":
+        first = f"{subject} takes {ours} a sample, {other} {theirs} {times}."
+    else:
+        first = f"A step of {subject} takes {ours}, one of {other} {theirs} {times}."
     if causes.alike:
         return [first, "They differ by less than 2 %, so there is no difference to explain."]
     lines = [first]
