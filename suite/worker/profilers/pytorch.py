@@ -118,7 +118,7 @@ def divided(events: list[Event], forward: dict[str, float], backward: dict[str, 
         at = float(event.start)
         for category, share in shares.items():
             end = at + share * (event.end - event.start)
-            name = f"{event.name} ({category}, divided by oneDNN's times)"
+            name = f"{event.name} ({category.removeprefix('convolution ')} by oneDNN)"
             moved = None if event.bytes is None else round(event.bytes * share)
             found.append(event._replace(name=name, start=round(at), end=round(end), category=category, bytes=moved))
             at = end
