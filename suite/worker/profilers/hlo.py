@@ -20,6 +20,8 @@ _OPERAND = re.compile(r"%(?P<name>[\w.\-]+)")
 #: Instructions that move nothing.
 FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "after-all", "partition-id", "replica-id"}
 
+_SLICED = ("dynamic-slice", "dynamic-update-slice", "gather")
+
 
 @dataclass
 class Instruction:
@@ -33,6 +35,8 @@ class Instruction:
     body: list[Instruction] = field(default_factory=list)
     operands: tuple[str, ...] = ()
     read: int = 0
+    largest: int = 0  # bytes of the first operand, which a slice is taken from
+    update: int = 0  # and of the second
 
     @property
     def written(self) -> int:
@@ -41,8 +45,26 @@ class Instruction:
 
     @property
     def moved(self) -> int | None:
-        """Bytes that one execution reads and writes; a loop's are those of what it calls."""
-        return None if self.opcode in {"while", "call", "conditional", *FREE} else self.read + self.written
+        """Bytes that one execution reads and writes; a loop's are those of what it calls.
+
+        Of an array that is only sliced or updated in place, those of the slice.
+        """
+        if self.opcode in {"while", "call", "conditional", *FREE}:
+            return None
+        if self.opcode in _SLICED:
+            return 2 * self.slice
+        read, written = self.read, self.written
+        for each in self.body:
+            if each.opcode in _SLICED:
+                read -= max(each.largest - each.slice, 0)
+                if each.opcode == "dynamic-update-slice":
+                    written -= max(each.largest - each.slice, 0)
+        return max(read, 0) + max(written, 0)
+
+    @property
+    def slice(self) -> int:
+        """Bytes of the part that a slice takes or an update writes."""
+        return self.update if self.opcode == "dynamic-update-slice" else self.written
 
     def all(self) -> Iterator[Instruction]:
         """What it holds, through fusions within fusions; itself where it is no fusion."""
@@ -89,7 +111,8 @@ def program(text: str) -> Program:
     for name, instructions in computations.items():
         results = {each.name: each.written for each in instructions}
         for each in instructions:
-            each.read = sum(results.get(operand, 0) for operand in each.operands)
+            sizes = [results.get(operand, 0) for operand in each.operands]
+            each.read, each.largest, each.update = sum(sizes), *(*sizes, 0, 0)[:2]
         if name not in inner:
             runnable |= {each.name: each for each in instructions}
     return Program(runnable, frozenset(parameters))

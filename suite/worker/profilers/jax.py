@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +22,9 @@ from suite.worker.profilers.trace import chrome_trace
 
 Loop = Callable[[int], None]
 
+#: How the profiler names the end of an instruction, and by how much it is later than the event's own, if it is.
+ENDED, LONGER_NS = "end: ", 20_000
+
 
 @contextmanager
 def span(name: str) -> Iterator[None]:
@@ -29,7 +33,9 @@ def span(name: str) -> Iterator[None]:
         yield
 
 
-def record(training: Any, loop: Loop, steps: int, folder: Path, *, memory: bool = False) -> Recording:
+def record(
+    training: Any, loop: Loop, steps: int, folder: Path, batch: Any = None, *, memory: bool = False
+) -> Recording:
     """Run the steps under `jax.profiler`, whose files stay in the folder."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0  # every Python call would be an event
@@ -53,6 +59,7 @@ def events_of(rows: Any, whole: Program) -> list[Event]:
     """The events of a profile of JAX, each with its category by the program that ran."""
     known = cache(lambda name: _described(name, whole))
     events: list[Event] = []
+    ends: list[tuple[str, int]] = []  # instructions that run on after the call that started them
     for plane, line, name, start, end, stats in rows:
         on_gpu = plane.startswith("/device:GPU")
         if on_gpu and not line.startswith("Stream"):
@@ -64,12 +71,33 @@ def events_of(rows: Any, whole: Program) -> list[Event]:
             title, category, holds, moved = known(instruction)
             device = "cuda" if on_gpu else "cpu"
             events.append(Event(title, start, end, line, category, device, holds, moved))
+        elif name.startswith(ENDED) and name.removeprefix(ENDED) in whole.instructions:
+            ends.append((known(name.removeprefix(ENDED))[0], end))
         elif on_gpu:
             category = kernel_rules.category_of(name)
             events.append(Event(name, start, end, line, category, "cuda", kernel_rules.held_by(name)))
-        elif "hlo_op" in stats and not name.startswith("end: "):
+        elif "hlo_op" in stats:
             events.append(Event(name, start, end, line, OTHER))
-    return events
+    return [*events, *continued(events, ends)]
+
+
+def continued(events: list[Event], ends: list[tuple[str, int]]) -> list[Event]:
+    """The rest of instructions that only began in their event, up to where XLA says that they ended.
+
+    On a CPU a convolution hands its work to threads that the profiler does not see, and returns.
+    """
+    rest: list[Event] = []
+    begun: dict[str, list[Event]] = defaultdict(list)
+    threaded = {event.name for event in events if event.category.startswith("convolution")}
+    for event in sorted((event for event in events if event.name in threaded), key=lambda event: event.start):
+        begun[event.name].append(event)
+    for name, end in sorted((each for each in ends if each[0] in threaded), key=lambda each: each[1]):
+        before = [event for event in begun[name] if event.start < end]
+        begun[name] = [event for event in begun[name] if event.start >= end]
+        last = max(before, key=lambda event: event.end, default=None)
+        if last and end - last.end > LONGER_NS:
+            rest.append(last._replace(start=last.end, end=end, thread=f"threads of {name}", continues=True))
+    return rest
 
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:

@@ -45,7 +45,9 @@ def span(name: str) -> Iterator[None]:
             torch.cuda.nvtx.range_pop()
 
 
-def record(training: Any, loop: Loop, steps: int, folder: Path, *, memory: bool = False) -> Recording:
+def record(
+    training: Any, loop: Loop, steps: int, folder: Path, batch: Any = None, *, memory: bool = False
+) -> Recording:
     """Run the steps under `torch.profiler`; on a CPU one more step lets oneDNN tell its own times."""
     on_cuda = training.device == "cuda"
     activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if on_cuda else [])]

@@ -28,7 +28,7 @@ AT_ONCE = 0.01
 class Event(NamedTuple):
     """Something that a profiler saw. ``category`` is empty where it is no operation, such as a span of the suite's own.
 
-    ``device`` is "cuda" for a kernel, ``bytes`` what one call moves, ``holds`` what a fused kernel holds.
+    ``device`` is "cuda" for a kernel, ``bytes`` what one call moves, ``holds`` what a fused kernel holds. One that ``continues`` another is the same call.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Event(NamedTuple):
     device: str = "cpu"
     holds: tuple[str, ...] = ()
     bytes: int | None = None
+    continues: bool = False
 
 
 class Piece(NamedTuple):
@@ -119,7 +120,7 @@ def shares(events: Iterable[Event], begin: Nanoseconds, end: Nanoseconds) -> Sha
 
     spent: dict[tuple[str, str, str, tuple[str, ...]], Spent] = {}
     for event in inside:
-        if event.category and (event.device == "cuda" or not on_cuda):
+        if event.category and not event.continues and (event.device == "cuda" or not on_cuda):
             total = spent.setdefault((event.name, event.category, event.device, event.holds), Spent())
             total.calls += 1
             if event.bytes is not None:
