@@ -59,8 +59,7 @@ class Causes:
 
     ``causes`` add up to `NAMED` of the difference or to all that is worth a name; ``against`` go the other way. Seconds
     are those of a step, or of a sample (``per``) where the two have different batches. ``blocks`` have both profiles.
-    ``explained`` is the share of the difference that all categories add up to; 1 if the profiles agree with the timed
-    steps.
+    The times of both are scaled to their timed steps (`suite.analysis.costs`).
     """
 
     row: Costs
@@ -70,7 +69,6 @@ class Causes:
     other_step_s: float
     causes: tuple[Cause, ...]
     against: tuple[Cause, ...]
-    explained: float
     blocks: int
 
     @property
@@ -112,9 +110,8 @@ def causes(row: Costs, other: Costs) -> Causes:
         found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     against = tuple(cause for cause in reversed(ordered) if cause.share <= -AGAINST)
-    explained = math.fsum(cause.share for cause in found)
     per, named = "sample" if per_sample else "step", tuple(_most(ordered))
-    return Causes(row, other, per, step_s, other_step_s, named, against, explained, len(blocks))
+    return Causes(row, other, per, step_s, other_step_s, named, against, len(blocks))
 
 
 def _most(ordered: Sequence[Cause]) -> list[Cause]:
@@ -134,18 +131,13 @@ def _tests(
     found = {}
     for name in CATEGORIES:
         sides = [
-            [_seconds(each, block, name) / count for block in blocks]
+            [each.of_block(block, name) / count for block in blocks]
             for each, count in ((row, samples), (other, other_samples))
         ]
         if any(any(side) for side in sides):
             found[name] = _student([a - b for a, b in zip(*sides, strict=True)])
     corrected = holm([p for _, _, p in found.values()])
     return {name: (low, high, p) for (name, (low, high, _)), p in zip(found.items(), corrected, strict=True)}
-
-
-def _seconds(each: Costs, block: int, category: str) -> float:
-    share = each.profiles[block].categories.get(category)
-    return share.seconds if share else 0.0
 
 
 def _student(values: Sequence[float]) -> tuple[float, float, float]:

@@ -1,10 +1,14 @@
-"""What a step of a row costs by category: medians over the launches that have a profile."""
+"""What a timed step of a row costs by category: medians over the launches that have a profile.
+
+A profiled step takes longer than a timed one: profiling costs time, and on a busy machine two steps differ anyway. So
+the times of each profile are scaled to the timed step of its launch, as if everything had slowed alike; `Costs.covered`
+says by how much they were off.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
@@ -33,13 +37,20 @@ class Costs:
 
     @cached_property
     def seconds(self) -> dict[str, float]:
-        """Seconds per step of every category, in the order of `CATEGORIES`."""
-        return {name: self._median(name, "seconds") for name in CATEGORIES}
+        """Seconds per timed step of every category, in the order of `CATEGORIES`."""
+        return {name: median(self.of_block(block, name) for block in self.profiles) for name in CATEGORIES}
+
+    def of_block(self, block: int, category: str) -> float:
+        """The same of one launch."""
+        profile = self.profiles[block]
+        share = profile.categories.get(category)
+        return share.seconds / profile.covered if share and share.seconds else 0.0
 
     @cached_property
     def calls(self) -> dict[str, float]:
         """Calls per step of every category."""
-        return {name: self._median(name, "calls") for name in CATEGORIES}
+        found = ((name, [each.categories.get(name) for each in self.profiles.values()]) for name in CATEGORIES)
+        return {name: median(share.calls if share else 0.0 for share in shares) for name, shares in found}
 
     @cached_property
     def moved(self) -> dict[str, float | None]:
@@ -52,14 +63,9 @@ class Costs:
         return found
 
     @property
-    def total_s(self) -> float:
-        """The sum of all categories."""
-        return math.fsum(self.seconds.values())
-
-    @property
     def covered(self) -> float:
-        """That sum over the timed step."""
-        return self.total_s / self.step_s
+        """The sum of all categories as they were profiled, over the timed step."""
+        return median(profile.covered for profile in self.profiles.values())
 
     @property
     def cost(self) -> float:
@@ -80,14 +86,17 @@ class Costs:
         """The profile of the launch whose timed step is nearest to the median."""
         return min(self.profiles.values(), key=lambda profile: abs(profile.timed_s - self.step_s))
 
-    def largest(self, category: str) -> Operation | None:
-        """The operation of the typical launch that takes longest in this category, where its profile names one."""
-        within = [each for each in self.typical.operations if each.category == category]
-        return max(within, key=lambda each: each.seconds, default=None)
+    @property
+    def operations(self) -> list[Operation]:
+        """The largest operations of the typical launch, scaled likewise, the largest first."""
+        found = (
+            replace(each, seconds=each.seconds / (self.typical.covered or 1.0)) for each in self.typical.operations
+        )
+        return sorted(found, key=lambda each: -each.seconds)
 
-    def _median(self, category: str, field: str) -> float:
-        shares = (profile.categories.get(category) for profile in self.profiles.values())
-        return median(float(getattr(share, field)) if share else 0.0 for share in shares)
+    def largest(self, category: str) -> Operation | None:
+        """The operation that takes longest in this category, where the profile names one."""
+        return next((each for each in self.operations if each.category == category), None)
 
 
 def costs(row: Row) -> Costs | None:

@@ -33,10 +33,11 @@ def views(found: Costs) -> list[View]:
         for name in sorted(CATEGORIES, key=lambda name: -found.seconds[name])
         if found.seconds[name]
     ]
-    rows += [["sum", *_taken(found.total_s, step_s), "", ""], ["timed step", *_taken(step_s, step_s), "", ""]]
+    rows += [["timed step", *_taken(step_s, step_s), "", ""]]
+    rows += [["sum as profiled", *_taken(found.covered * step_s, step_s), "", ""]]
     headers = ["category", "ms per step", "% of step", "calls", "device"]
     categories = Grid(headers, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
-    largest = [_line(each, step_s) for each in found.typical.operations]
+    largest = [_line(each, step_s) for each in found.operations]
     headers = ["operation", "category", "ms per step", "% of step", "calls", "holds"]
     operations = Grid(headers, largest, [LEFT, LEFT, RIGHT, RIGHT, RIGHT, LEFT])
     title = f"Where the time of a step goes: {found.row.cell.id}"
@@ -53,7 +54,7 @@ def opening(found: Costs, folder: Path) -> list[str]:
         lines.append("Open it: drag the file onto https://ui.perfetto.dev, which reads it in the browser.")
     if others := [clean(name) for name in profile.files]:
         lines.append(f"Beside it: {listing(others)}")
-    if any(name.endswith(".xplane.pb") for name in profile.files):
+    if (folder / "plugins").is_dir():
         lines.append(
             f"Or with TensorBoard's profile page (pip install tensorboard xprof): tensorboard --logdir {folder}"
         )

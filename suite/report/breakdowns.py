@@ -37,12 +37,14 @@ def _breakdown(table: Table, each: Compared) -> View:
     held = [each.costs[row.key] for row in each.rows]
     names = [name for name in CATEGORIES if any(cell.seconds[name] >= SHOWN * cell.step_s for cell in held)]
     rows = [[name, *(_time(cell.seconds[name], cell.step_s) for cell in held)] for name in names]
-    rows.append(["sum", *(_time(cell.total_s, cell.step_s) for cell in held)])
     rows.append(["timed step", *(f"{figure(1e3 * cell.step_s)} ms" for cell in held)])
+    rows.append(["sum as profiled", *(_time(cell.covered * cell.step_s, cell.step_s) for cell in held)])
     labels = [_name(table, row) for row in each.rows]
     grid = Grid(["category", *labels], rows, [LEFT, *[RIGHT] * len(held)])
     title = f"Where the time of a step goes: {table.group.workload}, size {table.group.size}{_shared(table, each)}"
-    notes = ["Per step and in % of the timed step; medians over the launches with a profile."]
+    notes = [
+        "Per step and in % of the timed step, to which all times are scaled; medians over launches with a profile."
+    ]
     merged = _merged((label, remarks(cell)) for label, cell in zip(labels, held, strict=True))
     return View(title, grid, [*notes, *merged])
 
@@ -70,7 +72,9 @@ def remarks(cell: Costs) -> list[str]:
         facts.append(f"{cell.threads} threads worked at once, so times are shares of the wall clock")
     lines = [f"{'; '.join(facts)}."]
     if abs(cell.covered - 1) > AGREES:
-        lines.append(f"The sum is {cell.covered:.0%} of the timed step. {clean(profile.note, 600)}".rstrip())
+        lines.append(
+            f"As profiled, the sum is {cell.covered:.0%} of the timed step. {clean(profile.note, 600)}".rstrip()
+        )
     elif profile.note:
         lines.append(clean(profile.note, 600))
     if held := [operation for operation in profile.operations if operation.holds][:3]:

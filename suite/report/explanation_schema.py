@@ -30,8 +30,8 @@ class Explanation:
     """What makes the steps of ``cell`` longer or shorter than those of ``other``, from their profiles.
 
     ``lines`` are the same in words. ``causes`` are the largest first and name 90 % of the difference where they can,
-    ``against`` go the other way. ``per`` is step or sample; ``explained`` is the share of the difference that all
-    categories add up to. Without both profiles there are only ``lines``, which say so.
+    ``against`` go the other way. ``per`` is step or sample. ``covered`` and ``other_covered`` are the profiled steps
+    over the timed ones, to which all times are scaled. Without both profiles there are only ``lines``, which say so.
     """
 
     cell: str
@@ -42,7 +42,8 @@ class Explanation:
     per: str
     step_s: float | None
     other_step_s: float | None
-    explained: float | None
+    covered: float | None
+    other_covered: float | None
     blocks: int
     causes: list[Cause]
     against: list[Cause]

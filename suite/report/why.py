@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.analysis.causes import Cause, Causes
+from suite.analysis.causes import NAMED, Cause, Causes
 from suite.analysis.costs import AGREES
 from suite.analysis.explained import EXPLAINED, Pair, pairs
 from suite.analysis.groups import SETTINGS, WORDS, Row
@@ -113,12 +113,14 @@ def _limits(causes: Causes) -> list[str]:
             f"{count(causes.blocks, 'block')} with both profiles" if causes.blocks else "no block has both profiles"
         )
         lines.append(f"Not tested: {shared}, a test needs at least {LEAST}.")
-    if abs(causes.explained - 1) > AGREES:
+    off = [each.covered for each in (causes.row, causes.other)]
+    if max(abs(covered - 1) for covered in off) > AGREES:
+        times = " and ".join(f"{covered:.2f}" for covered in off)
         lines.append(
-            f"All categories together differ by {causes.explained:.0%} of the difference of the timed steps: profiling "
-            "changes the steps, or their time varies."
+            f"The profiled steps took {times} times as long as the timed ones. The times above are scaled to the timed "
+            "steps, as if everything had slowed alike."
         )
-    elif causes.named < 0.9:
+    if causes.named < NAMED:
         lines.append(f"The rest, {1 - causes.named:.0%} of the difference, is spread over many small parts.")
     return lines
 

@@ -77,21 +77,22 @@ def test_causes_are_the_largest_first_and_end_where_most_is_named() -> None:
     found = between(slower, BASE, noise=0)
     assert [cause.category for cause in found.causes] == ["convolution weight gradient", "element-wise"]
     assert found.named >= 0.9
-    assert found.explained == pytest.approx(1, abs=0.02)
 
 
-def test_the_shares_add_up_to_what_the_profiles_explain() -> None:
-    slower, faster = BASE | {"optimizer": 0.042, "idle": 0.01}, BASE
-    held = launches(slower, noise=0, framework="jax")
-    # The timed step takes longer than the profile knows.
-    held = [
-        replace(each, profile=replace(each.profile, timed_s=each.profile.timed_s + 0.05))
-        for each in held
-        if each.profile
-    ]
-    found = causes(cost(held), cost(launches(faster, noise=0)))
-    assert found.explained == pytest.approx(0.5)
-    assert found.named == pytest.approx(0.5)
+def test_times_are_scaled_to_the_timed_step_and_then_explain_all_of_the_difference() -> None:
+    held = launches(BASE | {"optimizer": 0.042, "idle": 0.01}, noise=0, framework="jax")
+    # The profiled step took a fifth longer than the timed one.
+    made = [replace(each.profile, timed_s=each.profile.timed_s / 1.2) for each in held if each.profile]
+    found = cost([replace(each, profile=its) for each, its in zip(held, made, strict=True)])
+    assert found.covered == pytest.approx(1.2)
+    assert found.seconds["optimizer"] == pytest.approx(0.042 / 1.2)
+    assert sum(found.seconds.values()) == pytest.approx(found.step_s)
+    largest = found.largest("optimizer")
+    assert largest
+    assert largest.seconds == pytest.approx(0.042 / 1.2)
+    first = causes(found, cost(launches(BASE, noise=0))).causes[0]
+    assert first.category == "optimizer"
+    assert first.share == pytest.approx((0.042 / 1.2 - 0.002) / (0.15 / 1.2 - 0.1))
 
 
 def test_what_goes_the_other_way_is_named_apart() -> None:

@@ -44,7 +44,7 @@ LINE_IN = 0.185
 
 
 def categories(table: Table) -> Figure | None:
-    """Bars: medians over the launches with a profile; their sum may differ from the timed step, which is a mark."""
+    """Bars: medians over the launches with a profile, scaled to the timed step, which is a mark."""
     found = {row.key: each for row in table.group.rows if (each := costs(row))}
     if not found:
         return None
@@ -63,7 +63,8 @@ def categories(table: Table) -> Figure | None:
     layout = sheet(
         group,
         title_of(group, "Where the time of a training step goes", of="for"),
-        "Bar: medians over the launches with a profile. Number and line: the timed step, which no profiler slowed.",
+        "Bar: parts as profiled, scaled to the timed step; medians over the launches with a profile. Number and line: "
+        "the timed step.",
         (WIDTH_IN - left - right, max(ROW_IN * (max(places) + 1), LINE_IN * len(drawn))),
         left=left,
         right=right,
