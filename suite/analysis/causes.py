@@ -8,14 +8,14 @@ steps. With at least `statistics.LEAST` blocks in which both were profiled, each
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev
 
 from scipy import special
 
 from suite.analysis.costs import Costs
-from suite.analysis.known_causes import Known, known
+from suite.analysis.known_causes import LITTLE, Known, known
 from suite.analysis.statistics import LEAST, LEVEL, holm
 from suite.record.profile import CATEGORIES
 
@@ -23,6 +23,9 @@ from suite.record.profile import CATEGORIES
 NAMED, WORTH = 0.90, 0.02
 #: What goes the other way is named from this share of the difference on.
 AGAINST = 0.10
+#: A recurrent layer as one kernel, and what a loop over time steps does instead; the name of all of them together.
+LAYER = ("recurrent kernel", "matrix product", "element-wise")
+RECURRENT = "recurrent layer"
 #: Steps that differ by less, relatively, leave nothing to explain.
 ALIKE = 0.02
 
@@ -31,6 +34,7 @@ ALIKE = 0.02
 class Cause:
     """A category's seconds in both rows, and their difference as a share of that of the steps.
 
+    ``category`` is one of `CATEGORIES`, or `RECURRENT` where one side has a kernel and the other a loop.
     ``low`` and ``high`` are the interval of the difference in seconds and ``p`` its p-value; None if nothing was
     tested. ``calls`` are those of both rows per step.
     """
@@ -95,18 +99,20 @@ def causes(row: Costs, other: Costs) -> Causes:
     difference = step_s - other_step_s
     within = row.row.run == other.row.run
     blocks = sorted(row.profiles.keys() & other.profiles.keys()) if within else []
-    tests = _tests(row, other, blocks, samples, other_samples) if len(blocks) >= LEAST else {}
+    groups = _groups(row, other)
+    tests = _tests((row, samples), (other, other_samples), blocks, groups) if len(blocks) >= LEAST else {}
     slower, faster = (row, other) if difference >= 0 else (other, row)
     found = []
-    for name in CATEGORIES:
-        seconds, other_seconds = row.seconds[name] / samples, other.seconds[name] / other_samples
+    for name, parts in groups.items():
+        seconds, other_seconds = _sum(row.seconds, parts) / samples, _sum(other.seconds, parts) / other_samples
         longer = row if seconds >= other_seconds else other
-        largest = longer.largest(name)
-        most = min(1.0, largest.seconds / longer.seconds[name]) if largest and longer.seconds[name] else 0.0
+        largest = max(filter(None, map(longer.largest, parts)), key=lambda each: each.seconds, default=None)
+        whole = _sum(longer.seconds, parts)
+        most = min(1.0, largest.seconds / whole) if largest and whole else 0.0
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
-        reasons = tuple(known(name, slower, faster)) if share >= AGAINST else ()
-        calls, operation = (row.calls[name], other.calls[name]), largest.name if largest else ""
+        reasons = tuple(known(parts[0], slower, faster)) if share >= AGAINST else ()
+        calls, operation = (_sum(row.calls, parts), _sum(other.calls, parts)), largest.name if largest else ""
         found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     against = tuple(cause for cause in reversed(ordered) if cause.share <= -AGAINST)
@@ -124,15 +130,31 @@ def _most(ordered: Sequence[Cause]) -> list[Cause]:
     return chosen
 
 
+def _groups(row: Costs, other: Costs) -> dict[str, tuple[str, ...]]:
+    """The categories that are compared: each by itself, but for a recurrent layer that only one side has as a kernel.
+
+    The other side's loop does the same work in the categories of `LAYER`.
+    """
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in CATEGORIES}
+    kernels = [each.seconds[LAYER[0]] > LITTLE * each.step_s for each in (row, other)]
+    if any(kernels) and not all(kernels):
+        groups = {name: parts for name, parts in groups.items() if name not in LAYER} | {RECURRENT: LAYER}
+    return groups
+
+
+def _sum(values: Mapping[str, float], parts: Sequence[str]) -> float:
+    return math.fsum(values[part] for part in parts)
+
+
 def _tests(
-    row: Costs, other: Costs, blocks: Sequence[int], samples: float, other_samples: float
+    ours: tuple[Costs, float], theirs: tuple[Costs, float], blocks: Sequence[int], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[float, float, float]]:
-    """Interval and corrected p-value of each category's difference within blocks, by category."""
+    """Interval and corrected p-value of each difference within blocks; both sides come with their samples per step."""
     found = {}
-    for name in CATEGORIES:
+    for name, parts in groups.items():
         sides = [
-            [each.of_block(block, name) / count for block in blocks]
-            for each, count in ((row, samples), (other, other_samples))
+            [math.fsum(each.of_block(block, part) for part in parts) / samples for block in blocks]
+            for each, samples in (ours, theirs)
         ]
         if any(any(side) for side in sides):
             found[name] = _student([a - b for a, b in zip(*sides, strict=True)])

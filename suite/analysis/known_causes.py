@@ -152,7 +152,7 @@ KNOWN = (
     Known(
         "XLA's overhead per operation in a loop",
         "on a CPU XLA runs each operation of a loop's body as a thunk of its own, so small ones cost mostly overhead",
-        LOOP_PARTS,
+        ("host and launch overhead", "idle", "element-wise", "copy and layout change"),
         "https://github.com/jax-ml/jax/issues/40150",
         _thunks,
     ),
@@ -160,7 +160,7 @@ KNOWN = (
         "TensorFlow's loop over time steps",
         "TensorFlow's executor schedules each operation of a while loop anew in every time step, and the loop's "
         "results go through lists of tensors",
-        (*LOOP_PARTS, "embedding and gather", "reduction and pooling", "other"),
+        ("host and launch overhead", "idle", "copy and layout change", "embedding and gather", "other"),
         "https://github.com/tensorflow/tensorflow/issues/9527",
         _tensor_lists,
     ),

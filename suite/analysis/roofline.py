@@ -32,6 +32,9 @@ STEP = "whole step"
 #: Below this share of its roof, neither compute nor memory bounds a part.
 FAR = 0.10
 
+#: The bandwidth of a category that takes less than this share of a step says nothing.
+NOTED = 0.02
+
 COMPUTE, MEMORY, NEITHER = "compute", "memory", "neither"
 
 
@@ -170,5 +173,5 @@ def _bandwidth(found: Costs, roof: Roof) -> dict[str, float]:
     return {
         name: moved / found.seconds[name] / roof.bytes_per_s
         for name, moved in found.moved.items()
-        if moved and found.seconds[name] and name not in with_flops
+        if moved and found.seconds[name] > NOTED * found.step_s and name not in with_flops
     }

@@ -19,6 +19,8 @@ from suite.report.view import LEFT, RIGHT, Grid, View
 SHOWN = 0.001
 #: From this share of the roof on, the FLOPs or a peak cannot be right.
 ABOVE = 1.05
+#: Below this share of the spec's FLOPs, a framework's counter misses something.
+FEW = 0.8
 
 
 def breakdowns(table: Table) -> list[View]:
@@ -73,7 +75,7 @@ def remarks(cell: Costs) -> list[str]:
     lines = [f"{'; '.join(facts)}."]
     if abs(cell.covered - 1) > AGREES:
         lines.append(
-            f"As profiled, the sum is {cell.covered:.0%} of the timed step. {clean(profile.note, 600)}".rstrip()
+            f"As profiled, the sum is {100 * cell.covered:.0f} % of the timed step. {clean(profile.note, 600)}".rstrip()
         )
     elif profile.note:
         lines.append(clean(profile.note, 600))
@@ -130,8 +132,14 @@ def _above(placed: Sequence[Placed]) -> list[str]:
 
 
 def _counts(table: Table, placed: Sequence[Placed]) -> list[str]:
-    counts = [f"{_name(table, each.row)} {each.counted:.0%}" for each in placed if each.counted is not None]
-    return [f"FLOPs by the framework's own counter, relative to the spec: {listing(counts)}."] if counts else []
+    counted = [(each.row, each.counted) for each in placed if each.counted is not None]
+    if not counted:
+        return []
+    words = listing([f"{_name(table, row)} {figure(100 * share, 2)} %" for row, share in counted])
+    reason = (
+        " Counters count the body of a loop once, and may miss a kernel." if min(s for _, s in counted) < FEW else ""
+    )
+    return [f"FLOPs by the framework's own counter, relative to the spec: {words}.{reason}"]
 
 
 def _streams(table: Table, placed: Sequence[Placed]) -> list[str]:
@@ -140,6 +148,6 @@ def _streams(table: Table, placed: Sequence[Placed]) -> list[str]:
     for each in placed:
         used = sorted(each.bandwidth.items(), key=lambda item: -item[1])[:3]
         if used:
-            words = listing([f"{name} {share:.0%}" for name, share in used])
+            words = listing([f"{name} {100 * share:.0f} %" for name, share in used])
             lines.append(f"Share of the memory bandwidth, {_name(table, each.row)}: {words}.")
     return lines

@@ -22,6 +22,8 @@ PHRASES = {
     "convolution weight gradient": "weight gradients of convolutions",
     "matrix product": "matrix products",
     "recurrent kernel": "recurrent kernels",
+    "recurrent layer": "the recurrent layer (one kernel on one side, on the other products and element-wise "
+    "operations in a loop)",
     "element-wise": "element-wise operations",
     "reduction and pooling": "reductions and pooling",
     "copy and layout change": "copies and layout changes",
@@ -121,14 +123,14 @@ def _limits(causes: Causes) -> list[str]:
             "steps, as if everything had slowed alike."
         )
     if causes.named < NAMED:
-        lines.append(f"The rest, {1 - causes.named:.0%} of the difference, is spread over many small parts.")
+        lines.append(f"The rest, {100 * (1 - causes.named):.0f} % of the difference, is spread over many small parts.")
     return lines
 
 
 def _cause(cause: Cause) -> str:
     """Describes a cause: ``weight gradients of convolutions: 412 ms against 98 ms, 72 % of the difference``."""
     words = PHRASES.get(cause.category, cause.category)
-    share = f"{abs(cause.share):.0%}".replace("%", " %")
+    share = f"{100 * abs(cause.share):.0f} %"
     text = f"{words}: {figure(1e3 * cause.seconds)} ms against {figure(1e3 * cause.other_seconds)} ms, {share}"
     text += " of the difference"
     notes = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.causes import Causes, causes
+from suite.analysis.causes import RECURRENT, Causes, causes
 from suite.analysis.costs import Costs, costs
 from suite.analysis.groups import group
 from suite.analysis.known_causes import KNOWN
@@ -164,6 +164,21 @@ def test_the_median_over_launches_counts_and_a_launch_without_a_profile_does_not
     assert list(found.seconds) == list(CATEGORIES)
 
 
+def test_a_kernel_and_a_loop_that_does_its_work_are_compared_as_one() -> None:
+    kernel = {"recurrent kernel": 0.26, "host and launch overhead": 0.01}
+    loop = {"matrix product": 0.13, "element-wise": 0.02, "host and launch overhead": 0.1}
+    found = between(kernel, loop)
+    (first,) = found.causes
+    assert first.category == "recurrent layer"
+    assert (first.seconds, first.other_seconds) == (pytest.approx(0.26, rel=0.02), pytest.approx(0.15, rel=0.02))
+    assert first.certain
+    (other_way,) = found.against
+    assert other_way.category == "host and launch overhead"
+    # Two kernels, or two loops, are compared by category.
+    assert between(kernel | {"idle": 0.1}, kernel).causes[0].category == "idle"
+    assert between(loop | {"matrix product": 0.3}, loop).causes[0].category == "matrix product"
+
+
 #: Known causes with what makes each hold: shares of the slower step, its framework, and other changes.
 HOLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "XLA's weight gradients on a CPU": ("convolution weight gradient", {}),
@@ -208,7 +223,7 @@ def planted(category: str, framework: str = "jax", device: str = "cpu", operatio
 def test_every_known_cause_is_named_where_it_holds_and_not_elsewhere(name: str) -> None:
     category, changes = HOLDS[name]
     first = planted(category, **changes).causes[0]
-    assert first.category == category
+    assert first.category in (category, RECURRENT)
     assert name in {each.name for each in first.known}
     # Where nothing but a category that it does not concern is longer, no cause is claimed.
     assert not between(BASE | {"normalisation": 0.2}, BASE).causes[0].known

@@ -114,7 +114,7 @@ def test_a_sum_that_disagrees_with_the_timed_step_says_so_and_why() -> None:
     noted = replace(made.profile, timed_s=1.5 * made.profile.timed_s, note="the profiler slowed the loader")
     notes = breakdowns(only([replace(made, profile=noted)]))[0].notes
     assert any(
-        "As profiled, the sum is 67% of the timed step. the profiler slowed the loader" in note for note in notes
+        "As profiled, the sum is 67 % of the timed step. the profiler slowed the loader" in note for note in notes
     )
 
 
