@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+
 from msgspec import to_builtins
 
 from suite.record.profile import CATEGORIES, HELD_MOST, NAME_MOST, Gaps, Operation, Profile, Share

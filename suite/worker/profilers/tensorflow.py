@@ -185,7 +185,8 @@ def _results(node: Any) -> int | None:
     if any(side < 0 for shape in sides for side in shape):
         return None
     width = int(tf.dtypes.as_dtype(kinds[-1]).size or 0)
-    return width * sum(math.prod(shape) for shape in sides)
+    elements: int = sum(math.prod(shape) for shape in sides)
+    return width * elements
 
 
 def _read(path: Path) -> Iterator[Row]:
