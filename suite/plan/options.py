@@ -135,7 +135,7 @@ def add(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--profile-code", action="store_true",
-        help="with --profile, keep what the compiler made: XLA's optimised HLO, or torch.compile's code and graph breaks",
+        help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
     )  # fmt: skip
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A category of operations (or the recurrent layer, if only one cell has a kernel for it) in both cells, and its difference as a share of that of the steps.
+    """A category in both cells, and its difference as a share of that of the steps.
 
-    ``low`` and ``high`` are the 95 % interval of the difference in seconds, ``p`` is corrected after Holm; null if
-    nothing was tested. ``known`` are known causes that may apply, with their sources.
+    It is a category of operations, or the recurrent layer if only one cell has a kernel for it. ``low`` and ``high`` are
+    the 95 % interval of the difference in seconds, ``p`` is corrected after Holm; null if nothing was tested. ``known``
+    are known causes that may apply, with their sources.
     """
 
     category: str

@@ -146,7 +146,7 @@ class _Launch:
 
     def _profile(self, training: Any, loader: Counted, timed_s: float) -> None:
         """Profile the timed object, now that nothing more of it is timed or compared."""
-        import suite.worker.profiling as profiling  # which a launch without a profile does not load
+        from suite.worker import profiling  # which a launch without a profile does not load
 
         profiling.profile(self.job, training, loader.loader, timed_s, self.send)
 
@@ -165,7 +165,7 @@ class _Launch:
         self.send(part={"settings": self.settings})
 
     def _measure_bandwidth(self) -> None:
-        import suite.worker.profiling as profiling
+        from suite.worker import profiling
 
         try:
             self.settings["peak_bytes_per_s"] = profiling.peak_bytes_per_s(self.cell.framework, self.device)

@@ -50,13 +50,16 @@ def profile(job: Job, training: Any, loader: Any, timed_s: float, send: Send) ->
         bare_s = (time.perf_counter() - start) / count
         with tempfile.TemporaryDirectory() as folder:
             (own := Path(folder, "profile")).mkdir()
+            began_s = time.perf_counter()
             recording = tools.record(training, loop, count, own, next(loader), memory=job.profile_memory)
+            ended_s = time.perf_counter()
             extra = dict(recording.extra)
             if job.profile_code:
                 extra |= tools.code(training, next(loader))
             trace, files = kept(job, recording, own, extra)
-        made = profile_of(recording, count, timed_s, bare_s, trace, files)
-        send(part={"profile": asdict(made)})
+        made = profile_of(recording, count, (timed_s, bare_s), trace, files)
+        span = tuple(round(moment - job.spawned_ns / 1e9, 6) for moment in (began_s, ended_s))
+        send(part={"profile": asdict(made) | {"span": span}})
     except Exception:  # the measurements remain valid; the log holds the reason
         traceback.print_exc()
 
@@ -108,9 +111,9 @@ def kept(job: Job, recording: Recording, own: Path, extra: dict[str, bytes]) -> 
 
 
 def peak_bytes_per_s(framework: str, device: str) -> float:
-    """The bandwidth of memory: ``a = b + 3 c`` over arrays that no cache holds, the best of some.
+    """The bandwidth of memory: ``a = b + a / 2`` over arrays that no cache holds, the best of some.
 
-    As in STREAM, what a write reads first is not counted.
+    As STREAM's triad it reads two numbers for each that it writes, and in place, so that a write needs no further read.
     """
     elements = TRIAD_ELEMENTS[device]
     run = import_module(f"suite.worker.profilers.{framework}").triad(device, elements)

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
-_INSTRUCTION = re.compile(
-    r"^\s*(?:ROOT )?%(?P<name>[\w.\-]+) = (?P<shape>.*?) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$"
-)
+_INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%(?P<name>[\w.\-]+) = (?P<shape>.*?) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$")
 _CALLS = re.compile(r"\bcalls=%(?P<name>[\w.\-]+)")
 _OP_NAME = re.compile(r'\bop_name="(?P<name>(?:[^"\\]|\\.)*)"')
 _TARGET = re.compile(r'\bcustom_call_target="(?P<name>[^"]*)"')

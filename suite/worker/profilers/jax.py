@@ -37,6 +37,7 @@ def record(
     training: Any, loop: Loop, steps: int, folder: Path, batch: Any = None, *, memory: bool = False
 ) -> Recording:
     """Run the steps under `jax.profiler`, whose files stay in the folder."""
+    del batch  # the program is compiled already
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0  # every Python call would be an event
     options.host_tracer_level = 2  # instructions on a CPU
@@ -102,19 +103,20 @@ def continued(events: list[Event], ends: list[tuple[str, int]]) -> list[Event]:
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:
     """The step as XLA optimised it, by file name."""
+    del batch
     return {"optimised.hlo.gz": gzip.compress(training.jitted.as_text().encode())}
 
 
 def triad(device: str, elements: int) -> Callable[[int], None]:
-    """A function that computes ``a = b + 3 c`` in float32 a given number of times on the device and waits for it."""
+    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
     place = jax.devices("gpu" if device == "cuda" else "cpu")[0]
-    b, c = (jax.device_put(jnp.full(elements, number, jnp.float32), place) for number in (1, 2))
-    add = jax.jit(lambda b, c: b + 3 * c)
+    held = [jax.device_put(jnp.full(elements, number, jnp.float32), place) for number in (1, 2)]
+    add = jax.jit(lambda a, b: b + a * 0.5, donate_argnums=0)
 
     def run(count: int) -> None:
         for _ in range(count):
-            last = add(b, c)
-            jax.block_until_ready(last)  # more results at once would need more memory
+            held[0] = add(*held)
+        jax.block_until_ready(held[0])
 
     return run
 

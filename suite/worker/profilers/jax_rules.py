@@ -1,8 +1,8 @@
 """Which category an instruction of XLA belongs to, by its opcode, by what a fusion holds, and by JAX's name for it.
 
-JAX names an instruction after the function that it comes from: ``jvp(Cnn)`` is the forward pass, ``transpose(jvp(Cnn))``
-the backward pass, and what stands in the step itself is the optimizer. XLA drops the name of some, above all of weight
-gradients; a convolution whose result has the shape of a parameter is one.
+JAX names an instruction after the function that it comes from: ``jvp(Cnn)`` is the forward pass, and
+``transpose(jvp(Cnn))`` the backward pass, and what stands in the step itself is the optimizer. XLA drops the name of
+some, above all of weight gradients; a convolution whose result has the shape of a parameter is one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NAMES = [
     (re.compile(pattern), category)
     for pattern, category in (
         (r"threefry|random_bits|random_uniform|bernoulli|[Dd]ropout|StatelessRandom", "random numbers and dropout"),
-        (r"BatchNorm|batch_?norm|LayerNorm|FusedBatchNorm|/(bn|norm)\w*/", "normalisation"),
+        (r"normali[sz]ation|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm", "normalisation"),
         (r"^(jit\(\w+\)/)?(sgd|adam)/|^jit\(\w+\)/[a-z_]+$|/(Resource)?Apply|Assign(Sub|Add)?VariableOp", "optimizer"),
     )
 ]
@@ -67,21 +67,22 @@ def category_of(instruction: Instruction, whole: Program) -> str:
     for deciding, category in DECIDING:
         if opcodes & set(deciding):
             return category if category != "convolution" else _convolution(instruction, held, whole)
-    if "custom-call" in opcodes:
-        target = next(each.target for each in held if each.opcode == "custom-call")
-        return next((category for pattern, category in TARGETS if pattern.search(target)), OTHER)
-    telling = [each for each in held if each.opcode not in SILENT] or held
-    votes = Counter(_named(each.op_name or instruction.op_name) for each in telling)
-    named, count = votes.most_common(1)[0]
-    if named and 2 * count >= len(telling):
+    if targets := [each.target for each in held if each.opcode == "custom-call"]:
+        return next((category for pattern, category in TARGETS if pattern.search(targets[0])), OTHER)
+    if named := _majority(instruction, held):
         return named
     if "reduce" in opcodes:
         return "reduction and pooling"
-    if opcodes <= MOVING | {"bitcast", "select", "broadcast", "compare", "clamp"} and opcodes & MOVING:
-        return "copy and layout change"
-    if opcodes <= {*FREE}:
-        return OVERHEAD
-    return "element-wise"
+    moving = opcodes & MOVING and opcodes <= MOVING | {"bitcast", "select", "broadcast", "compare", "clamp"}
+    return "copy and layout change" if moving else OVERHEAD if opcodes <= FREE else "element-wise"
+
+
+def _majority(instruction: Instruction, held: list[Instruction]) -> str:
+    """What the names of at least half of the instructions say; empty where they say nothing."""
+    telling = [each for each in held if each.opcode not in SILENT] or held
+    votes = Counter(_named(each.op_name or instruction.op_name) for each in telling)
+    named, count = votes.most_common(1)[0]
+    return named if 2 * count >= len(telling) else ""
 
 
 def holds(instruction: Instruction) -> tuple[str, ...]:

@@ -49,13 +49,17 @@ def record(
     training: Any, loop: Loop, steps: int, folder: Path, batch: Any = None, *, memory: bool = False
 ) -> Recording:
     """Run the steps under `torch.profiler`; on a CPU one more step lets oneDNN tell its own times."""
+    del batch  # the profiler tells shapes
     on_cuda = training.device == "cuda"
     activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if on_cuda else [])]
     if memory and on_cuda:
         torch.cuda.memory._record_memory_history()
-    with _named_parts(training), torch.profiler.profile(
-        activities=activities, record_shapes=True, profile_memory=memory, acc_events=True
-    ) as profiler:
+    with (
+        _named_parts(training),
+        torch.profiler.profile(
+            activities=activities, record_shapes=True, profile_memory=memory, acc_events=True
+        ) as profiler,
+    ):
         loop(steps)
     path = folder / "pytorch.trace.json"
     profiler.export_chrome_trace(str(path))
@@ -128,7 +132,8 @@ def divided(events: list[Event], forward: dict[str, float], backward: dict[str, 
 
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:
-    """What torch.compile made of the step, by file name: Inductor's code and the graph breaks; nothing in eager mode."""
+    """What torch.compile made of the step, by file name: Inductor's code and graph breaks; nothing in eager mode."""
+    del batch
     compiled = training.compiled()
     folder = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""))
     if not compiled["graphs"] or not folder.is_absolute():
@@ -140,13 +145,12 @@ def code(training: Any, batch: Any) -> dict[str, bytes]:
 
 
 def triad(device: str, elements: int) -> Callable[[int], None]:
-    """A function that computes ``a = b + 3 c`` in float32 a given number of times on the device and waits for it."""
-    b, c = (torch.ones(elements, device=device) * number for number in (1, 2))
-    a = torch.empty_like(b)
+    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
+    a, b = (torch.ones(elements, device=device) * number for number in (1, 2))
 
     def run(count: int) -> None:
         for _ in range(count):
-            torch.add(b, c, alpha=3, out=a)
+            torch.add(b, a, alpha=0.5, out=a)
         if device == "cuda":
             torch.cuda.synchronize()
 
@@ -166,11 +170,11 @@ def _named_parts(training: Any) -> Iterator[None]:
 
     backward = torch.Tensor.backward
     training._forward, training.update = named(training._forward, FORWARD), named(training.update, UPDATE)
-    torch.Tensor.backward = named(backward, BACKWARD)  # type: ignore[method-assign]
+    torch.Tensor.backward = named(backward, BACKWARD)
     try:
         yield
     finally:
-        torch.Tensor.backward = backward  # type: ignore[method-assign]
+        torch.Tensor.backward = backward
         del training._forward, training.update
 
 

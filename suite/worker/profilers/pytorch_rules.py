@@ -28,7 +28,7 @@ OPERATORS = [
          "random numbers and dropout"),
         (r"\w*(embedding|gather|scatter|index)\w*", "embedding and gather"),
         (r"(_fused_\w*(sgd|adam\w*|adagrad)_?|_foreach_\w+)", "optimizer"),
-        (r"(copy_|_to_copy|clone|contiguous|cat|stack|_pin_memory|pin_memory|_reshape_copy|permute_copy|pad"
+        (r"(select_backward|slice_backward|copy_|_to_copy|clone|contiguous|cat|stack|_pin_memory|pin_memory|_reshape_copy|permute_copy|pad"
          r"|constant_pad_nd|\w*reorder\w*|to_mkldnn|to_dense|\w*_copy|roll|flip|repeat|mkldnn_reorder\w*)",
          "copy and layout change"),
         (r"\w*(pool|softmax\w*|_log_softmax\w*|sum|mean|amax|amin|max|min|norm|argmax|argmin|var\w*|std|cumsum|logsumexp"
@@ -39,7 +39,7 @@ OPERATORS = [
          r"|_local_scalar_dense|result_type|set_|is_\w+|broadcast_\w+|unsafe_split\w*|_conj|_nnpack_available|zeros"
          r"|zeros_like|ones|ones_like|full|full_like|new_\w+|scalar_tensor|arange|dropout|_has_compatible\w*|expand_as"
          r"|movedim|_amp_\w+|unfold|numpy_T|mT|feature_dropout|one_hot|data|cross_entropy_loss|nll_loss_nd|unsafe_chunk"
-         r"|max_pool2d_with_indices_out|rnn_tanh_cell|lstm_cell|tensor_split|swapaxes|rsub|_\w*_fallback)", OVERHEAD),
+         r"|resolve_conj|resolve_neg|\w*_is_acceptable|lstm_cell|tensor_split|swapaxes|rsub|_\w*_fallback)", OVERHEAD),
         (r"(fill_|zero_|add\w*|sub\w*|mul\w*|div\w*|neg_?|sqrt_?|rsqrt_?|exp_?|log\w*|pow_?|tanh\w*|sigmoid\w*|where|gelu\w*"
          r"|silu\w*|clamp\w*|threshold\w*|eq_?|ne_?|lt_?|le_?|gt_?|ge_?|abs_?|sign|masked_fill\w*|lerp\w*|maximum|minimum"
          r"|bitwise\w*|logical\w*|square_?|reciprocal\w*|hardtanh\w*|leaky_relu\w*|elu\w*|binary_cross_entropy\w*|isnan"
@@ -54,7 +54,8 @@ SPANS = [
     for pattern, category in (
         (r"Optimizer\.(step|zero_grad)#.*", "optimizer"),
         (r"enumerate\(DataLoader\)#.*", "input pipeline"),
-        (r"autograd::engine::evaluate_function: .*|torch::autograd::\w+|\w+Backward\d*|\w+BackwardBackward\d*", OVERHEAD),
+        (r"autograd::engine::evaluate_function: .*|torch::autograd::\w+|\w+Backward\d*|\w+BackwardBackward\d*|detach",
+         OVERHEAD),
         (r"(c10d|gloo|nccl|mpi|DistributedDataParallel)\b.*|\w*(all_?reduce|all_?gather|broadcast|reduce_scatter)\w*",
          "communication"),
         (r"Torch-Compiled Region.*|## Call CompiledFxGraph.*|CompiledFunction|inductor::.*", "element-wise"),
@@ -67,7 +68,11 @@ SPANS = [
 ]  # fmt: skip
 
 #: Operators whose inner operators count as theirs, and the category of these.
-OUTER = {"aten::dropout": "random numbers and dropout", "Optimizer.step": "optimizer", "Optimizer.zero_grad": "optimizer"}
+OUTER = {
+    "aten::dropout": "random numbers and dropout",
+    "Optimizer.step": "optimizer",
+    "Optimizer.zero_grad": "optimizer",
+}
 
 
 def category_of(name: str) -> str:

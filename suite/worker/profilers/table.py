@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import to_builtins
 
 from suite.record.profile import CATEGORIES, HELD_MOST, NAME_MOST, Gaps, Operation, Profile, Share
 from suite.worker.profilers.timeline import OTHER, STEPS, Event, Shares, shares
@@ -36,8 +38,10 @@ class Recording:
     extra: dict[str, bytes] = field(default_factory=dict)
 
 
-def profile_of(recording: Recording, steps: int, timed_s: float, bare_s: float, trace: str, files: Any = ()) -> Profile:
-    """The profile of ``steps`` steps; ``bare_s`` is a step just before them, without the profiler.
+def profile_of(
+    recording: Recording, steps: int, seconds: tuple[float, float], trace: str = "", files: Sequence[str] = ()
+) -> Profile:
+    """The profile of ``steps`` steps; ``seconds`` are those of a timed step, and of one just before without profiler.
 
     Raises ValueError where the profiler did not see the steps.
     """
@@ -47,7 +51,7 @@ def profile_of(recording: Recording, steps: int, timed_s: float, bare_s: float, 
     found = shares(recording.events, whole[0].start, whole[0].end)
     if all(name.startswith("(") for name, *_ in found.spent):
         raise ValueError("the profiler saw no operation")
-    step_s = found.nanoseconds / steps / 1e9
+    step_s, (timed_s, bare_s) = found.nanoseconds / steps / 1e9, seconds
     made = Profile(
         steps=steps,
         step_s=_rounded(step_s),
@@ -61,7 +65,7 @@ def profile_of(recording: Recording, steps: int, timed_s: float, bare_s: float, 
         note=note(step_s, timed_s, bare_s, recording.split),
         files=tuple(files),
     )
-    return Profile.from_json(_plain(made))  # a bad one fails here, and not the whole record
+    return Profile.from_json(to_builtins(made))  # a bad one fails here, and not the whole record
 
 
 def categories(found: Shares, steps: int) -> dict[str, Share]:
@@ -105,8 +109,8 @@ def note(step_s: float, timed_s: float, bare_s: float, split: str) -> str:
         cost = step_s / bare_s - 1
         reason = f"profiling itself cost {100 * cost:.0f} %" if cost > 0.02 else "it is the machine, not the profiler"
         found.append(
-            f"The profiled step took {step_s / timed_s:.2f} times as long as the timed one; a step just before, without "
-            f"the profiler, {bare_s / timed_s:.2f} times: {reason}."
+            f"The profiled step took {step_s / timed_s:.2f} times as long as the timed one; a step just before, "
+            f"without the profiler, {bare_s / timed_s:.2f} times: {reason}."
         )
     if split:
         found.append(split)
@@ -116,16 +120,8 @@ def note(step_s: float, timed_s: float, bare_s: float, split: str) -> str:
 def shortened(name: str) -> str:
     """A name of at most `NAME_KEPT` letters; of a longer one, the end, which tells operations apart."""
     name = "".join(letter if letter.isprintable() else "?" for letter in name) or OTHER
-    return name if len(name) <= NAME_KEPT else f"...{name[3 - NAME_KEPT:]}"
+    return name if len(name) <= NAME_KEPT else f"...{name[3 - NAME_KEPT :]}"
 
 
 def _rounded(number: float) -> float:
     return float(f"{number:.{DIGITS}g}")
-
-
-def _plain(made: Profile) -> Any:
-    plain = asdict(made)
-    for operation in plain["operations"]:
-        operation["holds"] = list(operation["holds"])
-    plain["operations"], plain["files"] = list(plain["operations"]), list(plain["files"])
-    return plain

@@ -25,7 +25,7 @@ Loop = Callable[[int], None]
 
 #: Threads that run the step's operations; those of tf.data, which work ahead, are not among them.
 EXECUTORS = re.compile(r"tf_Compute|python|XLA|tf_inter_op|main")
-#: Names of the executor's own work between operations.
+#: The work of the executor between operations. Those that it has found to be cheap have no event and are in it too.
 DISPATCH = "ExecutorState::Process"
 #: What the executor puts in front of an operation inside of a loop's body.
 _LOOP = re.compile(r"^.*/(body|cond)/_\d+/")
@@ -71,7 +71,7 @@ def events_of(rows: Any, whole: Program | None = None, moved_by: dict[str, int] 
         on_gpu = plane.startswith("/device:GPU")
         if on_gpu:
             if line.startswith("Stream"):
-                events.append(_kernel(name, start, end, line, stats, whole))
+                events.append(_kernel((plane, line, name, start, end, stats), whole))
             continue
         if not EXECUTORS.search(line):
             continue
@@ -84,10 +84,21 @@ def events_of(rows: Any, whole: Program | None = None, moved_by: dict[str, int] 
             title, holds = jax_rules.title(found), jax_rules.holds(found)
             events.append(Event(title, start, end, line, category, "cpu", holds, found.moved))
         elif name == DISPATCH:
-            events.append(Event("(the executor, between operations)", start, end, line, OVERHEAD))
+            events.append(Event("(the executor, and operations that it takes to be cheap)", start, end, line, OVERHEAD))
         elif operation := tensorflow_rules.OPERATION.match(name):
             title, category, holds = known(operation["name"], operation["type"])
-            events.append(Event(title, start, end, line, category, "cpu", holds, (moved_by or {}).get(_LOOP.sub("", operation["name"]))))
+            events.append(
+                Event(
+                    title,
+                    start,
+                    end,
+                    line,
+                    category,
+                    "cpu",
+                    holds,
+                    (moved_by or {}).get(_LOOP.sub("", operation["name"])),
+                )
+            )
     return events
 
 
@@ -117,16 +128,16 @@ def code(training: Any, batch: Any) -> dict[str, bytes]:
 
 
 def triad(device: str, elements: int) -> Callable[[int], None]:
-    """A function that computes ``a = b + 3 c`` in float32 a given number of times on the device and waits for it."""
+    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
     with tf.device("/GPU:0" if device == "cuda" else "/CPU:0"):
-        b, c = tf.fill([elements], 1.0), tf.fill([elements], 2.0)
-    # One pass over memory needs one kernel: XLA fuses the two.
-    add = tf.function(lambda b, c: b + 3 * c, jit_compile=True)
+        a, b = tf.Variable(tf.fill([elements], 1.0)), tf.fill([elements], 2.0)
+    # One pass over memory needs one kernel: XLA fuses the operations.
+    add = tf.function(lambda: a.assign(b + a * 0.5, read_value=False), jit_compile=True)
 
     def run(count: int) -> None:
         for _ in range(count):
-            add(b, c)
-            tf.test.experimental.sync_devices()
+            add()
+        tf.test.experimental.sync_devices()
 
     return run
 
@@ -143,15 +154,24 @@ def _described(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
     return tensorflow_rules.title(name, kind), category, tensorflow_rules.holds(name, kind)
 
 
-def _kernel(name: str, start: int, end: int, line: str, stats: dict[str, Any], whole: Program | None) -> Event:
+def _kernel(row: Row, whole: Program | None) -> Event:
     """A kernel on a GPU: by its instruction, by the operation that launched it, or by its own name."""
+    _, line, name, start, end, stats = row
     instruction = whole.instructions.get(str(stats.get("hlo_op"))) if whole else None
     category = jax_rules.category_of(instruction, whole) if instruction and whole else OTHER
     operation = tensorflow_rules.OPERATION.match(str(stats.get("tf_op") or stats.get("name") or ""))
     own = kernel_rules.category_of(name)
     if category == OTHER and own in (OTHER, "element-wise") and operation:
         category = tensorflow_rules.category_of(operation["name"], operation["type"])
-    return Event(name, start, end, line, category if category not in (OTHER, OVERHEAD) else own, "cuda", kernel_rules.held_by(name))
+    return Event(
+        name,
+        start,
+        end,
+        line,
+        category if category not in (OTHER, OVERHEAD) else own,
+        "cuda",
+        kernel_rules.held_by(name),
+    )
 
 
 def _results(node: Any) -> int | None:
@@ -164,8 +184,9 @@ def _results(node: Any) -> int | None:
     sides = [[side.size for side in shape.dim] for shape in shapes]
     if any(side < 0 for shape in sides for side in shape):
         return None
-    width = tf.dtypes.as_dtype(kinds[-1]).size or 0
-    return sum(math.prod(shape) for shape in sides) * width
+    width = int(tf.dtypes.as_dtype(kinds[-1]).size or 0)
+    elements: int = sum(math.prod(shape) for shape in sides)
+    return width * elements
 
 
 def _read(path: Path) -> Iterator[Row]:

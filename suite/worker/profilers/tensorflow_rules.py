@@ -62,7 +62,9 @@ TYPES = [
 _ONEDNN = re.compile(r"^_?(Mkl(Native|Eager|Layout)?|OneDnn)")
 
 #: Details that oneDNN's and Grappler's fusions put into a type.
-HELD = re.compile(r"^(?P<main>Conv\dD|DepthwiseConv2dNative|MatMul|BatchMatMul\w*)(?:BackpropFilter)?(?P<with>With\w+)?$")
+HELD = re.compile(
+    r"^(?P<main>Conv\dD|DepthwiseConv2dNative|MatMul|BatchMatMul\w*)(?:BackpropFilter)?(?P<with>With\w+)?$"
+)
 
 
 def category_of(name: str, kind: str) -> str:
@@ -90,7 +92,9 @@ def holds(name: str, kind: str) -> tuple[str, ...]:
 
 
 #: Layers of a loop's name that only say how Keras and the executor nest it.
-_NOISE = re.compile(r"gradient_tape/|sequential(_\d+)*/|functional(_\d+)*/|while/body/_\d+/|while/\w*/?while_grad/body/_\d+/|gradients/")
+_NOISE = re.compile(
+    r"gradient_tape/|sequential(_\d+)*/|functional(_\d+)*/|while/body/_\d+/|while/\w*/?while_grad/body/_\d+/|gradients/"
+)
 
 
 def title(name: str, kind: str) -> str:

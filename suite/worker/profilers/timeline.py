@@ -28,7 +28,8 @@ AT_ONCE = 0.01
 class Event(NamedTuple):
     """Something that a profiler saw. ``category`` is empty where it is no operation, such as a span of the suite's own.
 
-    ``device`` is "cuda" for a kernel, ``bytes`` what one call moves, ``holds`` what a fused kernel holds. One that ``continues`` another is the same call.
+    ``device`` is "cuda" for a kernel, ``bytes`` what one call moves, ``holds`` what a fused kernel holds. One that
+    ``continues`` another is the same call.
     """
 
     name: str
@@ -107,53 +108,64 @@ def shares(events: Iterable[Event], begin: Nanoseconds, end: Nanoseconds) -> Sha
     """
     inside = [event for event in events if event.end > begin and event.start < end]
     on_cuda = any(event.device == "cuda" for event in inside)
+    spent = _calls(inside, on_cuda)
+    at_once: dict[int, int] = {}  # nanoseconds in which so many operations ran
+    gaps: list[int] = []
+    gap = 0
+    for passed, running in _moments(inside, begin, end):
+        working = [event for event in running if event.device == "cuda" or not on_cuda]
+        if working and gap:
+            gaps.append(gap)
+        gap = 0 if working else gap + passed
+        working = [event for event in working if event.category != INPUT] or working
+        at_once[len(working)] = at_once.get(len(working), 0) + passed
+        for event in working or [_gap(running, on_cuda)]:
+            spent.setdefault(_key(event), Spent()).nanoseconds += passed / max(len(working), 1)
+    many = [count for count, passed in at_once.items() if passed >= AT_ONCE * (end - begin)]
+    idle = at_once.get(0, 0) / (end - begin) if on_cuda else None
+    return Shares(end - begin, spent, max([1, *many]), idle, median(gaps) / 1e9 if on_cuda and gaps else None)
+
+
+def _key(event: Event) -> tuple[str, str, str, tuple[str, ...]]:
+    return event.name, event.category, event.device, event.holds
+
+
+def _calls(events: Iterable[Event], on_cuda: bool) -> dict[tuple[str, str, str, tuple[str, ...]], Spent]:
+    """The calls of each operation and what they moved; on CUDA of kernels only."""
+    spent: dict[tuple[str, str, str, tuple[str, ...]], Spent] = {}
+    for event in events:
+        if event.category and not event.continues and (event.device == "cuda" or not on_cuda):
+            total = spent.setdefault(_key(event), Spent())
+            total.calls += 1
+            if event.bytes is not None:
+                total.bytes = (total.bytes or 0) + event.bytes
+    return spent
+
+
+def _moments(events: list[Event], begin: Nanoseconds, end: Nanoseconds) -> Iterator[tuple[int, list[Event]]]:
+    """The time between two moments in stretches in which nothing changes, and what each thread then was in."""
     threads: dict[str, list[Event]] = {}
-    for event in inside:
+    for event in events:
         threads.setdefault(event.thread, []).append(event)
-    edges: list[tuple[Nanoseconds, int, int, Piece]] = []
+    edges: list[tuple[Nanoseconds, bool, int, Event]] = []  # an end goes before a beginning at the same moment
     for number, thread in enumerate(threads.values()):
         for piece in pieces(thread):
             start, stop = max(piece.start, begin), min(piece.end, end)
             if stop > start:
-                edges += [(start, 1, number, piece), (stop, 0, number, piece)]
+                edges += [(start, True, number, piece.event), (stop, False, number, piece.event)]
     edges.sort(key=lambda edge: edge[:2])
-
-    spent: dict[tuple[str, str, str, tuple[str, ...]], Spent] = {}
-    for event in inside:
-        if event.category and not event.continues and (event.device == "cuda" or not on_cuda):
-            total = spent.setdefault((event.name, event.category, event.device, event.holds), Spent())
-            total.calls += 1
-            if event.bytes is not None:
-                total.bytes = (total.bytes or 0) + event.bytes
     running: dict[int, Event] = {}
-    at_once: dict[int, int] = {}
-    gaps: list[int] = []
-    at, gap = begin, 0
-    for moment, starts, number, piece in [*edges, (end, 0, -1, Piece(end, end, _END))]:
-        if passed := moment - at:
-            kernels = [event for event in running.values() if event.device == "cuda"]
-            working = kernels if on_cuda else [*running.values()]
-            working = [event for event in working if event.category != INPUT] or working
-            if on_cuda:
-                gap = gap + passed if not kernels else gap
-                if kernels and gap:
-                    gaps.append(gap)
-                    gap = 0
-            at_once[len(working)] = at_once.get(len(working), 0) + passed
-            for event in working or [_gap(running.values(), on_cuda)]:
-                key = (event.name, event.category, event.device, event.holds)
-                spent.setdefault(key, Spent()).nanoseconds += passed / max(len(working), 1)
-        at = moment
+    at = begin
+    for moment, starts, number, event in edges:
+        if moment > at:
+            yield moment - at, [*running.values()]
+            at = moment
         if starts:
-            running[number] = piece.event
-        elif running.get(number) is piece.event:
+            running[number] = event
+        else:
             del running[number]
-    many = [count for count, passed in at_once.items() if passed >= AT_ONCE * (end - begin)]
-    idle = at_once.get(0, 0) / (end - begin) if on_cuda else None
-    return Shares(end - begin, spent, max([1, *many]), idle, median(gaps) / 1e9 if gaps else None)
-
-
-_END = Event("", 0, 0, "", "")
+    if end > at:
+        yield end - at, []
 
 
 def _gap(running: Iterable[Event], on_cuda: bool) -> Event:
