@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Cause:
     """A category in both cells, and its difference as a share of that of the steps.
 
-    It is a category of operations, or the recurrent layer if only one cell has a kernel for it. ``low`` and ``high`` are
+    It is one of operations, or the recurrent layer if only one cell has a kernel for it. ``low`` and ``high`` are
     the 95 % interval of the difference in seconds, ``p`` is corrected after Holm; null if nothing was tested. ``known``
     are known causes that may apply, with their sources.
     """
