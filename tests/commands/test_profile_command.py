@@ -14,6 +14,7 @@ from suite.profile import __main__ as command
 from suite.profile.chosen import ChoiceError, chosen
 from suite.record.record import Outcome, Record
 from tests import records
+from tests.launches import StandIn
 from tests.profiles import profiled
 from tests.records import HOSTILE
 
@@ -144,3 +145,26 @@ def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFix
         status = end.code
     assert status == 2
     assert capsys.readouterr().out == ""
+
+
+WORKER = """
+from tests import profiles, records
+cell = job["cell"]
+record = records.record(cell["framework"], job["launch"], workload=cell["workload"], kind="synthetic")
+asked = job["profile"], job["profile_memory"], job["profile_code"]
+send_all(profiles.profiled(record) if asked == (True, True, False) else record)
+"""
+
+
+@pytest.mark.usefixtures("twins")
+def test_the_session_is_asked_for_a_profile(
+    stand_in: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(WORKER)
+    journals = tmp_path / "journals"
+    arguments = ["imdb_lstm-jax", "--memory", "--launches", "2", "--data", "synthetic", "--device", "cpu"]
+    assert command.main([*arguments, "--journals", str(journals)]) == 0
+    said = capsys.readouterr()
+    assert "2 launches with a profile of 5 steps" in said.out
+    (journal,) = journals.glob("*.jsonl")
+    assert f"Trace: {journals / journal.stem}/cell-launch0.trace.json.gz" in said.out

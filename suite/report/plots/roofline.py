@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from suite.analysis.groups import SETTINGS, Row
-from suite.analysis.roofline import STEP, Placed, Roof, roofline
+from suite.analysis.roofline import STEP, Part, Placed, Roof, roofline
 from suite.analysis.wording import figure
 from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE
 from suite.report.plots.canvas import left_out, sheet
@@ -19,18 +19,14 @@ from suite.report.plots.look import FACE, GRID, INK, MARKER, PALE, SMALL, WIDTH_
 from suite.report.plots.naming import FRAMEWORK_NAMES, among, title_of
 from suite.report.tables import Table
 
-#: The letter beside a mark.
+#: The letter beside a mark, and what it stands for.
 LETTERS_OF = {
-    "convolution forward": "f",
-    "convolution input gradient": "x",
-    "convolution weight gradient": "w",
-    "matrix products": "m",
-    STEP: "s",
+    "convolution forward": ("f", "convolutions forward"),
+    "convolution input gradient": ("x", "their input gradients"),
+    "convolution weight gradient": ("w", "their weight gradients"),
+    "matrix products": ("m", "matrix products and recurrent kernels"),
+    STEP: ("s", "the whole step (hollow)"),
 }
-LETTERS_SAID = (
-    "f: convolutions forward. x: their input gradients. w: their weight gradients. m: matrix products and recurrent "
-    "kernels. s, hollow: the whole step."
-)
 UP_IN, LEFT_IN, RIGHT_IN = 4.2, 0.85, 0.35
 
 
@@ -47,7 +43,7 @@ def roof(table: Table) -> Figure | None:
         group,
         title_of(group, "Roofline", of="of"),
         "Line: the most that the device can do, from measured peaks of compute and of memory bandwidth. Mark: a part "
-        f"of the step; the nearer to the line, the better the device is used. {LETTERS_SAID}",
+        f"of the step; the nearer to the line, the better the device is used. {_letters(marks)}",
         (WIDTH_IN - LEFT_IN - RIGHT_IN, UP_IN),
         left=LEFT_IN,
         right=RIGHT_IN,
@@ -68,7 +64,9 @@ def roof(table: Table) -> Figure | None:
         if part.name == STEP:  # hollow and behind, since it lies among its parts
             style = {"markeredgecolor": FACE[name], "markersize": 9, "markeredgewidth": 1.8, "zorder": 2}
         axes.plot(x, y, MARKER[name], color="white" if part.name == STEP else FACE[name], **style)
-        axes.annotate(LETTERS_OF[part.name], (x, y), (6, -3), "data", "offset points", size=SMALL, color=INK, zorder=4)
+        axes.annotate(
+            LETTERS_OF[part.name][0], (x, y), (6, -3), "data", "offset points", size=SMALL, color=INK, zorder=4
+        )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
@@ -81,6 +79,12 @@ def roof(table: Table) -> Figure | None:
     axes.spines["left"].set_visible(True)
     legend(axes, [*map(_mark, frameworks(rows)), Line2D([], [], color=PALE, linewidth=1.6, label="roof")])
     return layout.figure
+
+
+def _letters(marks: Sequence[tuple[Placed, Part]]) -> str:
+    """Returns what the letters of these marks stand for."""
+    drawn = {part.name for _, part in marks}
+    return " ".join(f"{letter}: {words}." for name, (letter, words) in LETTERS_OF.items() if name in drawn)
 
 
 def _chosen(placed: Sequence[Placed]) -> list[Placed]:
