@@ -80,9 +80,9 @@ class Profile:
     `train` phase. ``categories`` are per step. Times are shares of the wall clock: where ``threads`` threads worked at
     once, what ran at the same moment shares it. ``operations`` are the largest first. ``gaps`` is None on a CPU, where
     the device is the host. ``counted_flops`` is what the framework's own counter makes of a step. ``trace`` is the file
-    name of the trace beside the journal, empty if there is none, and ``files`` are what else lies there. ``span`` is when it
-    ran, in seconds since the worker was spawned, as for the spans of a `Phase`. ``note`` says why the sum does not
-    match, where it does not.
+    name of the trace beside the journal, empty if there is none, and ``files`` are what else lies there. ``span`` is
+    when it ran, in seconds since the worker was spawned, as for the spans of a `Phase`. ``note`` says why the sum does
+    not match, where it does not.
     """
 
     steps: Some

@@ -38,7 +38,7 @@ class Settings:
     shard: str | None = None  # I/N: which part of the matrix this run is
     epochs: int | None = None  # of cells with a recipe; None for the recipe's own number
     target: float | None = None  # likewise
-    profile: bool = False
+    profile: bool = False  # after all windows, so that a run may be resumed with or without
     profile_memory: bool = False
     profile_code: bool = False
 
@@ -56,8 +56,6 @@ class Settings:
             "shard": self.shard,
             "epochs": self.epochs,
             "target": self.target,
-            # Named only where it is asked for: journals from before there were profiles may be resumed.
-            **({"profile": True} if self.profile else {}),
         }
 
 

@@ -31,7 +31,7 @@ OPERATORS = [
         (r"(select_backward|slice_backward|copy_|_to_copy|clone|contiguous|cat|stack|_pin_memory|pin_memory|_reshape_copy|permute_copy|pad"
          r"|constant_pad_nd|\w*reorder\w*|to_mkldnn|to_dense|\w*_copy|roll|flip|repeat|mkldnn_reorder\w*)",
          "copy and layout change"),
-        (r"\w*(pool|softmax\w*|_log_softmax\w*|sum|mean|amax|amin|max|min|norm|argmax|argmin|var\w*|std|cumsum|logsumexp"
+        (r"(?!clamp)\w*(pool|softmax\w*|_log_softmax\w*|sum|mean|amax|amin|max|min|norm|argmax|argmin|var\w*|std|cumsum|logsumexp"
          r"|nll_loss\w*|any|all|count_nonzero|topk|sort)(\d?d?)?(_with_indices)?(_forward|_backward\w*|_out|_data)*",
          "reduction and pooling"),
         (r"(empty\w*|resize_?|as_strided_?|view|_?reshape\w*|_unsafe_view|t|transpose_?|permute|slice|select|narrow|expand"

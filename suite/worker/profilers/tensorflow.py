@@ -23,8 +23,8 @@ from suite.worker.profilers.trace import chrome_trace
 
 Loop = Callable[[int], None]
 
-#: Threads that run the step's operations; those of tf.data, which work ahead, are not among them.
-EXECUTORS = re.compile(r"tf_Compute|python|XLA|tf_inter_op|main")
+#: Threads that work ahead for tf.data: their operations are no part of the step.
+AHEAD = re.compile(r"^tf_data")
 #: The work of the executor between operations. Those that it has found to be cheap have no event and are in it too.
 DISPATCH = "ExecutorState::Process"
 #: What the executor puts in front of an operation inside of a loop's body.
@@ -73,7 +73,7 @@ def events_of(rows: Any, whole: Program | None = None, moved_by: dict[str, int] 
             if line.startswith("Stream"):
                 events.append(_kernel((plane, line, name, start, end, stats), whole))
             continue
-        if not EXECUTORS.search(line):
+        if AHEAD.search(line):
             continue
         instruction = str(stats.get("hlo_op") or name)
         if name in (STEPS, LOADING):
@@ -131,8 +131,12 @@ def triad(device: str, elements: int) -> Callable[[int], None]:
     """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
     with tf.device("/GPU:0" if device == "cuda" else "/CPU:0"):
         a, b = tf.Variable(tf.fill([elements], 1.0)), tf.fill([elements], 2.0)
+
     # One pass over memory needs one kernel: XLA fuses the operations.
-    add = tf.function(lambda: a.assign(b + a * 0.5, read_value=False), jit_compile=True)
+    def update() -> None:
+        a.assign(b + a * 0.5)
+
+    add = tf.function(update, jit_compile=True, autograph=False)
 
     def run(count: int) -> None:
         for _ in range(count):

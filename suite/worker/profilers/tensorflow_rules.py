@@ -43,15 +43,15 @@ TYPES = [
         (r"(Conjugate)?Transpose|Concat\w*|Pack|Unpack|Split\w*|(Strided)?Slice\w*|Pad\w*|MirrorPad\w*|Tile|Copy\w*|Snapshot"
          r"|Reverse\w*|DeepCopy|ToTf|MklToTf|InputConversion|Cast|TensorList(Stack|FromTensor|Concat\w*|Split|GetItem|SetItem"
          r"|Gather|ScatterV?2?\w*)|StridedSliceGrad|TensorStridedSliceUpdate|InvertPermutation|SpaceToBatch\w*"
-         r"|BatchToSpace\w*|_?Arg|_?Retval", "copy and layout change"),
+         r"|BatchToSpace\w*|AssignVariableOp|_?Arg|_?Retval", "copy and layout change"),
         (r"Less\w*|LoopCond|Enter|Exit|Merge|Switch|NextIteration|While|StatelessWhile|If|StatelessIf|(Stateful)?Partitioned"
          r"Call|NoOp|Const|VarHandleOp|ReadVariableOp|Identity\w*|Reshape|ExpandDims|Squeeze|Shape\w*|Rank|Size|Placeholder\w*"
          r"|TensorList\w*|EmptyTensorList|Accumulator\w*|ControlTrigger|StopGradient|PreventGradient|Assert|VarIsInitializedOp"
-         r"|BroadcastGradientArgs|BroadcastArgs|AssignVariableOp|Range|SymbolicGradient|StackV\d|StackPushV?\d?|StackPopV?\d?"
+         r"|BroadcastGradientArgs|BroadcastArgs|Range|SymbolicGradient|StackV\d|StackPushV?\d?|StackPopV?\d?"
          r"|Iterator\w*|OptionalGetValue|SyncDevice|LogicalAnd|LogicalNot|_SwitchN|GuaranteeConst|HostConst|DestroyTemp\w*"
-         r"|TemporaryVariable|Xla\w*|FunctionRun|EnsureShape|RandomSeed\w*|GetSeed\w*|Bitcast|ZerosLike|OnesLike|_?VarHandlesOp"
+         r"|TemporaryVariable|Xla\w*|FunctionRun|EnsureShape|RandomSeed\w*|GetSeed\w*|Bitcast|_?VarHandlesOp"
          r"|StatelessRandomGet\w*|VariableShape", OVERHEAD),
-        (r"AddN|AddV?2?|Sub|Mul(NoNan)?|RealDiv|Div(NoNan|ide)?|FloorDiv|FloorMod|Maximum|Minimum|Neg|Sqrt|Rsqrt|Square\w*|Exp|Expm1"
+        (r"AddN|(Zeros|Ones)Like|AddV?2?|Sub|Mul(NoNan)?|RealDiv|Div(NoNan|ide)?|FloorDiv|FloorMod|Maximum|Minimum|Neg|Sqrt|Rsqrt|Square\w*|Exp|Expm1"
          r"|Log|Log1p|Pow|Tanh\w*|Sigmoid\w*|Relu\w*|Elu\w*|Selu\w*|Gelu\w*|Swish\w*|Softplus\w*|LeakyRelu\w*|Select(V2)?|Where|BiasAdd"
          r"|Fill|BroadcastTo|Equal|NotEqual|Greater\w*|Less\w*|Logical\w*|Abs|Sign|Round|Floor|Ceil|Erf\w*|Reciprocal\w*|IsFinite"
          r"|IsNan|ClipByValue|Fused(Eltwise|Add|Mul)\w*|Cos|Sin|ReciprocalGrad|RsqrtGrad|SqrtGrad|BitwiseAnd|BitwiseOr"
