@@ -15,6 +15,7 @@ from suite.plan.measuring import CONTROL
 from suite.record.evidence import Draws, Identity, Last, Trace
 from suite.record.history import Course, Epoch
 from suite.record.record import Outcome, Phase, Record, Window
+from tests.profiles import profiled
 
 if TYPE_CHECKING:
     from suite.report.tables import Table
@@ -245,4 +246,4 @@ def everything(n: int = 2, gpu: bool = True) -> list[Record]:
     too_large = [each.cell.framework == "jax" and each.cell.batch == 128 for each in held]
     found = [failed(r, "out-of-memory") if no else watched(r, gpu) for r, no in zip(held, too_large, strict=True)]
     # The control of one row, which no plot may take for launches.
-    return [*found, watched(record("pytorch", CONTROL), gpu)]
+    return [*map(profiled, found), watched(record("pytorch", CONTROL), gpu)]

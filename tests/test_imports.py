@@ -63,7 +63,7 @@ ROOMS = {
     "analysis": {"plan", "record"},
     "report": {"plan", "record", "analysis"},
 }
-COMMANDS = {"compare", "reproduce", "doctor", "checks"}
+COMMANDS = {"compare", "reproduce", "doctor", "profile", "checks"}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
 
@@ -103,7 +103,7 @@ def test_every_file_has_a_room_and_can_be_read_at_once() -> None:
 
 
 def test_frameworks_are_named_in_their_rooms_only() -> None:
-    rooms = {ROOT / "suite" / "worker" / name for name in ("frameworks", "loaders")}
+    rooms = {ROOT / "suite" / "worker" / name for name in ("frameworks", "loaders", "profilers")}
     others = [path for path in ROOT.glob("suite/**/*.py") if path.parent not in rooms]
     others += [path for path in ROOT.glob("workloads/**/*.py") if path.stem not in ("pytorch", "tensorflow", "jax")]
     assert others

@@ -91,6 +91,14 @@ class WorkloadSpec:
         raise NotImplementedError
 
     @property
+    def flops_by_kind(self) -> dict[str, int]:
+        """The same by kind: ``convolution``, ``matrix product`` and ``recurrence``, which add up to all of them.
+
+        Empty for a workload that does not say; then a roofline shows its whole step only.
+        """
+        return {}
+
+    @property
     def training_flops_per_sample(self) -> int:
         """Forward plus backward, by the usual convention that the backward pass costs twice the forward pass."""
         return 3 * self.flops_per_sample

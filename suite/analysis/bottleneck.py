@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis import statistics
+from suite.analysis import gaps, statistics
 from suite.analysis.groups import Group, Row
 from suite.analysis.ratios import by_block
 from suite.analysis.statistics import MARGIN, Paired
@@ -61,11 +61,13 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
         return Bottleneck()
     compute_share = statistics.interval(shares(row, "compute"))
     if compute_share is None:
-        return Bottleneck(UNDECIDED, max(0.0, 1 - compute), "one launch")
+        words = "; ".join(filter(None, ("one launch", gaps.told(row, UNDECIDED))))
+        return Bottleneck(UNDECIDED, max(0.0, 1 - compute), words)
     loading, low, high = max(0.0, 1 - compute_share.value), 1 - compute_share.high, 1 - compute_share.low
     kind, detail = _kind(row, group, compute_share)
     costs = "" if kind == "compute-bound" else f"loading costs {_percent(loading, low, high)}"
-    return Bottleneck(kind, loading, detail or costs, low, high)
+    words = "; ".join(part for part in (detail or costs, gaps.told(row, kind)) if part)
+    return Bottleneck(kind, loading, words, low, high)
 
 
 def _kind(row: Row, group: Group, compute_share: Paired) -> tuple[str, str]:

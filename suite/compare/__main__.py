@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
-    show(compared, notes, options.format, folder, options.verbose)
+    show(compared, notes, options.format, folder, verbose=options.verbose, with_why=options.why)
     if options.verbose or options.format != "terminal":  # else the screen has said it
         print(f"written to {folder}: report.html, tables, launches, plots", file=sys.stderr)
     if options.publish:

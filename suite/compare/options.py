@@ -35,6 +35,7 @@ examples:
   python -m suite.compare                             the run saved last
   python -m suite.compare 0003                        a run by its number or name: smoke, 0003_smoke
   python -m suite.compare 0003 --verbose              all columns, with their legend and all notes
+  python -m suite.compare 0003 --why                  where the time goes, one framework against another
   python -m suite.compare 0003 0005                   two runs in one table; no ratio is formed between runs
   python -m suite.compare results/journals/x.jsonl    what an interrupted run has measured
   python -m suite.compare --by precision              what a precision gains within each framework
@@ -97,6 +98,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--format", choices=FORMATS, default="terminal", help="what to print (default: terminal)")
     parser.add_argument(
         "--verbose", action="store_true", help="print all columns with their legend and all notes, not just one screen"
+    )
+    parser.add_argument(
+        "--why",
+        action="store_true",
+        help="print what makes one row slower than another, from the profiles of pytest suite --profile",
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
     parser.add_argument(

@@ -10,21 +10,30 @@ from suite.analysis.missing import counts
 from suite.record.text import clean
 from suite.report import accuracy, columns, markdown, missing
 from suite.report.answer import answer
+from suite.report.breakdowns import breakdowns
 from suite.report.comparison import to_json
 from suite.report.folder import Compared, text_of
 from suite.report.names import count
 from suite.report.short import Room, screen
+from suite.report.tables import Table
 from suite.report.terminal import Terminal
+from suite.report.why import every, is_profiled, no_profile
 from suite.report.words import legend
 
 #: The screen where there is no terminal: a pipe gets the same on every machine.
 WIDTH, LINES = 120, 40
 
 
-def show(compared: Compared, notes: Sequence[str], form: str, folder: Path, verbose: bool) -> None:
-    """Print the comparison to stdout in one of the formats; ``folder`` holds its report."""
+def show(
+    compared: Compared, notes: Sequence[str], form: str, folder: Path, *, verbose: bool, with_why: bool = False
+) -> None:
+    """Print the comparison to stdout in one of the formats; ``folder`` holds its report.
+
+    Everything but the one screen of a terminal holds causes, where there are profiles; ``with_why`` prints them there.
+    """
     terminal = Terminal()
     notes = [clean(note) for note in notes]
+    notes += [no_profile()] if with_why and not is_profiled(compared.tables) else []
     incomplete = missing.sentences(counts(compared.loaded))
     if form == "html":
         terminal.out((folder / REPORT).read_text(encoding="utf-8"), end="")
@@ -36,6 +45,8 @@ def show(compared: Compared, notes: Sequence[str], form: str, folder: Path, verb
         terminal.out(f"Read: {markdown.escape(_sources(compared))}\n\n{summary}{text_of(compared)}\n{lines}", end="")
     elif verbose:
         _everything(terminal, compared, [*incomplete, *notes])
+    elif with_why:
+        _why(terminal, compared, [*incomplete, *notes])
     else:
         _screen(terminal, compared, [*incomplete, *notes], folder)
 
@@ -77,5 +88,29 @@ def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str]) ->
     if compared.tables:
         terminal.print()
         terminal.say(legend(compared.tables))
+    _causes(terminal, compared.tables)
     for note in notes:
         terminal.say(f"note: {note}")
+
+
+def _why(terminal: Terminal, compared: Compared, notes: Sequence[str]) -> None:
+    """Print the answer and what explains it, without the tables of all cells."""
+    terminal.print(f"Read: {_sources(compared)}\n", soft_wrap=True)
+    for text in _answer(compared):
+        terminal.say(text)
+    _causes(terminal, compared.tables)
+    for note in notes:
+        terminal.say(f"note: {note}")
+
+
+def _causes(terminal: Terminal, tables: Sequence[Table]) -> None:
+    """Print what explains each ratio, and where the time of each row's steps goes; nothing without profiles."""
+    for table in tables:
+        for told in every(table):
+            terminal.print()
+            terminal.say(f"Why: {told.title}")
+            for line in told.lines:
+                terminal.say(f" - {line}")
+        for view in breakdowns(table) if is_profiled([table]) else ():
+            terminal.print()
+            terminal.show(view)

@@ -125,6 +125,18 @@ def add(parser: pytest.Parser) -> None:
         "--wait-idle", type=float, metavar="S",
         help="before the first launch, wait up to S seconds until other processes leave the CPU alone",
     )  # fmt: skip
+    group.addoption(
+        "--profile", action="store_true",
+        help="profile some steps of each launch after its timed windows; suite.compare --why then says where time goes",
+    )  # fmt: skip
+    group.addoption(
+        "--profile-memory", action="store_true",
+        help="with --profile, record the allocator's timeline too, where the framework has one",
+    )  # fmt: skip
+    group.addoption(
+        "--profile-code", action="store_true",
+        help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
+    )  # fmt: skip
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 
 
@@ -168,6 +180,9 @@ def _one_of(option: str, choices: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def _check_numbers(config: pytest.Config) -> None:
+    for option in ("memory", "code"):
+        if config.getoption(f"profile_{option}") and not config.getoption("profile"):
+            raise MatrixError(f"--profile-{option} adds to a profile; give --profile too")
     for option in ("launches", "epochs"):
         value = config.getoption(option)
         if value is not None and value < 1:

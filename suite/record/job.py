@@ -18,7 +18,9 @@ class Job:
     holds on a CPU, in bytes that the process may allocate. ``spawned_ns`` is the parent's monotonic clock just before
     it spawned the worker, which on one machine is the worker's clock too. ``epochs`` and ``target`` go before those of
     the cell's recipe; ``checkpoint`` is the file that such a training goes on from. ``programs`` is the run's folder
-    for programs compiled for evidence; what is timed is compiled anew in every launch.
+    for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
+    after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
+    ``traces``.
     """
 
     cell: Cell
@@ -32,6 +34,10 @@ class Job:
     target: float | None = None
     checkpoint: str = ""
     programs: str = ""
+    profile: bool = False
+    profile_memory: bool = False
+    profile_code: bool = False
+    traces: str = ""
     spawned_ns: int = 0
 
     def dumps(self) -> str:

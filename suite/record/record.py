@@ -19,10 +19,11 @@ from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.evidence import Identity
 from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Seconds, Some
+from suite.record.profile import Profile
 
 # 1 had no span and no metrics, 2 no course; up to 3 a window was an object, a phase had one span, and there was no
-# evidence of identity besides the fingerprint.
-SCHEMA = 4
+# evidence of identity besides the fingerprint; 4 had no profile.
+SCHEMA = 5
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
 Status = Literal["ok", "unsupported", "out-of-memory", "timeout", "crashed", "diverged", "error"]
@@ -113,8 +114,8 @@ class Record:
     to (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
-    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe. ``log`` holds the last
-    lines of the worker's own output when the launch failed.
+    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
+    time of a step went. ``log`` holds the last lines of the worker's own output when the launch failed.
     """
 
     cell: Cell
@@ -131,6 +132,7 @@ class Record:
     first_step_s: Seconds | None = None
     phases: Annotated[dict[str, Phase], NAMED] = field(default_factory=dict)
     course: Course | None = None
+    profile: Profile | None = None
     memory: dict[str, Bytes] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)

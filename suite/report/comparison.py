@@ -31,6 +31,7 @@ from suite.report.comparison_schema import (
     TimedTable,
     TrainedCell,
 )
+from suite.report.explanations import explanations
 from suite.report.tables import Table, best
 
 
@@ -71,6 +72,7 @@ def _timed(table: Table, verdict: str) -> TimedTable:
             launches=power.launches,
         ),
         cells=[_cell(row, [name for name, places in marked.items() if at in places]) for at, row in enumerate(rows)],
+        why=explanations(table),
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from suite.report.explanation_schema import Explanation
+
 #: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
 SCHEMA = 1
 
@@ -134,7 +136,7 @@ class Power:
 class TimedTable:
     """Cells of one workload, size, data and spec. Their ratios are along ``by``, relative to ``baseline``.
 
-    ``verdict`` is the answer of the table in a line.
+    ``verdict`` is the answer of the table in a line. ``why`` explains its ratios, and is empty without any profile.
     """
 
     workload: str
@@ -149,6 +151,7 @@ class TimedTable:
     margin: float
     power: Power
     cells: list[Cell]
+    why: list[Explanation]
 
 
 @dataclass(frozen=True, kw_only=True)

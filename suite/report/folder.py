@@ -21,6 +21,7 @@ from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import accuracy, columns, markdown, plots
 from suite.report.answer import answer
+from suite.report.breakdowns import breakdowns
 from suite.report.document import ASSETS, LIBRARY, asset
 from suite.report.entries import entries
 from suite.report.excerpt import excerpt
@@ -29,6 +30,7 @@ from suite.report.summary import SummaryError, read, summary
 from suite.report.tables import Table, cells
 from suite.report.text import no_formula
 from suite.report.tidy import launches, write_parquet
+from suite.report.why import every, is_profiled
 from suite.report.words import legend
 
 LAUNCHES = "launches.csv"
@@ -141,11 +143,21 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
     safe.to_csv(path, index=False, lineterminator="\n")
 
 
+def why_of(compared: Compared) -> str:
+    """Returns what explains the ratios in Markdown, with its tables; empty without any profile."""
+    parts = []
+    for table in compared.tables:
+        if is_profiled([table]):
+            parts += [*map(markdown.explanation, every(table)), *map(markdown.document, breakdowns(table))]
+    return "\n".join(parts)
+
+
 def text_of(compared: Compared) -> str:
-    """Returns all tables in Markdown, with the legend below those that it explains."""
+    """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
     views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
     legends = [f"{markdown.escape(legend(compared.tables))}\n"] if compared.tables else []
-    return "\n".join([*map(markdown.document, views), *legends])
+    reasons = [text] if (text := why_of(compared)) else []
+    return "\n".join([*map(markdown.document, views), *legends, *reasons])
 
 
 @contextlib.contextmanager

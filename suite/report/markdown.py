@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.report.view import LEFT, Grid, View
+from suite.report.why import Told
 
 
 def document(view: View) -> str:
@@ -12,6 +13,12 @@ def document(view: View) -> str:
     tables = "\n\n".join(_table(grid) for grid in (view.grid, view.monitored) if grid)
     notes = "\n".join(f"- {escape(note)}" for note in view.notes)
     return f"## {escape(view.title)}\n\n{tables}\n\n{notes}\n"
+
+
+def explanation(told: Told) -> str:
+    """Returns what explains a pair as a heading and a list."""
+    lines = "\n".join(f"- {escape(line)}" for line in told.lines)
+    return f"### Why: {escape(told.title)}\n\n{lines}\n"
 
 
 def escape(text: str) -> str:

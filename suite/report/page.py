@@ -25,11 +25,12 @@ from suite.report.answer import Answer, answer
 from suite.report.document import BESIDE, EMBEDDED, Library, PageTable, render
 from suite.report.names import workload
 from suite.report.plots import alt_text
+from suite.report.sections import Section, explained, section
 from suite.report.sparklines import timelines
 from suite.report.tables import Table
 from suite.report.text import capital
 from suite.report.tidy import launches
-from suite.report.view import LEFT, RIGHT, View
+from suite.report.view import LEFT, RIGHT
 from suite.report.words import legend
 
 
@@ -50,16 +51,6 @@ class Place:
 
     links: tuple[Link, ...] = ()
     library: str = ""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A table under its heading, with its notes."""
-
-    title: str
-    subtitle: str
-    table: PageTable
-    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -98,10 +89,11 @@ def report(
     """
     groups = [each.group for each in tables] + [each.group for each in learned]
     views = [("table", columns.view(each)) for each in tables] + [("learned", accuracy.view(each)) for each in learned]
-    sections = [
-        _section(f"{kind}{number}", view, group)
+    made = [
+        section(f"{kind}{number}", view, group)
         for number, ((kind, view), group) in enumerate(zip(views, groups, strict=True))
     ]
+    sections = [*map(explained, made, tables), *made[len(tables) :]]
     pictures = list(plots)
     heroes = _heroes(pictures)
     library = Library("" if one_file else place.library) if one_file or place.library else None
@@ -220,30 +212,6 @@ def _size(path: Path) -> tuple[int, int] | None:
         return None
     width, height = struct.unpack(">II", head[16:])
     return width, height
-
-
-def _section(identity: str, view: View, group: Group) -> Section:
-    grid = view.whole
-    caption = "One row per cell; the best value of a column is marked." if grid.best else "One row per cell."
-    table = PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best, _more(view))
-    kind = "training to the end" if group.rows[0].cell.recipe else "throughput"
-    return Section(f"{capital(workload(group))}: {kind}", view.title, table, view.notes)
-
-
-def _more(view: View) -> frozenset[int]:
-    """Returns the columns that are hidden at first: those of the monitor, and `LESS`."""
-    measured, headers = len(view.grid.headers), view.whole.headers
-    less = LESS | ({"samples/s"} if "test accuracy" in headers else set())  # where the time to an accuracy decides
-    return frozenset(
-        place
-        for place, header in enumerate(headers)
-        if place >= measured or header in less or header.endswith("MiB") or header.startswith(LESS_PREFIXES)
-    )
-
-
-#: Columns that explain a result and do not decide it.
-LESS = {"step ms", "of compute", "loader efficiency", "pays after", "compile s", "epochs", "J to target*"}
-LESS_PREFIXES = ("epochs to ",)
 
 
 def _contents(sections: Sequence[Section], plots: bool) -> list[Link]:

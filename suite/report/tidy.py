@@ -107,6 +107,12 @@ FAMILIES = (
     Column(
         "memory_", WHOLE, "bytes", "memory by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"
     ),
+    Column(
+        "profile_",
+        NUMBER,
+        "ms",
+        "time of a profiled step, `profile_step_ms`, and of its categories: `profile_matrix_product_ms` and others",
+    ),
 )
 
 #: The order of the phases of a worker's start; others follow.
@@ -236,6 +242,10 @@ def _row(launch: Launch) -> dict[str, Any]:
         row |= {"epochs": len(course.epochs), "seconds_to_target": course.seconds_to_target}
         row["test_accuracy"] = course.final_accuracy if course.finished else None
     row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
+    if profile := record.profile:
+        row["profile_step_ms"] = 1e3 * profile.step_s
+        for name, share in profile.categories.items():
+            row[f"profile_{name.replace(' ', '_').replace('-', '_')}_ms"] = 1e3 * share.seconds
     return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
 
 

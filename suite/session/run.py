@@ -150,6 +150,7 @@ class Run:
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")
         job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
+        job = _profiling(job, settings, checkpoint.with_suffix("")) if settings.profile and not cell.recipe else job
         deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
 
         def start(job: Job) -> Record:
@@ -245,6 +246,12 @@ class Run:
     def _left(self) -> str:
         remaining = self._remaining()
         return f", about {duration(self._left_s(remaining))} left" if remaining and self._pace.known else ""
+
+
+def _profiling(job: Job, settings: Settings, traces: Path) -> Job:
+    """The job with a profile, whose files begin with ``traces``."""
+    job = replace(job, profile=True, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
+    return replace(job, traces=str(traces))
 
 
 def _remove(path: Path) -> None:

@@ -38,6 +38,9 @@ class Settings:
     shard: str | None = None  # I/N: which part of the matrix this run is
     epochs: int | None = None  # of cells with a recipe; None for the recipe's own number
     target: float | None = None  # likewise
+    profile: bool = False  # after all windows, so that a run may be resumed with or without
+    profile_memory: bool = False
+    profile_code: bool = False
 
     def signature(self) -> dict[str, Any]:
         """The settings that a run must share with its journal to be resumed."""
@@ -71,5 +74,6 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
         config.getoption("resume"), Path(config.getoption("journals")),
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
-        config.getoption("epochs"), config.getoption("target"),
+        config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
+        config.getoption("profile_memory"), config.getoption("profile_code"),
     )  # fmt: skip

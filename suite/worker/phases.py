@@ -17,8 +17,8 @@ HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes
 Send = Callable[..., None]
 
 
-def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int) -> None:
-    """Measure the phases, and send the results so far after each burst of windows.
+def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int) -> Phase:
+    """Measure the phases, and send the results so far after each burst of windows; returns the `train` phase.
 
     ``batch`` is how many samples a step sees; spans are in seconds since ``spawned_ns``. Raises `RecompiledError` if
     a window had to compile, and `DivergedError` for a loss that is not finite.
@@ -39,6 +39,7 @@ def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: 
         send(part={"phases": {name: asdict(phase) for name, phase in measured.items()}})
     if training.compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
+    return train.phase()
 
 
 def training_steps(batches: Any, training: Any, last: list[Any]) -> Steps:

@@ -120,12 +120,14 @@ class _Launch:
             self._check_precision(evidence)
             del first_batch, batches
             if not recipe:
-                measure_phases(
+                measured = measure_phases(
                     training, loader, self.job.plan,
                     batch=self.cell.effective_batch, send=self.send, spawned_ns=self.job.spawned_ns,
                 )  # fmt: skip
                 self._memory()
                 evidence.last(training, loader, source)
+                if self.job.profile:
+                    self._profile(training, loader, measured.step_s)
         finally:
             loader.close()
         if recipe:
@@ -142,17 +144,33 @@ class _Launch:
         if self.job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-    def _measure_peak(self) -> None:
-        """Measure the peak rate last, since its large matrices would hide the peak memory of training.
+    def _profile(self, training: Any, loader: Counted, timed_s: float) -> None:
+        """Profile the timed object, now that nothing more of it is timed or compared."""
+        from suite.worker import profiling  # which a launch without a profile does not load
 
-        If it fails, the record has no peak.
+        profiling.profile(self.job, training, loader.loader, timed_s, self.send)
+
+    def _measure_peak(self) -> None:
+        """Measure the peak rates last, since their large arrays would hide the peak memory of training.
+
+        If one fails, the record does not have it.
         """
         self.send(progress="peak")
         try:
             self.settings["peak_flops_per_s"] = peak_flops_per_s(self.cell, self.framework, self.device)
         except Exception:  # the measurements remain valid; the log holds the reason
             traceback.print_exc()
+        if self.job.profile:
+            self._measure_bandwidth()
         self.send(part={"settings": self.settings})
+
+    def _measure_bandwidth(self) -> None:
+        from suite.worker import profiling
+
+        try:
+            self.settings["peak_bytes_per_s"] = profiling.peak_bytes_per_s(self.cell.framework, self.device)
+        except Exception:  # as above
+            traceback.print_exc()
 
     def _measured_training(self, spec: WorkloadSpec, recipe: Recipe | None, rates: Array | None) -> Any:
         """The training to measure, at the spec's learning rate or by the recipe."""
@@ -174,6 +192,7 @@ class _Launch:
             "size": spec.size,
             "parameters": spec.parameters,
             "flops_per_sample": spec.flops_per_sample,
+            "flops_by_kind": spec.flops_by_kind,
             "training_flops_per_sample": spec.training_flops_per_sample,
             "digest": recipe.digest(spec) if recipe else spec.digest,
         }

@@ -21,6 +21,7 @@ from tests.sessions import Suite, refused
         (["suite", "--launches=0"], "--launches is 0; it must be at least 1"),
         (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds"),
         (["suite", "--min-window=nan"], "--min-window is nan"),
+        (["suite", "--profile-memory"], "--profile-memory adds to a profile; give --profile too"),
         (["suite", "--max-time=-1"], "--max-time is -1; it must be more than 0 seconds"),
     ],
 )

@@ -14,6 +14,7 @@ from suite.report import plots
 from suite.report.tables import Table
 from tests import records
 from tests.drawn import said
+from tests.profiles import all_profiled
 from tests.records import HOSTILE, everything, only, tables, watched
 
 USUAL = ("throughput", "phases", "step-times", "first-step")
@@ -38,6 +39,8 @@ def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:
         ([*records.launches(), *records.launches(["pytorch"], compile="compile")], {"speed-up", "break-even"}),
         ([r for n in (1, 2) for r in records.launches(loader=Loader("workers", n))], {"scaling"}),
         ([watched(r, gpu=False) for r in records.launches()], {"timeline"}),
+        (all_profiled(records.launches()), {"categories", "roofline"}),
+        ([replace(r, settings={}) for r in all_profiled(records.launches())], {"categories"}),
         ([watched(r) for r in records.launches()], {"timeline", "energy"}),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from pyarrow import parquet
 
 from suite.analysis.load import Launch
@@ -26,6 +27,7 @@ from suite.report.tidy import (
 )
 from tests import records
 from tests.expected import golden
+from tests.profiles import profiled
 from tests.records import HOSTILE, mixed, replace
 
 ROOT = Path(__file__).parents[2]
@@ -117,3 +119,13 @@ def test_without_pyarrow_the_file_is_left_out_and_a_note_says_so(tmp_path: Path)
     assert done.stdout.count("launches.parquet was left out") == 1
     assert not (tmp_path / "out" / "launches.parquet").exists()
     assert (tmp_path / "out" / "launches.csv").exists()
+
+
+def test_a_profile_is_a_column_per_category() -> None:
+    frame = launches(
+        [Launch(each, "run-a", "a.json") for each in [profiled(records.record("jax")), records.record("jax", 1)]]
+    )
+    gradients, step = frame["profile_convolution_weight_gradient_ms"], frame["train_step_ms_median"]
+    assert gradients[0] == pytest.approx(step[0] / 2, rel=0.1)
+    assert pd.isna(gradients[1])
+    assert frame["profile_step_ms"][0] == pytest.approx(1.1 * step[0], rel=0.1)

@@ -66,8 +66,13 @@ class CnnSpec(WorkloadSpec):
 
     @property
     def flops_per_sample(self) -> int:
+        return sum(self.flops_by_kind.values())
+
+    @property
+    def flops_by_kind(self) -> dict[str, int]:
         convolutions = sum(2 * side**2 * outputs * KERNEL**2 * inputs for _, inputs, outputs, side in self.layers)
-        return convolutions + 2 * self.features * self.hidden + 2 * self.hidden * CLASSES
+        products = 2 * self.features * self.hidden + 2 * self.hidden * CLASSES
+        return {"convolution": convolutions, "matrix product": products}
 
 
 def specification(size: str = "full") -> CnnSpec:

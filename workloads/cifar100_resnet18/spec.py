@@ -94,8 +94,12 @@ class ResNetSpec(WorkloadSpec):
 
     @property
     def flops_per_sample(self) -> int:
+        return sum(self.flops_by_kind.values())
+
+    @property
+    def flops_by_kind(self) -> dict[str, int]:
         convolutions = sum(2 * c.side**2 * c.outputs * c.kernel**2 * c.inputs for c in self.convolutions)
-        return convolutions + 2 * self.channels[-1] * CLASSES
+        return {"convolution": convolutions, "matrix product": 2 * self.channels[-1] * CLASSES}
 
 
 def specification(size: str = "full") -> ResNetSpec:

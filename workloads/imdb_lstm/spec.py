@@ -38,8 +38,12 @@ class LstmSpec(WorkloadSpec):
 
     @property
     def flops_per_sample(self) -> int:
+        return sum(self.flops_by_kind.values())
+
+    @property
+    def flops_by_kind(self) -> dict[str, int]:
         step = 2 * (self.embedding + self.units) * 4 * self.units
-        return self.length * step + 2 * self.units
+        return {"recurrence": self.length * step, "matrix product": 2 * self.units}
 
 
 def specification(size: str = "full") -> LstmSpec:

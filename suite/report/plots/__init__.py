@@ -17,12 +17,14 @@ from suite.analysis.accuracy import Learned
 from suite.analysis.groups import Group
 from suite.report.plots import image, vectors
 from suite.report.plots.bars import first_step, phases, speed_up, throughput
+from suite.report.plots.categories import categories
 from suite.report.plots.compiling import break_even
 from suite.report.plots.energy import energy
 from suite.report.plots.hero import hero
 from suite.report.plots.learning import by_epoch, by_time, first_epoch
 from suite.report.plots.lines import batch, scaling
 from suite.report.plots.look import STYLE
+from suite.report.plots.roofline import roof
 from suite.report.plots.scatter import step_times
 from suite.report.plots.timeline import timeline
 from suite.report.tables import Table
@@ -33,6 +35,7 @@ __all__ = [
     "alt_text",
     "batch",
     "break_even",
+    "categories",
     "draw",
     "draw_hero",
     "draw_learned",
@@ -40,6 +43,7 @@ __all__ = [
     "first_step",
     "hero",
     "phases",
+    "roof",
     "scaling",
     "speed_up",
     "step_times",
@@ -63,6 +67,8 @@ KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
         break_even,
     ),
     ("scaling", "Throughput by number of loader workers", scaling),
+    ("categories", "Stacked bars of where the time of a training step goes, by category of operations", categories),
+    ("roofline", "Roofline: rate of each part of a training step against its FLOPs per byte, below the peaks", roof),
 )
 
 

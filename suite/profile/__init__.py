@@ -1,0 +1,1 @@
+"""Profiles one cell and shows where the time of its step goes. Imports no framework."""

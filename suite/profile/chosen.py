@@ -1,0 +1,77 @@
+"""A cell from its id, or from how its id begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, RECIPES, SIZES, WORKLOADS, Cell, Loader
+from suite.plan.suggest import unknown
+
+
+class ChoiceError(ValueError):
+    """An id that names no cell; the message says what is wrong with it."""
+
+
+def chosen(text: str) -> Cell:
+    """The cell with this id; what is left out at its end is as usual: ``imdb_lstm-jax`` is the one in fp32, batch 32.
+
+    Raises `ChoiceError`, or `suite.plan.cell.CellError` for a wrong loader.
+    """
+    workload, *rest = text.split("-")
+    _known("workload", workload, WORKLOADS)
+    if not rest or not rest[0]:
+        names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
+        raise ChoiceError(f"{text!r} names no framework; there are: {names}")
+    _known("framework", rest[0], FRAMEWORKS)
+    settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
+    cell = Cell(**settings)  # type: ignore[arg-type]
+    if cell.recipe:
+        raise ChoiceError(f"{text!r} trains to its end; leave out -{cell.recipe} to profile its steps")
+    return cell
+
+
+def _settings(parts: Sequence[str]) -> dict[str, object]:
+    """The settings that the further parts of an id stand for, each in its place."""
+    left = list(parts)
+    settings: dict[str, object] = {}
+    if left:
+        settings["precision"] = _known("precision", left.pop(0), PRECISIONS)
+    if left:
+        settings["batch"] = _number("batch", left.pop(0), "b")
+    if left:
+        settings["compile"] = _known("compile mode", left.pop(0), COMPILES)
+    loader = [left.pop(0) for _ in _of_loader(left)]
+    if loader:
+        settings["loader"] = Loader.from_id("-".join(loader))
+    if left and re.fullmatch(r"a\d{1,9}", left[0]):
+        settings["accumulate"] = _number("accumulation", left.pop(0), "a")
+    for name, choices in (("kernel", KERNELS[1:]), ("size", SIZES[1:])):
+        if left and left[0] in choices:
+            settings[name] = left.pop(0)
+    if left:
+        settings["recipe"] = _known("setting", "-".join(left), (*KERNELS[1:], *SIZES[1:], *RECIPES[1:], *LOADERS))
+    return settings
+
+
+def _of_loader(parts: Sequence[str]) -> list[str]:
+    """The parts that belong to the loader: all up to one that belongs to a later setting."""
+    later = {*KERNELS, *SIZES, *RECIPES, "no"}
+    taken = []
+    for part in parts:
+        if part in later or re.fullmatch(r"a\d+", part):
+            break
+        taken.append(part)
+    return taken
+
+
+def _known(what: str, value: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise ChoiceError(unknown(what, value, choices))
+    return value
+
+
+def _number(what: str, text: str, letter: str) -> int:
+    if not re.fullmatch(rf"{letter}[1-9]\d{{0,8}}", text):
+        raise ChoiceError(f"{what} is {text!r}; write {letter} and a number, such as {letter}32")
+    return int(text[1:])

@@ -1,0 +1,77 @@
+"""What a profile shows: its categories, its largest operations, and how its trace is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.analysis.costs import Costs, costs
+from suite.analysis.groups import group
+from suite.analysis.load import Launch
+from suite.analysis.wording import NONE, figure, listing, middle
+from suite.record.profile import CATEGORIES, Operation
+from suite.record.record import Record
+from suite.record.text import clean
+from suite.report.breakdowns import remarks
+from suite.report.view import LEFT, RIGHT, Grid, View
+
+#: Letters of an operation's name that are shown.
+NAME_MOST = 60
+
+
+def profiled(records: Sequence[Record]) -> Costs | None:
+    """Returns the costs of the one cell that these launches are of; None without any profile."""
+    rows = [row for each in group(Launch(record, "profile", "") for record in records) for row in each.rows]
+    return next((found for row in rows if (found := costs(row))), None)
+
+
+def views(found: Costs) -> list[View]:
+    """Returns the table of categories and that of the largest operations."""
+    step_s = found.step_s
+    rows = [
+        [name, *_taken(found.seconds[name], step_s), figure(found.calls[name]), _device(found, name)]
+        for name in sorted(CATEGORIES, key=lambda name: -found.seconds[name])
+        if found.seconds[name]
+    ]
+    rows += [["timed step", *_taken(step_s, step_s), "", ""]]
+    rows += [["sum as profiled", *_taken(found.covered * step_s, step_s), "", ""]]
+    headers = ["category", "ms per step", "% of step", "calls", "device"]
+    categories = Grid(headers, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
+    largest = [_line(each, step_s) for each in found.operations]
+    headers = ["operation", "category", "ms per step", "% of step", "calls", "holds"]
+    operations = Grid(headers, largest, [LEFT, LEFT, RIGHT, RIGHT, RIGHT, LEFT])
+    title = f"Where the time of a step goes: {found.row.cell.id}"
+    shown = [View(title, categories, remarks(found))]
+    return [*shown, *([View("The largest operations", operations, [])] if largest else [])]
+
+
+def opening(found: Costs, folder: Path) -> list[str]:
+    """Returns where the trace is and how it is opened; ``folder`` is the one beside the journal."""
+    profile = found.typical
+    lines = []
+    if profile.trace:
+        lines.append(f"Trace: {folder / profile.trace}")
+        lines.append("Open it: drag the file onto https://ui.perfetto.dev, which reads it in the browser.")
+    if others := [clean(name) for name in profile.files]:
+        lines.append(f"Beside it: {listing(others)}")
+    if (folder / "plugins").is_dir():
+        lines.append(
+            f"Or with TensorBoard's profile page (pip install tensorboard xprof): tensorboard --logdir {folder}"
+        )
+    return lines
+
+
+def _line(each: Operation, step_s: float) -> list[str]:
+    held = listing([clean(name, 40) for name in each.holds]) or NONE
+    name = middle(clean(each.name), NAME_MOST)
+    return [name, each.category, *_taken(each.seconds, step_s), figure(each.calls), held]
+
+
+def _device(found: Costs, category: str) -> str:
+    devices = {each.device for each in found.typical.operations if each.category == category}
+    return " and ".join(sorted(devices)) or NONE
+
+
+def _taken(seconds: float, step_s: float) -> tuple[str, str]:
+    """Returns milliseconds, and percent of the timed step."""
+    return figure(1e3 * seconds), f"{100 * seconds / step_s:.1f}"

@@ -1,0 +1,67 @@
+"""The sections of a report's page: a table under its heading, its notes, and what explains its ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from suite.analysis.groups import Group
+from suite.report.breakdowns import breakdowns
+from suite.report.document import PageTable
+from suite.report.names import workload
+from suite.report.tables import Table
+from suite.report.text import capital
+from suite.report.view import View
+from suite.report.why import Told, is_profiled, why
+
+#: Columns that explain a result and do not decide it.
+LESS = {"step ms", "loader efficiency", "pays after", "compile s", "epochs", "J to target*"}
+LESS_PREFIXES = ("epochs to ",)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table under its heading, with its notes; folded below it, what explains its ratios, and tables of that."""
+
+    title: str
+    subtitle: str
+    table: PageTable
+    notes: Sequence[str]
+    why: Sequence[Told] = ()
+    breakdowns: Sequence[Section] = ()
+
+
+def section(identity: str, view: View, group: Group) -> Section:
+    """Returns the section of a table. ``identity`` is its name within the page."""
+    caption = "One row per cell; the best value of a column is marked." if view.whole.best else "One row per cell."
+    table = _table(identity, caption, view, _more(view))
+    kind = "training to the end" if group.rows[0].cell.recipe else "throughput"
+    return Section(f"{capital(workload(group))}: {kind}", view.title, table, view.notes)
+
+
+def _table(identity: str, caption: str, view: View, more: frozenset[int] = frozenset()) -> PageTable:
+    grid = view.whole
+    return PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best, more)
+
+
+def explained(section: Section, table: Table) -> Section:
+    """Returns the section of a table of timed cells with what explains it; without any profile nothing does."""
+    if not is_profiled([table]):
+        return section
+    views = enumerate(breakdowns(table))
+    parts = [
+        Section(view.title, "", _table(f"{section.table.id}-part{number}", view.title, view), view.notes)
+        for number, view in views
+    ]
+    return replace(section, why=why(table), breakdowns=parts)
+
+
+def _more(view: View) -> frozenset[int]:
+    """Returns the columns that are hidden at first: those of the monitor, and `LESS`."""
+    measured, headers = len(view.grid.headers), view.whole.headers
+    less = LESS | ({"samples/s"} if "test accuracy" in headers else set())  # where the time to an accuracy decides
+    return frozenset(
+        place
+        for place, header in enumerate(headers)
+        if place >= measured or header in less or header.endswith("MiB") or header.startswith(LESS_PREFIXES)
+    )

@@ -1,0 +1,180 @@
+"""Why one row is slower than another, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from suite.analysis.causes import NAMED, Cause, Causes
+from suite.analysis.costs import AGREES
+from suite.analysis.explained import EXPLAINED, Pair, pairs
+from suite.analysis.groups import SETTINGS, WORDS, Row
+from suite.analysis.statistics import LEAST
+from suite.analysis.wording import figure, listing, middle
+from suite.record.text import clean
+from suite.report.names import count, framework
+from suite.report.tables import Table
+
+#: How a sentence names a category, where it does not use the name itself.
+PHRASES = {
+    "convolution forward": "forward passes of convolutions",
+    "convolution input gradient": "input gradients of convolutions",
+    "convolution weight gradient": "weight gradients of convolutions",
+    "matrix product": "matrix products",
+    "recurrent kernel": "recurrent kernels",
+    "recurrent layer": "the recurrent layer (one kernel on one side, on the other products and element-wise "
+    "operations in a loop)",
+    "element-wise": "element-wise operations",
+    "reduction and pooling": "reductions and pooling",
+    "copy and layout change": "copies and layout changes",
+    "idle": "idle time",
+    "other": "operations that no rule knows",
+}
+
+#: The way to a profile, where there is none.
+RECORD = "pytest suite --profile --benchmark-save"
+
+#: Calls that differ by this factor are told.
+MANY = 3.0
+#: An operation with this share of its category is most of it.
+MOST = 0.5
+
+
+@dataclass(frozen=True)
+class Told:
+    """What explains one pair: a heading, the pair's verdict, and sentences."""
+
+    title: str
+    verdict: str
+    lines: Sequence[str]
+
+
+def why(table: Table) -> list[Told]:
+    """Returns what explains each pair of the table whose ratio is significant or was not tested."""
+    return [told for pair, told in told_pairs(table) if pair.verdict in EXPLAINED]
+
+
+def every(table: Table) -> list[Told]:
+    """Returns the same of all pairs, also of those that are equal or inconclusive."""
+    return [told for _, told in told_pairs(table)]
+
+
+def told_pairs(table: Table) -> list[tuple[Pair, Told]]:
+    """Returns all pairs with what explains them; none if no launch of the table has a profile."""
+    if not is_profiled([table]):
+        return []
+    found = pairs(table.group, table.base, table.ratios, table.identities, table.margin)
+    return [(pair, _told(table, pair)) for pair in found]
+
+
+def is_profiled(tables: Iterable[Table]) -> bool:
+    """Returns whether any launch of these tables has a profile."""
+    return any(record.profile for table in tables for row in table.group.rows for record in row.ok)
+
+
+def no_profile() -> str:
+    """Returns how to get a profile, for a run without one."""
+    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {RECORD}"
+
+
+def _told(table: Table, pair: Pair) -> Told:
+    subject, other = _sides(table, pair)
+    n = count(pair.blocks, "block")
+    verdict = pair.verdict or "not tested"
+    title = f"{subject} against {other}{_place(table, pair.row)}: {pair.value:.2f}x as fast ({verdict}, {n})"
+    if pair.causes is None:
+        rows = listing([_name(table, row) for row in pair.lacking])
+        return Told(title, pair.verdict, [f"No profile of {rows}. Measure with --profile to record one: {RECORD}"])
+    return Told(title, pair.verdict, list(sentences(pair.causes, subject, other)))
+
+
+def sentences(causes: Causes, subject: str, other: str) -> list[str]:
+    """Returns how long both steps take, then a sentence per cause, the largest first, then what limits the answer."""
+    ours, theirs = (f"{figure(1e3 * seconds)} ms" for seconds in (causes.step_s, causes.other_step_s))
+    times = f"({figure(causes.step_s / causes.other_step_s)} times as long)"
+    if causes.per == "sample":
+        first = f"{subject} takes {ours} a sample, {other} {theirs} {times}."
+    else:
+        first = f"A step of {subject} takes {ours}, one of {other} {theirs} {times}."
+    if causes.alike:
+        return [first, "They differ by less than 2 %, so there is no difference to explain."]
+    lines = [first]
+    for cause in causes.causes:
+        reasons = [f"Known cause of this: {each.words} ({each.source})." for each in cause.known]
+        lines += [f"{_capital(_cause(cause))}.", *(words for words in reasons if words not in lines)]
+    if causes.against:
+        lines.append(f"The other way: {'; '.join(_cause(each) for each in causes.against)}.")
+    return [*lines, *_limits(causes)]
+
+
+def _limits(causes: Causes) -> list[str]:
+    """Describes what the answer does not say: tests, what is not named, sums that disagree."""
+    lines = []
+    if not causes.tested:
+        shared = (
+            f"{count(causes.blocks, 'block')} with both profiles" if causes.blocks else "no block has both profiles"
+        )
+        lines.append(f"Not tested: {shared}, a test needs at least {LEAST}.")
+    off = [each.covered for each in (causes.row, causes.other)]
+    if max(abs(covered - 1) for covered in off) > AGREES:
+        times = " and ".join(f"{covered:.2f}" for covered in off)
+        lines.append(
+            f"The profiled steps took {times} times as long as the timed ones. The times above are scaled to the timed "
+            "steps, as if everything had slowed alike."
+        )
+    if causes.named < NAMED:
+        lines.append(f"The rest, {100 * (1 - causes.named):.0f} % of the difference, is spread over many small parts.")
+    return lines
+
+
+def _cause(cause: Cause) -> str:
+    """Describes a cause: ``weight gradients of convolutions: 412 ms against 98 ms, 72 % of the difference``."""
+    words = PHRASES.get(cause.category, cause.category)
+    share = f"{100 * abs(cause.share):.0f} %"
+    text = f"{words}: {figure(1e3 * cause.seconds)} ms against {figure(1e3 * cause.other_seconds)} ms, {share}"
+    text += " of the difference"
+    notes = []
+    many, few = max(cause.calls), min(cause.calls)
+    if few and many >= MANY * few:
+        notes.append(f"{cause.calls[0]:,.0f} calls against {cause.calls[1]:,.0f}")
+    if cause.operation:
+        part = "most of it in" if cause.operation_share >= MOST else "the largest part is"
+        notes.append(f"{part} {middle(clean(cause.operation, 80), 48)}")
+    if cause.p is not None and cause.low is not None and cause.high is not None:
+        notes.append(f"95 % interval {_bounds(cause.low, cause.high)}" + ("" if cause.certain else ", not significant"))
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def _bounds(low: float, high: float) -> str:
+    """Returns the interval of a difference in words: ``1.9 to 2.1 ms more``."""
+    if high < 0:
+        return f"{figure(-1e3 * high)} to {figure(-1e3 * low)} ms less"
+    if low > 0:
+        return f"{figure(1e3 * low)} to {figure(1e3 * high)} ms more"
+    return f"{figure(-1e3 * low)} ms less to {figure(1e3 * high)} ms more"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _sides(table: Table, pair: Pair) -> tuple[str, str]:
+    """Returns the names of both rows, by the axis that they differ along."""
+    by = table.group.by
+    if by == "framework":
+        return framework(pair.row.cell.framework), framework(pair.other.cell.framework)
+    value = table.base.axis.value
+    names = [WORDS[by].format(middle(value(row))) for row in (pair.row, pair.other)]
+    return f"{framework(pair.row.cell.framework)} with {names[0]}", names[1]
+
+
+def _place(table: Table, row: Row) -> str:
+    """Returns the settings that tell this pair from the others of its table, after a comma."""
+    modes = {(each.cell.framework, each.cell.compile) for each in table.group.rows}
+    settled = len(modes) == len({name for name, _ in modes})
+    names = [name for name in table.group.varying if name != table.group.by and not (settled and name == "compile")]
+    return "".join(f", {WORDS[name].format(middle(SETTINGS[name](row)))}" for name in names)
+
+
+def _name(table: Table, row: Row) -> str:
+    return table.group.label(row, ", ")

@@ -1,0 +1,142 @@
+"""JAX's profiler: the instructions of the compiled step, on the host's threads or on a GPU's streams."""
+
+from __future__ import annotations
+
+import gzip
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from suite.worker.profilers import jax_rules, kernel_rules
+from suite.worker.profilers.hlo import Program, program
+from suite.worker.profilers.nvtx import nvtx_range
+from suite.worker.profilers.table import Recording
+from suite.worker.profilers.timeline import INPUT, LOADING, OTHER, STEPS, Event
+from suite.worker.profilers.trace import chrome_trace
+
+Loop = Callable[[int], None]
+
+#: How the profiler names the end of an instruction, and by how much it is later than the event's own, if it is.
+ENDED, LONGER_NS = "end: ", 20_000
+
+
+@contextmanager
+def span(name: str) -> Iterator[None]:
+    """A part of a step by name, in the profiler's trace and, on CUDA, as an NVTX range."""
+    with jax.profiler.TraceAnnotation(name), nvtx_range(name):
+        yield
+
+
+def record(
+    training: Any, loop: Loop, steps: int, folder: Path, batch: Any = None, *, memory: bool = False
+) -> Recording:
+    """Run the steps under `jax.profiler`, whose files stay in the folder."""
+    del batch  # the program is compiled already
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0  # every Python call would be an event
+    options.host_tracer_level = 2  # instructions on a CPU
+    jax.profiler.start_trace(str(folder), profiler_options=options)
+    try:
+        loop(steps)
+    finally:
+        jax.profiler.stop_trace()
+    (path,) = folder.glob("**/*.xplane.pb")
+    events = events_of(_read(path), program(training.jitted.as_text()))
+    extra = {"memory.prof": jax.profiler.device_memory_profile()} if memory else {}
+    return Recording(events, chrome_trace(events, "JAX"), _counted(training), extra=extra)
+
+
+#: What the profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
+Row = tuple[str, str, str, int, int, dict[str, Any]]
+
+
+def events_of(rows: Any, whole: Program) -> list[Event]:
+    """The events of a profile of JAX, each with its category by the program that ran."""
+    known = cache(lambda name: _described(name, whole))
+    events: list[Event] = []
+    ends: list[tuple[str, int]] = []  # instructions that run on after the call that started them
+    for plane, line, name, start, end, stats in rows:
+        on_gpu = plane.startswith("/device:GPU")
+        if on_gpu and not line.startswith("Stream"):
+            continue  # lines that the profiler derived from the streams
+        instruction = str(stats.get("hlo_op") or name)
+        if name in (STEPS, LOADING):
+            events.append(Event(name, start, end, line, INPUT if name == LOADING else ""))
+        elif instruction in whole.instructions:
+            title, category, holds, moved = known(instruction)
+            device = "cuda" if on_gpu else "cpu"
+            events.append(Event(title, start, end, line, category, device, holds, moved))
+        elif name.startswith(ENDED) and name.removeprefix(ENDED) in whole.instructions:
+            ends.append((known(name.removeprefix(ENDED))[0], end))
+        elif on_gpu:
+            category = kernel_rules.category_of(name)
+            events.append(Event(name, start, end, line, category, "cuda", kernel_rules.held_by(name)))
+        elif "hlo_op" in stats:
+            events.append(Event(name, start, end, line, OTHER))
+    return [*events, *continued(events, ends)]
+
+
+def continued(events: list[Event], ends: list[tuple[str, int]]) -> list[Event]:
+    """The rest of instructions that only began in their event, up to where XLA says that they ended.
+
+    On a CPU a convolution hands its work to threads that the profiler does not see, and returns.
+    """
+    rest: list[Event] = []
+    begun: dict[str, list[Event]] = defaultdict(list)
+    threaded = {event.name for event in events if event.category.startswith("convolution")}
+    for event in sorted((event for event in events if event.name in threaded), key=lambda event: event.start):
+        begun[event.name].append(event)
+    for name, end in sorted((each for each in ends if each[0] in threaded), key=lambda each: each[1]):
+        before = [event for event in begun[name] if event.start < end]
+        begun[name] = [event for event in begun[name] if event.start >= end]
+        last = max(before, key=lambda event: event.end, default=None)
+        if last and end - last.end > LONGER_NS:
+            rest.append(last._replace(start=last.end, end=end, thread=f"threads of {name}", continues=True))
+    return rest
+
+
+def code(training: Any, batch: Any) -> dict[str, bytes]:
+    """The step as XLA optimised it, by file name."""
+    del batch
+    return {"optimised.hlo.gz": gzip.compress(training.jitted.as_text().encode())}
+
+
+def triad(device: str, elements: int) -> Callable[[int], None]:
+    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
+    place = jax.devices("gpu" if device == "cuda" else "cpu")[0]
+    held = [jax.device_put(jnp.full(elements, number, jnp.float32), place) for number in (1, 2)]
+    add = jax.jit(lambda a, b: b + a * 0.5, donate_argnums=0)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            held[0] = add(*held)
+        jax.block_until_ready(held[0])
+
+    return run
+
+
+def _described(name: str, whole: Program) -> tuple[str, str, tuple[str, ...], int | None]:
+    instruction = whole.instructions[name]
+    category = jax_rules.category_of(instruction, whole)
+    return jax_rules.title(instruction), category, jax_rules.holds(instruction), instruction.moved
+
+
+def _counted(training: Any) -> float | None:
+    """XLA's own count of a step's floating-point operations; it counts a loop's body once."""
+    analysis = training.jitted.cost_analysis() or {}
+    return float(analysis["flops"]) if analysis.get("flops", 0) > 0 else None
+
+
+def _read(path: Path) -> Iterator[Row]:
+    for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
+        for line in plane.lines:
+            for event in line.events:
+                start = round(event.start_ns)
+                stats = {key: value for key, value in event.stats if key in ("hlo_op", "hlo_module")}
+                yield plane.name, line.name, event.name, start, start + round(event.duration_ns), stats

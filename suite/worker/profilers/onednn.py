@@ -1,0 +1,58 @@
+"""What oneDNN says of its own primitives: it divides what PyTorch's profiler shows as one operator.
+
+On a CPU `aten::convolution_backward` computes both gradients of a convolution, and every convolution changes the layout
+of its weights first. With ``DNNL_VERBOSE`` output switched on for a step of its own, oneDNN prints one line per
+primitive; the shares of its times divide the operator's time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+#: ``onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,backward_weights,...,mb32_ic3oc128...,12.6``
+_LINE = re.compile(
+    r"^(?:onednn|dnnl)_verbose,(?:v\d,)?(?:[\d.]+,)?primitive,exec,\w+,(?P<primitive>\w+),(?P<middle>.*),(?P<ms>[\d.e+-]+)\s*$"
+)
+
+#: Kinds of work, as parts of `Event.category`.
+DATA, WEIGHTS, FORWARD = "convolution input gradient", "convolution weight gradient", "convolution forward"
+LAYOUT = "copy and layout change"
+
+_KINDS = {"backward_data": DATA, "backward_weights": WEIGHTS}
+
+
+def shares_of(output: str) -> tuple[dict[str, float], dict[str, float]]:
+    """How forward convolutions, and both their gradients, divide their time among categories; each sums to 1.
+
+    Empty where the output shows none. Layouts changed before a convolution or after a weight gradient are its own;
+    other primitives end the series.
+    """
+    times: dict[bool, dict[str, float]] = {True: defaultdict(float), False: defaultdict(float)}
+    pending, backward = 0.0, False
+    for line in output.splitlines():
+        found = _LINE.match(line)
+        if not found:
+            continue
+        milliseconds, primitive = float(found["ms"]), found["primitive"]
+        if primitive == "reorder":
+            pending += milliseconds
+        elif primitive in ("convolution", "deconvolution"):
+            kind = next((kind for word, kind in _KINDS.items() if word in found["middle"].split(",")), FORWARD)
+            if kind is WEIGHTS or (kind is FORWARD and backward):  # what came before belongs to the gradient before
+                times[backward][LAYOUT] += pending
+            else:
+                times[kind is DATA][LAYOUT] += pending
+            backward, pending = kind is not FORWARD, 0.0
+            times[backward][kind] += milliseconds
+        else:
+            times[backward][LAYOUT] += pending if times[backward] else 0.0
+            pending = 0.0
+    if pending and times[backward]:
+        times[backward][LAYOUT] += pending
+    return _normalised(times[False]), _normalised(times[True])
+
+
+def _normalised(times: dict[str, float]) -> dict[str, float]:
+    total = sum(times.values())
+    return {kind: spent / total for kind, spent in times.items() if spent} if total else {}

@@ -1,0 +1,215 @@
+"""TensorFlow's profiler: operations on the executor's threads, kernels on a GPU's streams."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from suite.worker.profilers import jax_rules, kernel_rules, tensorflow_rules
+from suite.worker.profilers.hlo import Program, program
+from suite.worker.profilers.nvtx import nvtx_range
+from suite.worker.profilers.table import Recording
+from suite.worker.profilers.timeline import INPUT, LOADING, OTHER, OVERHEAD, STEPS, Event
+from suite.worker.profilers.trace import chrome_trace
+
+Loop = Callable[[int], None]
+
+#: Threads that work ahead for tf.data: their operations are no part of the step.
+AHEAD = re.compile(r"^tf_data")
+#: The work of the executor between operations. Those that it has found to be cheap have no event and are in it too.
+DISPATCH = "ExecutorState::Process"
+#: What the executor puts in front of an operation inside of a loop's body.
+_LOOP = re.compile(r"^.*/(body|cond)/_\d+/")
+
+
+@contextmanager
+def span(name: str) -> Iterator[None]:
+    """A part of a step by name, in the profiler's trace and, on CUDA, as an NVTX range."""
+    with tf.profiler.experimental.Trace(name), nvtx_range(name):
+        yield
+
+
+def record(
+    training: Any, loop: Loop, steps: int, folder: Path, batch: Any = None, *, memory: bool = False
+) -> Recording:
+    """Run the steps under TensorFlow's profiler, whose files stay in the folder."""
+    tf.profiler.experimental.start(str(folder))
+    try:
+        loop(steps)
+    finally:
+        tf.profiler.experimental.stop()
+    (path,) = folder.glob("**/*.xplane.pb")
+    text = optimised(training, batch)
+    moved = {} if text else moved_bytes(training.function.get_concrete_function(*batch).graph)
+    events = events_of(_read(path), program(text) if text else None, moved)
+    del memory  # the profiler's own file holds the allocator's events of a GPU; on a CPU there are none
+    return Recording(events, chrome_trace(events, "TensorFlow"))
+
+
+#: What the profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
+Row = tuple[str, str, str, int, int, dict[str, Any]]
+
+
+def events_of(rows: Any, whole: Program | None = None, moved_by: dict[str, int] | None = None) -> list[Event]:
+    """The events of a profile of TensorFlow, each with its category.
+
+    ``whole`` is the program where XLA compiled the step, ``moved_by`` the bytes that each operation moves.
+    """
+    known = cache(_described)
+    instructions = whole.instructions if whole else {}
+    events: list[Event] = []
+    for plane, line, name, start, end, stats in rows:
+        on_gpu = plane.startswith("/device:GPU")
+        if on_gpu:
+            if line.startswith("Stream"):
+                events.append(_kernel((plane, line, name, start, end, stats), whole))
+            continue
+        if AHEAD.search(line):
+            continue
+        instruction = str(stats.get("hlo_op") or name)
+        if name in (STEPS, LOADING):
+            events.append(Event(name, start, end, line, INPUT if name == LOADING else ""))
+        elif whole and instruction in instructions:
+            found = instructions[instruction]
+            category = jax_rules.category_of(found, whole)
+            title, holds = jax_rules.title(found), jax_rules.holds(found)
+            events.append(Event(title, start, end, line, category, "cpu", holds, found.moved))
+        elif name == DISPATCH:
+            events.append(Event("(the executor, and operations that it takes to be cheap)", start, end, line, OVERHEAD))
+        elif operation := tensorflow_rules.OPERATION.match(name):
+            title, category, holds = known(operation["name"], operation["type"])
+            events.append(
+                Event(
+                    title,
+                    start,
+                    end,
+                    line,
+                    category,
+                    "cpu",
+                    holds,
+                    (moved_by or {}).get(_LOOP.sub("", operation["name"])),
+                )
+            )
+    return events
+
+
+def moved_bytes(graph: Any) -> dict[str, int]:
+    """Bytes that each operation of a graph and of the functions that it calls reads and writes, where shapes are known.
+
+    The executor puts the place of a loop in front of the names inside of it.
+    """
+    definition = graph.as_graph_def(add_shapes=True)
+    moved: dict[str, int] = {}
+    for nodes in [definition.node, *(function.node_def for function in definition.library.function)]:
+        results = {node.name: _results(node) for node in nodes}
+        for node in nodes:
+            operands = [results.get(name.lstrip("^").partition(":")[0]) for name in node.input if name[0] != "^"]
+            sizes = [size for size in (*operands, results[node.name]) if size is not None]
+            if sizes:
+                moved[node.name] = sum(sizes)
+    return moved
+
+
+def code(training: Any, batch: Any) -> dict[str, bytes]:
+    """The step as XLA optimised it, by file name; without XLA, the graph."""
+    if text := optimised(training, batch):
+        return {"optimised.hlo.gz": gzip.compress(text.encode())}
+    graph = training.function.get_concrete_function(*batch).graph.as_graph_def()
+    return {"graph.pbtxt.gz": gzip.compress(str(graph).encode(), compresslevel=3)}
+
+
+def triad(device: str, elements: int) -> Callable[[int], None]:
+    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
+    with tf.device("/GPU:0" if device == "cuda" else "/CPU:0"):
+        a, b = tf.Variable(tf.fill([elements], 1.0)), tf.fill([elements], 2.0)
+
+    # One pass over memory needs one kernel: XLA fuses the operations.
+    def update() -> None:
+        a.assign(b + a * 0.5)
+
+    add = tf.function(update, jit_compile=True, autograph=False)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            add()
+        tf.test.experimental.sync_devices()
+
+    return run
+
+
+def optimised(training: Any, batch: Any) -> str:
+    """The program of a step that XLA compiles; empty where it does not."""
+    if training.cell.compile != "compile":
+        return ""
+    return str(training.function.experimental_get_compiler_ir(*batch)(stage="optimized_hlo"))
+
+
+def _described(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
+    category = tensorflow_rules.category_of(name, kind)
+    return tensorflow_rules.title(name, kind), category, tensorflow_rules.holds(name, kind)
+
+
+def _kernel(row: Row, whole: Program | None) -> Event:
+    """A kernel on a GPU: by its instruction, by the operation that launched it, or by its own name."""
+    _, line, name, start, end, stats = row
+    instruction = whole.instructions.get(str(stats.get("hlo_op"))) if whole else None
+    category = jax_rules.category_of(instruction, whole) if instruction and whole else OTHER
+    operation = tensorflow_rules.OPERATION.match(str(stats.get("tf_op") or stats.get("name") or ""))
+    own = kernel_rules.category_of(name)
+    if category == OTHER and own in (OTHER, "element-wise") and operation:
+        category = tensorflow_rules.category_of(operation["name"], operation["type"])
+    return Event(
+        name,
+        start,
+        end,
+        line,
+        category if category not in (OTHER, OVERHEAD) else own,
+        "cuda",
+        kernel_rules.held_by(name),
+    )
+
+
+def _results(node: Any) -> int | None:
+    """Bytes of a node's results; None where a shape is not known."""
+    shapes = node.attr["_output_shapes"].list.shape
+    kinds = [node.attr[name].type for name in ("T", "dtype", "DstT", "element_dtype") if name in node.attr]
+    kinds = [kind for kind in kinds if kind]
+    if not shapes or not kinds or any(shape.unknown_rank for shape in shapes):
+        return None
+    sides = [[side.size for side in shape.dim] for shape in shapes]
+    if any(side < 0 for shape in sides for side in shape):
+        return None
+    width = int(tf.dtypes.as_dtype(kinds[-1]).size or 0)
+    elements: int = sum(math.prod(shape) for shape in sides)
+    return width * elements
+
+
+def _read(path: Path) -> Iterator[Row]:
+    space = xplane_pb2.XSpace()
+    space.ParseFromString(path.read_bytes())
+    for plane in space.planes:
+        names = {number: each.name for number, each in plane.event_metadata.items()}
+        keys = {number: each.name for number, each in plane.stat_metadata.items()}
+        wanted = {number for number, name in keys.items() if name in ("hlo_op", "tf_op", "name")}
+        on_gpu = plane.name.startswith("/device:GPU")
+        for line in plane.lines:
+            for event in line.events:
+                stats = {}
+                if on_gpu or names[event.metadata_id].find(":") < 0:
+                    stats = {
+                        keys[each.metadata_id]: each.str_value or keys.get(each.ref_value, "")
+                        for each in event.stats
+                        if each.metadata_id in wanted
+                    }
+                start = line.timestamp_ns + event.offset_ps // 1000
+                end = line.timestamp_ns + (event.offset_ps + event.duration_ps) // 1000
+                yield plane.name, line.name, names[event.metadata_id], start, end, stats

@@ -1,0 +1,215 @@
+"""Causes in words: on the terminal, in Markdown, on the page and as JSON; only where a profile is, and always safe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.groups import group
+from suite.analysis.load import Launch, Loaded
+from suite.compare.__main__ import main
+from suite.record.profile import Operation
+from suite.record.record import Record
+from suite.report import plots
+from suite.report.breakdowns import breakdowns
+from suite.report.page import report
+from suite.report.tables import Table, table
+from suite.report.terminal import Terminal
+from suite.report.why import every, why
+from tests import records
+from tests.expected import golden
+from tests.profiles import CNN, all_profiled, profiled
+from tests.records import HOSTILE, only
+
+SLOWED = {name: 0.55 * share for name, share in CNN["jax"].items()} | {"input pipeline": 0.45}
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots take seconds, and have tests of their own."""
+    monkeypatch.setattr(plots, "draw", lambda *_: [])
+    monkeypatch.setattr(plots, "draw_hero", lambda *_: [])
+
+
+def told(held: Sequence[Record]) -> str:
+    return "\n".join(line for each in every(only(held)) for line in (each.title, *each.lines))
+
+
+def test_the_words_are_these(capsys: pytest.CaptureFixture[str]) -> None:
+    """Six launches in two precisions: what is told of every pair, and the tables of categories and of the roofline."""
+    shown = only(all_profiled([*records.launches(n=6), *records.launches(["jax"], n=6, precision="bf16")]))
+    terminal = Terminal(width=120)
+    for each in every(shown):
+        terminal.say(each.title)
+        for line in each.lines:
+            terminal.say(f" - {line}")
+    for view in breakdowns(shown):
+        terminal.show(view)
+    golden("why.txt", capsys.readouterr().out)
+
+
+def test_the_largest_cause_comes_first_and_its_known_reason_with_it() -> None:
+    words = told(all_profiled(records.launches(["pytorch", "jax"], n=6)))
+    title, first, cause, known, *_ = words.splitlines()
+    assert title.startswith("JAX against PyTorch: 0.4")
+    assert title.endswith("x as fast (slower, 6 blocks)")
+    assert first.startswith("A step of JAX takes 65.")
+    assert cause.startswith("Weight gradients of convolutions: 32.")
+    assert "% of the difference (most of it in op of convolution weight gradient; 95 % interval" in cause
+    assert known.startswith("Known cause of this: XLA's convolutions are slow on a CPU")
+    assert "docs/results-cpu.md" in known
+
+
+def test_few_launches_are_told_and_marked() -> None:
+    words = told(all_profiled(records.launches(["pytorch", "jax"], n=2)))
+    assert "(not tested, 2 blocks)" in words
+    assert "Not tested: 2 blocks with both profiles, a test needs at least 6." in words
+    assert "interval" not in words
+
+
+def test_every_pair_of_frameworks_is_explained_once() -> None:
+    titles = [each.title for each in every(only(all_profiled(records.launches(n=6))))]
+    assert [title.partition(":")[0] for title in titles] == [
+        "TensorFlow against PyTorch", "JAX against PyTorch", "JAX against TensorFlow",
+    ]  # fmt: skip
+
+
+def test_a_setting_is_explained_within_its_framework() -> None:
+    slow = [replace(each, phases=records.timed(0.12).phases) for each in records.launches(["jax"], n=6)]
+    held = [*(profiled(each, SLOWED) for each in slow), *all_profiled(records.launches(["jax"], n=6, precision="bf16"))]
+    (one,) = group([Launch(each, "run-a", "a.json") for each in held], "precision")
+    (pair,) = every(table(one))
+    assert pair.title.startswith("JAX with bf16 against fp32: ")
+    assert pair.lines[1].startswith("Input pipeline: 0 ms against ")
+
+
+def test_a_significant_ratio_is_explained_and_an_equal_one_only_when_asked() -> None:
+    held = all_profiled([*records.launches(["jax"], n=6), *records.launches(["jax"], n=6, precision="bf16")])
+    (one,) = group([Launch(each, "run-a", "a.json") for each in held], "precision")
+    shown = table(one)
+    assert shown.frame["ratio_verdict"].tolist()[-1] in ("equal", "inconclusive")
+    assert why(shown) == []
+    (told_pair,) = every(shown)
+    assert "no difference to explain" in told_pair.lines[-1]
+
+
+def test_a_row_without_a_profile_is_named() -> None:
+    held = records.launches(["pytorch", "jax"], n=2)
+    held = [profiled(each) if each.cell.framework == "jax" else each for each in held]
+    assert "No profile of pytorch, eager. Measure with --profile to record one: pytest suite --profile" in told(held)
+
+
+def test_without_any_profile_nothing_is_explained() -> None:
+    assert every(only(records.launches(n=2))) == []
+    assert breakdowns(only(records.launches(n=2))) == []
+
+
+def test_a_sum_that_disagrees_with_the_timed_step_says_so_and_why() -> None:
+    made = profiled(records.record("jax"))
+    assert made.profile
+    noted = replace(made.profile, timed_s=1.5 * made.profile.timed_s, note="the profiler slowed the loader")
+    notes = breakdowns(only([replace(made, profile=noted)]))[0].notes
+    assert any(
+        "As profiled, the sum is 67 % of the timed step. the profiler slowed the loader" in note for note in notes
+    )
+
+
+def test_the_table_shows_every_category_that_takes_time_and_their_sum() -> None:
+    first = breakdowns(only(all_profiled(records.launches(n=2))))[0]
+    names = [row[0] for row in first.grid.rows]
+    assert names[-2:] == ["timed step", "sum as profiled"]
+    assert set(names[:-2]) == {name for shares in CNN.values() for name in shares}
+    assert first.grid.rows[-1][1].endswith("(100 %)")
+
+
+def test_fused_kernels_name_what_they_hold() -> None:
+    made = profiled(records.record("jax"))
+    assert made.profile
+    fused = Operation("fusion.7", "element-wise", 0.01, 3.0, holds=("add", "maximum"))
+    made = replace(made, profile=replace(made.profile, operations=(fused,)))
+    assert any("fusion.7 (add and maximum)" in note for note in breakdowns(only([made]))[0].notes)
+
+
+def page(held: Sequence[Record]) -> str:
+    loaded = Loaded(tuple(Launch(record, "run-a", "file.json") for record in held))
+    shown: list[Table] = [table(each, "pytorch") for each in group(loaded.launches)]
+    return report(shown, loaded, [], ["file.json"])
+
+
+def test_the_page_folds_the_causes_under_their_table() -> None:
+    text = page(all_profiled(records.launches(n=6)))
+    assert text.count("<summary>Why: ") == 3
+    assert text.index("<summary>Why: JAX against PyTorch") > text.index('<table id="table0">')
+    assert text.index("<summary>Where the time of a step goes") < text.index("Every launch</")
+    assert '<table id="table0-part0">' in text
+    assert "<summary>Roofline" in text
+    without = page(records.launches(n=6))
+    assert "<summary>Why: " not in without
+    assert "<summary>Where the time" not in without
+
+
+def hostile() -> list[Record]:
+    held = []
+    for each in all_profiled(records.launches(["pytorch", "jax"], n=2)):
+        assert each.profile
+        name = HOSTILE.encode("utf-8", "replace").decode()[:120]
+        bad = [replace(op, name=name, holds=(name,)) for op in each.profile.operations]
+        timed_s = 0.5 if each.cell.framework == "jax" else 0.2
+        held.append(replace(each, profile=replace(each.profile, operations=tuple(bad), note=name, timed_s=timed_s)))
+    return held
+
+
+def test_hostile_names_stay_text_on_the_page_and_harmless_on_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = page(hostile())
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    monkeypatch.chdir(tmp_path)
+    path = records.save(tmp_path / "0001_a.json", hostile())
+    for form in ("terminal", "markdown", "json"):
+        assert main([str(path), "--why", "--format", form, "--output", "there"]) == 0
+        said = capsys.readouterr().out
+        assert "alert(1)" in said
+        assert "\x1b" not in said
+        assert "\u202e" not in said
+        assert form != "markdown" or "**bold**" not in said
+
+
+def test_compare_tells_why_in_every_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(records.save(tmp_path / "0001_a.json", all_profiled(records.launches(n=6))))
+    cause = "Weight gradients of convolutions: 32.6 ms against 8.41 ms"
+    for options in (["--why"], ["--verbose"], ["--format", "markdown"]):
+        assert main([path, *options]) == 0
+        assert cause in " ".join(capsys.readouterr().out.split()), options
+    assert cause in (tmp_path / "results" / "0001_a" / "table.md").read_text()
+    assert cause in (tmp_path / "results" / "0001_a" / "report.html").read_text()
+    assert main([path]) == 0
+    assert cause not in capsys.readouterr().out, "the screen holds the answer alone"
+    assert main([path, "--format", "json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["tables"]
+    explained = next(each for each in one["why"] if "-jax-" in each["cell"] and "-pytorch-" in each["other"])
+    assert explained["causes"][0]["category"] == "convolution weight gradient"
+    assert explained["causes"][0]["share"] == pytest.approx(0.74, abs=0.02)
+    assert explained["causes"][0]["low"] < explained["causes"][0]["seconds"] - explained["causes"][0]["other_seconds"]
+    assert explained["causes"][0]["known"]
+    assert explained["blocks"] == 6
+
+
+def test_without_a_profile_compare_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(records.save(tmp_path / "0001_a.json", records.launches(n=2)))
+    for form in ("terminal", "markdown", "json"):
+        assert main([path, "--why", "--format", form]) == 0
+        assert "pytest suite --profile" in " ".join(capsys.readouterr().out.split())
+    assert main([path]) == 0
+    assert "--profile" not in capsys.readouterr().out

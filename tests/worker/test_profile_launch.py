@@ -1,0 +1,123 @@
+"""A profile in a launched worker: after all windows, in a record that can be published, and not a byte without it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE, Cell
+from suite.plan.measuring import Plan
+from suite.record.job import Job
+from suite.record.record import Record
+from suite.session.launch import launch
+from suite.worker import profiling
+from suite.worker.profilers.table import Recording
+from tests.frameworks import needs_frameworks
+from tests.processes import assert_public
+from workloads.data.cache import folder_of
+
+pytestmark = needs_frameworks
+
+
+@pytest.fixture(scope="module")
+def launched(twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A launch with or without a profile: its record, the modules of its worker, and its folder."""
+    done: dict[tuple[str, bool], tuple[Record, set[str], Path]] = {}
+
+    def of(framework: str, profile: bool) -> tuple[Record, set[str], Path]:
+        if (framework, profile) in done:
+            return done[framework, profile]
+        folder = tmp_path_factory.mktemp(framework)
+        code = (
+            "import sys; from pathlib import Path; from suite.worker import process as worker\n"
+            "worker.main(*sys.argv[3:])\n"
+            f"Path({str(folder / 'modules')!r}).write_text(' '.join(sys.modules))"
+        )
+        (folder / "worker.py").write_text(code)
+        (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/worker.py" "$@"\n')
+        (folder / "python").chmod(0o755)
+        cell = Cell("cifar100_cnn", framework, batch=16, size="small", compile=USUAL_COMPILE[framework])
+        job = Job(cell, str(folder_of(twins, "cifar100", "synthetic")), device="cpu", plan=Plan(0.02, 2, 0.2))
+        job = replace(
+            job, programs=programs, profile=profile, profile_code=profile, traces=str(folder / "run" / "cell")
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(folder / "python"))
+            record = launch(job, folder / "log", 200.0)
+        assert record.outcome.ok, (record.outcome, record.log)
+        done[framework, profile] = record, set((folder / "modules").read_text().split()), folder
+        return done[framework, profile]
+
+    return of
+
+
+def test_without_the_option_nothing_of_profiling_is_imported(launched: Any) -> None:
+    record, modules, _ = launched("pytorch", False)
+    assert record.profile is None
+    assert "peak_bytes_per_s" not in record.settings
+    assert not {name for name in modules if name.startswith("suite.worker.profil")}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_no_timed_window_is_profiled(launched: Any, framework: str) -> None:
+    profile = launched(framework, True)[0].profile
+    windows = [span for phase in launched(framework, True)[0].phases.values() for span in phase.spans]
+    assert profile
+    assert profile.span
+    assert profile.span[0] > max(end for _, end in windows)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_profile_says_where_the_time_of_a_step_goes(launched: Any, framework: str) -> None:
+    record, _, folder = launched(framework, True)
+    profile = record.profile
+    assert profile
+    assert profile.other < 0.05
+    assert profile.categories.keys() >= {
+        "convolution forward", "convolution input gradient", "convolution weight gradient", "matrix product",
+        "element-wise", "reduction and pooling", "random numbers and dropout", "optimizer", "input pipeline",
+    }  # fmt: skip
+    assert all(profile.categories[name].bytes for name in ("convolution forward", "matrix product"))
+    total = sum(share.seconds for share in profile.categories.values())
+    assert total == pytest.approx(profile.step_s, rel=0.01)
+    assert profile.note or profile.covered == pytest.approx(1, abs=0.11)
+    assert record.settings["peak_bytes_per_s"] > 1e8
+    text = json.dumps(record.to_json()["profile"])
+    assert len(text) < 5500
+    assert_public(text)
+    trace = json.loads(gzip.decompress((folder / "run" / profile.trace).read_bytes()))
+    assert sum(row["ph"] == "X" for row in trace["traceEvents"]) > 50
+    if framework == "pytorch":  # in eager mode, with no profile page's file and no compiler
+        assert not profile.files
+    else:
+        assert (folder / "run" / "plugins" / "profile" / "cell" / "host.xplane.pb").stat().st_size > 1000
+        assert [(folder / "run" / name).stat().st_size > 500 for name in profile.files] == [True]
+
+
+def test_a_profiler_that_fails_costs_the_launch_nothing_but_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
+    sent: list[dict[str, Any]] = []
+    job = Job(Cell("cifar100_cnn", "pytorch"), "", profile=True)
+    profiling.profile(job, None, iter(()), 0.1, lambda **message: sent.append(message))
+    assert sent == [{"progress": "profile"}]
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_large_trace_is_kept_for_the_first_launch_only(tmp_path: Path) -> None:
+    large = Recording([], trace=b"x" * (profiling.LARGE_BYTES + 1), extra={"code.gz": b"code"})
+    job = Job(Cell("cifar100_cnn", "jax"), "", traces=str(tmp_path / "a-launch0"))
+    assert profiling.kept(job, large, tmp_path, large.extra) == ("a-launch0.trace.json.gz", ("a-launch0.code.gz",))
+    later = replace(job, launch=1, traces=str(tmp_path / "a-launch1"))
+    assert profiling.kept(later, large, tmp_path, {}) == ("", ())
+    assert profiling.kept(later, Recording([], b"small"), tmp_path, {})[0] == "a-launch1.trace.json.gz"
+    assert profiling.kept(replace(job, traces=""), large, tmp_path, {}) == ("", ())
+
+
+@pytest.mark.parametrize(("timed_s", "steps"), [(5.0, 3), (0.5, 4), (0.001, 10)])
+def test_the_number_of_steps_keeps_a_profile_short(timed_s: float, steps: int) -> None:
+    assert profiling.steps_for(timed_s) == steps

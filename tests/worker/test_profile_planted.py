@@ -1,0 +1,152 @@
+"""Planted causes: what is added to a step on purpose is found in the category where a reader looks for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.record.profile import Profile
+from suite.worker.profilers.table import profile_of
+from suite.worker.profiling import training_loop
+from tests import frameworks
+from workloads.spec import specification
+
+pytestmark = frameworks.needs_frameworks
+
+STEPS, BATCH = 3, 16
+
+
+def profiled(
+    workload: str, framework: str, folder: Path, plant: Callable[[Any], None] = lambda _: None, sleep_s: float = 0.0
+) -> Profile:
+    """The profile of some steps in size small, with ``plant`` done to the training, and a loader that sleeps."""
+    tools = import_module(f"suite.worker.profilers.{framework}")
+    with frameworks.training(workload, framework, "fp32", spec=specification(workload, "small")) as training:
+        source = frameworks.batches(specification(workload, "small"), BATCH)
+
+        def loading() -> Iterator[Any]:
+            number = 0
+            while True:
+                time.sleep(sleep_s)
+                yield training.put(source[number])
+                number += 1
+
+        loader = loading()
+        plant(training)
+        training.compile(next(loader))
+        loop = training_loop(training, loader, tools)
+        loop(2)
+        folder.mkdir()
+        start = time.perf_counter()
+        loop(STEPS)
+        timed_s = (time.perf_counter() - start) / STEPS
+        recording = tools.record(training, loop, STEPS, folder, next(loader))
+        return profile_of(recording, STEPS, (timed_s, timed_s))
+
+
+def grown(before: Profile, after: Profile) -> dict[str, float]:
+    """By how many seconds each category grew, the largest first."""
+    names = {*before.categories, *after.categories}
+
+    def seconds(profile: Profile, name: str) -> float:
+        return profile.categories[name].seconds if name in profile.categories else 0.0
+
+    differences = {name: seconds(after, name) - seconds(before, name) for name in names}
+    return dict(sorted(differences.items(), key=lambda item: -item[1]))
+
+
+def most(before: Profile, after: Profile) -> str:
+    return next(iter(grown(before, after)))
+
+
+def test_a_layout_change_before_each_convolution_is_named(tmp_path: Path) -> None:
+    def plant(training: Any) -> None:
+        import torch
+
+        def relaid(layer: Any, inputs: Any) -> Any:
+            (x,) = inputs
+            for _ in range(20):
+                x = x.contiguous().contiguous(memory_format=torch.channels_last)
+            return x
+
+        for layer in training.model.modules():
+            if isinstance(layer, torch.nn.Conv2d):
+                layer.register_forward_pre_hook(relaid)
+
+    before = profiled("cifar100_cnn", "pytorch", tmp_path / "before")
+    after = profiled("cifar100_cnn", "pytorch", tmp_path / "after", plant)
+    assert most(before, after) == "copy and layout change"
+
+
+def test_further_copies_of_the_batch_are_named(tmp_path: Path) -> None:
+    def plant(training: Any) -> None:
+        step = training.step
+
+        def copying(batch: Any) -> Any:
+            inputs, labels = batch
+            for _ in range(2000):
+                inputs = inputs.clone()
+            return step((inputs, labels))
+
+        training.step = copying
+
+    before = profiled("imdb_lstm", "pytorch", tmp_path / "before")
+    after = profiled("imdb_lstm", "pytorch", tmp_path / "after", plant)
+    assert "copy and layout change" in list(grown(before, after))[:2], "beside the overhead of so many calls"
+    assert after.categories["copy and layout change"].calls > 2000
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax"])
+def test_a_sleep_in_the_loader_is_named(framework: str, tmp_path: Path) -> None:
+    before = profiled("imdb_lstm", framework, tmp_path / "before")
+    after = profiled("imdb_lstm", framework, tmp_path / "after", sleep_s=0.2)
+    assert most(before, after) == "input pipeline"
+    assert after.categories["input pipeline"].seconds == pytest.approx(0.2, rel=0.3)
+
+
+def test_a_slow_optimizer_is_named(tmp_path: Path) -> None:
+    def plant(training: Any) -> None:
+        import tensorflow as tf
+
+        update = training.optimizer.update_step
+
+        def slow(gradient: Any, variable: Any, rate: Any) -> None:
+            wave = gradient
+            for _ in range(60):
+                wave = tf.sin(wave)
+            update(gradient + 0 * wave, variable, rate)
+
+        training.optimizer.update_step = slow
+
+    before = profiled("cifar100_cnn", "tensorflow", tmp_path / "before")
+    after = profiled("cifar100_cnn", "tensorflow", tmp_path / "after", plant)
+    assert most(before, after) == "optimizer"
+
+
+def test_an_lstm_unrolled_in_python_is_named(tmp_path: Path) -> None:
+    def plant(training: Any) -> None:
+
+        lstm = training.model.lstm
+
+        def unrolled(x: Any) -> Any:
+            state = cell = x.new_zeros(len(x), lstm.hidden_size)
+            for word in x.unbind(1):
+                gates = word @ lstm.weight_ih_l0.t() + state @ lstm.weight_hh_l0.t() + lstm.bias_ih_l0
+                i, f, g, o = gates.chunk(4, 1)
+                cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+                state = o.sigmoid() * cell.tanh()
+            return None, (state[None], None)
+
+        lstm.forward = unrolled
+
+    before = profiled("imdb_lstm", "pytorch", tmp_path / "before")
+    after = profiled("imdb_lstm", "pytorch", tmp_path / "after", plant)
+    assert "recurrent kernel" in before.categories
+    assert "recurrent kernel" not in after.categories
+    assert most(before, after) in ("host and launch overhead", "matrix product", "element-wise")
+    assert after.categories["matrix product"].calls > 50
