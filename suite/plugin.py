@@ -27,7 +27,7 @@ from suite.session.journal import JournalError
 from suite.session.launch import LaunchError
 from suite.session.resume import command
 from suite.session.run import Run
-from suite.session.storage import SaveError, name_fits, save_failed, saved_whole
+from suite.session.storage import SaveError, fitting, name_fits, save_failed, saved_whole
 from suite.session.terminal import PytestTerminal
 from suite.session.wording import launches as counted
 from workloads.data.dataset import DataError
@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if saved and not name_fits(saved):
         raise pytest.UsageError(f"--benchmark-save={saved[:20]}... is too long for the name of a file")
     if saved == AUTOMATIC:
-        config.option.benchmark_save = chosen.name
+        config.option.benchmark_save = fitting(chosen.name)
     elif saved and Path(saved).exists():
         raise pytest.UsageError(
             f"--benchmark-save took {saved!r} for a name: put it last, as in `pytest {saved} --benchmark-save`, "
@@ -131,11 +131,19 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
                 settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background
             )
             config.stash[_RUN] = run
-            run.prepare()
+            _prepare(run)
     except EXPECTED as error:
         pytest.exit(str(error), returncode=4)
     yield run
     run.close()
+
+
+def _prepare(run: Run) -> None:
+    try:
+        run.prepare()
+    except BaseException:
+        run.close()
+        raise
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from suite.analysis.kept import RecordPool
 from suite.analysis.stream import Text, parse
+from suite.plan.suggest import nearest
 from suite.record.line import thin
 from suite.record.record import Record, RecordError
 from suite.record.retry import may_pass
@@ -93,7 +94,11 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
             named = named or [each for each in journals if _has_name(each, run)]
             if not named:
                 last_saved = ", ".join(each.stem for each in saved[-5:]) or "none"
-                raise LoadError(f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved})")
+                near = _nearest([*journals, *saved], run)
+                meant = f"; did you mean {near!r}?" if near else ""
+                raise LoadError(
+                    f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved}){meant}"
+                )
             if len(named) > 1:
                 notes.append(f"{run} names {len(named)} runs; this is the one saved last, {named[-1].name}")
             paths.append(named[-1])
@@ -283,6 +288,14 @@ def _has_name(path: Path, name: str) -> bool:
     """Whether this is the file's name, with or without its suffix, or one of its parts: the number or the title."""
     number, _, title = path.stem.partition("_")
     return name in {path.stem, path.name, number, number.lstrip("0"), title} - {""}
+
+
+def _nearest(paths: Sequence[Path], name: str) -> str:
+    """The name of the run that was probably meant, the newest first; empty if none is near, as of a number."""
+    newest_first = [path.stem for path in reversed(paths)]
+    titles = [title for stem in newest_first if (title := stem.partition("_")[2])]
+    word = Path(name).name.removesuffix(".jsonl").removesuffix(".json")
+    return "" if word.isdecimal() else nearest(word, [*titles, *newest_first])
 
 
 def _is_run(path: Path) -> bool:

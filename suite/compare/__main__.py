@@ -21,7 +21,7 @@ from suite.record.text import clean
 from suite.report.folder import INDEX, Compared, place_for, write
 from suite.report.site import check, publish
 from suite.report.tables import table
-from suite.report.terminal import Terminal
+from workloads.data.progress import waiting
 
 RESULTS = Path("results")
 
@@ -33,10 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
-    errors = Terminal(sys.stderr)
     try:
         paths, notes = find(options.run, options.storage)
-        with errors.status("reading the launches"):
+        with waiting("reading the launches"):
             loaded = load(paths)
         speed_changes = changes(loaded.launches) if options.fail_if is not None else None
         groups = group(loaded.launches, options.by, options.across_machines)
@@ -60,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths=paths,
     )
     try:
-        with errors.status("drawing the plots and writing the report"):
+        with waiting("drawing the plots and writing the report"):
             notes += [*loaded.notes, *write(folder, compared, options.extra)]
             notes += publish(options.publish) if options.publish else []
     except OSError as error:

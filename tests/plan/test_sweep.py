@@ -11,7 +11,7 @@ import pytest
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, blocks, controlled, default, matrix, smoke
 from suite.plan.named import named
-from suite.plan.sweep import AXES, NAME_MOST, described, parsed, swept, usual
+from suite.plan.sweep import AXES, VALUES_MOST, described, parsed, swept, usual
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,7 +119,7 @@ def test_the_name_of_a_sweep_holds_its_values_unless_it_gets_too_long() -> None:
         workload="imdb_lstm,cifar100_cnn", precision="fp32,bf16,fp16,tf32", batch="8,16,32,64,128,256,512,1024"
     )
     assert long.name == "sweep-by-workload-precision-batch"
-    assert len(long.name) <= NAME_MOST
+    assert len(long.name) <= VALUES_MOST
 
 
 def test_a_sweep_is_described_as_it_is_typed() -> None:
