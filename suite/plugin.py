@@ -19,6 +19,7 @@ from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
+from suite.plan.suggest import nearest
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
 from suite.session import settings
@@ -55,6 +56,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
     benchmark.addoption = addoption  # type: ignore[method-assign]
     options.add(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None]:
+    """Answer an unknown option with the option of the suite that was probably meant; others are left to pytest."""
+    yield
+    _, strange = parser.parse_known_and_unknown_args(args)
+    for option in (each.partition("=")[0] for each in strange if each.startswith("--")):
+        if near := nearest(option, options.names(parser)):
+            raise pytest.UsageError(f"unknown option {option}; did you mean {near}? `pytest suite --help` lists all")
 
 
 @pytest.hookimpl(tryfirst=True)

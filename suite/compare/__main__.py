@@ -35,10 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
     try:
         paths, notes = find(options.run, options.storage)
-        with waiting("reading the launches"):
+        with waiting("reading the launches") as describe:
             loaded = load(paths)
-        speed_changes = changes(loaded.launches) if options.fail_if is not None else None
-        groups = group(loaded.launches, options.by, options.across_machines)
+            describe("comparing the launches")
+            speed_changes = changes(loaded.launches) if options.fail_if is not None else None
+            groups = group(loaded.launches, options.by, options.across_machines)
         _check_baseline(groups, options.by, options.baseline)
         runs = {launch.run for launch in loaded.launches}
         folder = options.output or place_for(options.publish or RESULTS, _name(paths), runs)
@@ -49,15 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     prices = Prices(options.price_hour, options.price_kwh)
     framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
-    compared = Compared(
-        loaded,
-        [table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)],
-        [learned(each, framework) for each in groups if trains_to_the_end(each)],
-        [path.name for path in paths],
-        options.one_file,
-        published=bool(options.publish),
-        paths=paths,
-    )
+    with waiting("comparing the launches"):
+        tables = [
+            table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)
+        ]
+        courses = [learned(each, framework) for each in groups if trains_to_the_end(each)]
+    names = [path.name for path in paths]
+    compared = Compared(loaded, tables, courses, names, options.one_file, published=bool(options.publish), paths=paths)
     try:
         with waiting("drawing the plots and writing the report"):
             notes += [*loaded.notes, *write(folder, compared, options.extra)]

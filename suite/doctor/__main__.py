@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument(
         "--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS
-    )  # in its own Python
+    )  # in its interpreter
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found
     options = parser.parse_args(arguments)
     if options.answer:

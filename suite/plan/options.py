@@ -126,6 +126,11 @@ def add(parser: pytest.Parser) -> None:
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 
 
+def names(parser: pytest.Parser) -> list[str]:
+    """The names of the suite's options, such as ``--matrix``."""
+    return [name for option in parser.getgroup("suite").options for name in option.names()]
+
+
 def chosen_matrix(config: pytest.Config) -> Matrix:
     """The matrix of the command line, with its axes, launches and windows.
 
