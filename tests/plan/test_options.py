@@ -53,6 +53,18 @@ def test_an_unknown_option_is_refused_with_the_nearest_one_of_the_suite(suite: S
     assert "unrecognized arguments: --wombat" in done.output, "what is near to none is left to pytest"
 
 
+def test_a_run_whose_data_is_not_to_be_had_leaves_its_journal_to_others(suite: Suite) -> None:
+    (suite.folder / "empty").mkdir()
+    (suite.folder / "closing.py").write_text(
+        "import atexit\nfrom suite.session.journal import Journal\nclosed, close = [], Journal.close\n"
+        "Journal.close = lambda journal: (close(journal), closed.append('x'))[0]\n"
+        "atexit.register(lambda: print('journals closed:', len(closed)))\n"
+    )
+    suite.environment |= {"SUITE_CACHE_DIR": str(suite.folder / "cache"), "SUITE_DATA_DIR": str(suite.folder / "empty")}
+    suite.environment["PYTHONPATH"] = f"{suite.folder}:{suite.environment.get('PYTHONPATH', '')}"
+    assert "journals closed: 1" in suite("suite", "-p", "closing", data="real").output
+
+
 def test_real_data_that_is_not_to_be_had_ends_the_session_before_any_launch(suite: Suite) -> None:
     (suite.folder / "empty").mkdir()
     suite.environment |= {"SUITE_CACHE_DIR": str(suite.folder / "cache"), "SUITE_DATA_DIR": str(suite.folder / "empty")}

@@ -29,8 +29,8 @@ class Config:
     def __init__(self, arguments: list[str]) -> None:
         parser = pytest.Parser(_ispytest=True)
         options.add(parser)
-        self.known, others = parser.parse_known_and_unknown_args(arguments)
-        self.known.keyword = others[others.index("-k") + 1] if "-k" in others else ""
+        self.known, _ = parser.parse_known_and_unknown_args(arguments)
+        self.known.keyword = arguments[arguments.index("-k") + 1] if "-k" in arguments else ""
 
     def getoption(self, name: str, _: Any = None) -> Any:
         return getattr(self.known, name)
