@@ -12,8 +12,8 @@ from suite.analysis.load import LoadError, find
 @pytest.mark.parametrize(
     ("run", "meant"),
     [
-        ("smoek", "smoke"), ("0002_bacth", "0002_batch"), ("kiled.jsonl", "killed"), ("some/0001_smok.json", "0001_smoke"),
-        ("0009", ""), ("wombat", ""),
+        ("smoek", "smoke"), ("0002_bacth", "0002_batch"), ("kiled.jsonl", "killed"),
+        ("some/0001_smok.json", "0001_smoke"), ("0009", ""), ("wombat", ""),
     ],
 )  # fmt: skip
 def test_a_name_that_no_run_has_is_refused_with_the_nearest(tmp_path: Path, run: str, meant: str) -> None:

@@ -1,7 +1,8 @@
-"""A run in this process, from its settings on: what it says and does before the first launch, and what it notes of one."""
+"""A run in this process: what it says and does before its first launch, and what it notes of a launch."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from suite.session import run as runs
 from suite.session.pace import LEAST, durations
 from suite.session.run import Run
 from suite.session.settings import Settings
-from tests import records
 from workloads.data.dataset import DataError
 
 TRAINED = Cell("imdb_lstm", "jax", recipe="modern")
@@ -76,25 +76,19 @@ def test_the_scratch_folder_is_made_once_the_data_is_ready(tmp_path: Path, monke
 
 
 def test_a_launch_that_failed_alone_is_called_it(tmp_path: Path) -> None:
-    crashed = replace(records.record("jax"), outcome=Outcome("crashed", "why"))
-    for number, held, words in (
-        (1, [crashed], ": 1 launch is in its journal; it failed and will run again"),
-        (
-            2,
-            [crashed, records.record("pytorch")],
-            ": 2 launches are in its journal; 1 of them failed and will run again",
-        ),
-        (3, [records.record("jax")], ": 1 launch is in its journal"),
+    crashed, good = Record(TIMED, Outcome("crashed", "why")), Record(SMALL, Outcome("unsupported", "no"))
+    described = Settings("smoke", 1, Plan(), device="cpu").signature()
+    for held, words in (
+        ([crashed], ": 1 launch is in its journal; it failed and will run again"),
+        ([crashed, good], ": 2 launches are in its journal; 1 of them failed and will run again"),
+        ([good], ": 1 launch is in its journal"),
     ):
-        name = f"run-{number}"
-        path = records.journal(tmp_path / f"{name}.jsonl", held)
-        settings = Settings("smoke", 1, Plan(), device="cpu", journals=tmp_path)
-        first, *lines = path.read_text().splitlines()
-        described = records.json.dumps({"run": {"id": name, **settings.signature()}})
-        path.write_text("\n".join([described if '"run"' in first else first, *lines]) + "\n")
-        run, said = made(tmp_path, [], resume=name)
+        path = tmp_path / f"{len(words)}.jsonl"
+        lines = [{"run": described}, *(record.to_json() for record in held)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        run, said = made(tmp_path, [], resume=path.stem)
         run.close()
-        assert said[-1].endswith(words)
+        assert [line for line in said if line.startswith("resuming")] == [f"resuming run {path.stem}{words}"]
 
 
 def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
