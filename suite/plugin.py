@@ -19,6 +19,7 @@ from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
+from suite.plan.suggest import nearest
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
 from suite.session import settings
@@ -27,7 +28,7 @@ from suite.session.journal import JournalError
 from suite.session.launch import LaunchError
 from suite.session.resume import command
 from suite.session.run import Run
-from suite.session.storage import SaveError, name_fits, save_failed, saved_whole
+from suite.session.storage import SaveError, fitting, name_fits, save_failed, saved_whole
 from suite.session.terminal import PytestTerminal
 from suite.session.wording import launches as counted
 from workloads.data.dataset import DataError
@@ -57,6 +58,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add(parser)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None]:
+    """Answer an unknown option with the option of the suite that was probably meant; others are left to pytest."""
+    yield
+    _, strange = parser.parse_known_and_unknown_args(args)
+    for option in (each.partition("=")[0] for each in strange if each.startswith("--")):
+        if near := nearest(option, options.names(parser)):
+            raise pytest.UsageError(f"unknown option {option}; did you mean {near}? `pytest suite --help` lists all")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give ``--benchmark-save`` without a name one, before pytest-benchmark reads it."""
@@ -81,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if saved and not name_fits(saved):
         raise pytest.UsageError(f"--benchmark-save={saved[:20]}... is too long for the name of a file")
     if saved == AUTOMATIC:
-        config.option.benchmark_save = chosen.name
+        config.option.benchmark_save = fitting(chosen.name)
     elif saved and Path(saved).exists():
         raise pytest.UsageError(
             f"--benchmark-save took {saved!r} for a name: put it last, as in `pytest {saved} --benchmark-save`, "
@@ -131,11 +142,19 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
                 settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background
             )
             config.stash[_RUN] = run
-            run.prepare()
+            _prepare(run)
     except EXPECTED as error:
         pytest.exit(str(error), returncode=4)
     yield run
     run.close()
+
+
+def _prepare(run: Run) -> None:
+    try:
+        run.prepare()
+    except BaseException:
+        run.close()
+        raise
 
 
 @pytest.fixture

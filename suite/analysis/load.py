@@ -18,6 +18,7 @@ from sys import intern
 from typing import Any, TextIO
 
 from suite.analysis.kept import RecordPool
+from suite.analysis.named import has_name, nearest_name
 from suite.analysis.stream import Text, parse
 from suite.record.line import thin
 from suite.record.record import Record, RecordError
@@ -89,11 +90,15 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
         elif path.exists():
             paths.append(path)
         else:
-            named = [each for each in saved if _has_name(each, run)]
-            named = named or [each for each in journals if _has_name(each, run)]
+            named = [each for each in saved if has_name(each, run)]
+            named = named or [each for each in journals if has_name(each, run)]
             if not named:
                 last_saved = ", ".join(each.stem for each in saved[-5:]) or "none"
-                raise LoadError(f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved})")
+                near = nearest_name([*journals, *saved], run)
+                meant = f"; did you mean {near!r}?" if near else ""
+                raise LoadError(
+                    f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved}){meant}"
+                )
             if len(named) > 1:
                 notes.append(f"{run} names {len(named)} runs; this is the one saved last, {named[-1].name}")
             paths.append(named[-1])
@@ -277,12 +282,6 @@ def _collector_off() -> Iterator[None]:
 def _by_age(paths: Iterable[Path]) -> list[Path]:
     """The files, oldest first; if their times are equal, as in a fresh checkout, by the number in the name."""
     return sorted((path for path in paths if path.is_file()), key=lambda path: (path.stat().st_mtime, path.name))
-
-
-def _has_name(path: Path, name: str) -> bool:
-    """Whether this is the file's name, with or without its suffix, or one of its parts: the number or the title."""
-    number, _, title = path.stem.partition("_")
-    return name in {path.stem, path.name, number, number.lstrip("0"), title} - {""}
 
 
 def _is_run(path: Path) -> bool:

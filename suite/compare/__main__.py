@@ -21,7 +21,7 @@ from suite.record.text import clean
 from suite.report.folder import INDEX, Compared, place_for, write
 from suite.report.site import check, publish
 from suite.report.tables import table
-from suite.report.terminal import Terminal
+from workloads.data.progress import waiting
 
 RESULTS = Path("results")
 
@@ -33,13 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
-    errors = Terminal(sys.stderr)
     try:
         paths, notes = find(options.run, options.storage)
-        with errors.status("reading the launches"):
+        with waiting("reading the launches") as describe:
             loaded = load(paths)
-        speed_changes = changes(loaded.launches) if options.fail_if is not None else None
-        groups = group(loaded.launches, options.by, options.across_machines)
+            describe("comparing the launches")
+            speed_changes = changes(loaded.launches) if options.fail_if is not None else None
+            groups = group(loaded.launches, options.by, options.across_machines)
         _check_baseline(groups, options.by, options.baseline)
         runs = {launch.run for launch in loaded.launches}
         folder = options.output or place_for(options.publish or RESULTS, _name(paths), runs)
@@ -50,17 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     prices = Prices(options.price_hour, options.price_kwh)
     framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
-    compared = Compared(
-        loaded,
-        [table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)],
-        [learned(each, framework) for each in groups if trains_to_the_end(each)],
-        [path.name for path in paths],
-        options.one_file,
-        published=bool(options.publish),
-        paths=paths,
-    )
+    with waiting("comparing the launches"):
+        tables = [
+            table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)
+        ]
+        courses = [learned(each, framework) for each in groups if trains_to_the_end(each)]
+    names = [path.name for path in paths]
+    compared = Compared(loaded, tables, courses, names, options.one_file, published=bool(options.publish), paths=paths)
     try:
-        with errors.status("drawing the plots and writing the report"):
+        with waiting("drawing the plots and writing the report"):
             notes += [*loaded.notes, *write(folder, compared, options.extra)]
             notes += publish(options.publish) if options.publish else []
     except OSError as error:

@@ -14,6 +14,8 @@ from suite.analysis.regress import threshold
 from suite.analysis.statistics import MARGIN
 from suite.analysis.wording import percent
 from suite.plan.cell import FRAMEWORKS
+from suite.plan.choice import one_of
+from suite.plan.suggest import unknown
 from suite.record.text import clean
 from suite.report.folder import EXTRAS
 
@@ -70,7 +72,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
     parser.add_argument(
         "--by",
-        choices=sorted(AXES),
+        type=one_of("axis", sorted(AXES)),
         metavar="AXIS",
         help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
         "precision, batch, compile, loader, size, kernel or accumulate (at the same effective batch); or machine",
@@ -95,7 +97,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="differences within it are equal; faster and slower need the whole 95 %% interval beyond it "
         f"(default: {100 * MARGIN:g})",
     )
-    parser.add_argument("--format", choices=FORMATS, default="terminal", help="what to print (default: terminal)")
+    parser.add_argument(
+        "--format",
+        type=one_of("format", FORMATS),
+        default="terminal",
+        metavar=f"{{{','.join(FORMATS)}}}",
+        help="what to print (default: terminal)",
+    )
     parser.add_argument(
         "--verbose", action="store_true", help="print all columns with their legend and all notes, not just one screen"
     )
@@ -142,15 +150,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.by == "framework":
         options.baseline = options.baseline or FRAMEWORKS[0]
         if options.baseline not in FRAMEWORKS:
-            parser.error(f"--baseline is {options.baseline!r}; choose from: {', '.join(FRAMEWORKS)}")
+            parser.error(f"--baseline: {unknown('framework', options.baseline, FRAMEWORKS)}")
     options.one_file = options.one_file or options.format == "html"
     return options
 
 
 def _extras(text: str) -> tuple[str, ...]:
     names = () if text == "none" else tuple(text.split(","))
-    if unknown := set(names) - {*EXTRAS}:
-        raise argparse.ArgumentTypeError(f"{min(unknown)!r} is not one of: {', '.join(EXTRAS)}, none")
+    if others := set(names) - {*EXTRAS}:
+        raise argparse.ArgumentTypeError(f"{min(others)!r} is not one of: {', '.join(EXTRAS)}, none")
     return names
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host
 from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installation
 from suite.plan.cell import FRAMEWORKS
+from suite.plan.choice import one_of
 from suite.record.environment import machine
 from workloads.data.progress import waiting
 
@@ -41,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--wait", type=float, default=ANSWER_WITHIN_S, metavar="S",
         help=f"seconds that the frameworks have to answer, all at the same time (default: {ANSWER_WITHIN_S:g})",
     )  # fmt: skip
-    parser.add_argument("--framework", choices=FRAMEWORKS, help=argparse.SUPPRESS)  # in its own interpreter
+    parser.add_argument(
+        "--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS
+    )  # in its interpreter
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found
     options = parser.parse_args(arguments)
     if options.answer:

@@ -96,12 +96,14 @@ class Loader:
         settings: dict[str, Any] = {}
         for part in parts:
             if prefetch := re.fullmatch(r"prefetch(\d{1,9})", part):
-                settings["prefetch"] = int(prefetch[1])
+                name, value = "prefetch", int(prefetch[1])
             elif part in LOADER_SWITCHES:
                 name, value = LOADER_SWITCHES[part]
-                settings[name] = value
             else:
                 raise CellError(f"loader {text!r}: {unknown('setting', part, ['prefetch4', *LOADER_SWITCHES])}")
+            if name in settings:
+                raise CellError(f"loader {text!r} sets {name} twice; leave out {part!r} or the other")
+            settings[name] = value
         return cls("workers", int(count[1]), **settings) if count else cls(kind, **settings)
 
     @property

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
-from suite.plan.measuring import CONTROL, Plan
+from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from suite.plan.suggest import unknown
 from workloads.spec import specification
 
@@ -167,6 +167,16 @@ def union(matrices: Sequence[Matrix]) -> Matrix:
     cells = _distinct(cell for matrix in matrices for cell in matrix.cells)
     launches = max(matrix.launches for matrix in matrices)
     return Matrix("+".join(matrix.name for matrix in matrices), cells, launches, plan)
+
+
+def with_windows(plan: Plan, least_s: object, option: str) -> Plan:
+    """The plan with windows of at least so many seconds. Raises `MatrixError`, which names the option."""
+    if isinstance(least_s, bool) or not isinstance(least_s, (int, float)):
+        raise MatrixError(f"{option} is {least_s!r}; it must be a number of seconds")
+    if not 0 < least_s < LONGEST_PLANNED_S:
+        bounds = f"more than 0 seconds and less than {LONGEST_PLANNED_S:g}"
+        raise MatrixError(f"{option} is {least_s:g}; it must be {bounds}")
+    return replace(plan, min_window_s=float(least_s))
 
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,11 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import AUTO, LOADERS
+from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
-from suite.plan.matrix import MATRICES, Matrix, MatrixError, shard
+from suite.plan.matrix import MATRICES, Matrix, MatrixError, shard, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
-from suite.plan.suggest import unknown
 from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual
 
 #: Where runs keep their journals, unless the command line says otherwise.
@@ -44,7 +42,7 @@ training benchmarks (pytest suite)
   Options that take a LIST (a,b) are crossed with each other. Without --matrix, the rest is as usual: both studied
   workloads, all frameworks, fp32, each framework's usual compile mode, the tuned loader; batch, launches and windows
   are those of this machine's matrix. With --matrix, a list replaces the values of every cell of the matrix, except
-  that --workload and --framework select the cells that the matrix has.
+  that --workload and --framework select the matrix's cells; one that the matrix lacks gets the cells of the others.
 
 options of the suite"""
 
@@ -102,14 +100,14 @@ def add(parser: pytest.Parser) -> None:
         help="seed of weights, batches, dropout and the order of launches (default: 0)",
     )  # fmt: skip
     group.addoption(
-        "--data", type=_one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
+        "--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
         help="real, synthetic, or auto: real data, or a synthetic twin of it if there is none (default: auto)",
     )  # fmt: skip
     group.addoption(
         "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
     )
     group.addoption(
-        "--device", type=_one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
+        "--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
         help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
     )  # fmt: skip
     group.addoption(
@@ -140,6 +138,11 @@ def add(parser: pytest.Parser) -> None:
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 
 
+def names(parser: pytest.Parser) -> list[str]:
+    """The names of the suite's options, such as ``--matrix``."""
+    return [name for option in parser.getgroup("suite").options for name in option.names()]
+
+
 def chosen_matrix(config: pytest.Config) -> Matrix:
     """The matrix of the command line, with its axes, launches and windows.
 
@@ -161,22 +164,13 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
-    plan = chosen.plan if min_window is None else replace(chosen.plan, min_window_s=min_window)
+    plan = chosen.plan if min_window is None else with_windows(chosen.plan, min_window, "--min-window")
     return replace(chosen, cells=cells, launches=config.getoption("launches") or chosen.launches, plan=plan)
 
 
 def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     """The axes of the command line, with their values. Raises `MatrixError` or `CellError`."""
     return {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}
-
-
-def _one_of(option: str, choices: tuple[str, ...]) -> Callable[[str], str]:
-    def value(text: str) -> str:
-        if text not in choices:
-            raise argparse.ArgumentTypeError(unknown(option, text, choices))
-        return text
-
-    return value
 
 
 def _check_numbers(config: pytest.Config) -> None:
@@ -190,7 +184,7 @@ def _check_numbers(config: pytest.Config) -> None:
     target = config.getoption("target")
     if target is not None and not 0 < target <= 1:
         raise MatrixError(f"--target is {target:g}; it is an accuracy, more than 0 and at most 1")
-    positive = (("min-window", "seconds"), ("max-time", "seconds"), ("memory-limit", "GiB"), ("wait-idle", "seconds"))
+    positive = (("max-time", "seconds"), ("memory-limit", "GiB"), ("wait-idle", "seconds"))
     for option, unit in positive:
         value = config.getoption(option.replace("-", "_"))
         if value is not None and not 0 < value < math.inf:

@@ -18,7 +18,7 @@ from suite.plan.cell import (
     Cell,
     Loader,
 )
-from suite.plan.matrix import BATCH, STUDIED, Matrix, MatrixError, default, smoke
+from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, smoke
 from suite.plan.suggest import unknown
 
 #: The axes that have a fixed list of values, and those values. ``usual`` is each framework's usual compile mode.
@@ -38,7 +38,7 @@ AXES = ("workload", "framework", "precision", "batch", "compile", "loader", "acc
 LSTMS = ("imdb_lstm",)
 
 #: A name longer than this lists the axes instead of their values.
-NAME_MOST = 80
+VALUES_MOST = 80
 
 Axes = Mapping[str, Sequence[Any]]
 
@@ -49,8 +49,7 @@ def usual(gpu: bool) -> Matrix:
     Batch, launches and windows are those of `default` on a GPU, and of `smoke` on a CPU.
     """
     base = default() if gpu else smoke()
-    batch = BATCH if gpu else smoke().cells[0].batch
-    cells = (Cell(workload, framework, batch=batch) for workload in STUDIED for framework in FRAMEWORKS)
+    cells = (Cell(workload, framework, batch=base.cells[0].batch) for workload in STUDIED for framework in FRAMEWORKS)
     return Matrix("sweep", tuple(cells), base.launches, base.plan)
 
 
@@ -85,7 +84,7 @@ def parsed(axis: str, text: str) -> tuple[Any, ...]:
 def name(base: str, axes: Axes) -> str:
     """A name for the matrix: that of its base and the values, or the axes alone where that is too long."""
     whole = "-".join([base, *("+".join(_label(axis, value) for value in axes[axis]) for axis in AXES if axis in axes)])
-    return whole if len(whole) <= NAME_MOST else "-".join([base, "by", *(axis for axis in AXES if axis in axes)])
+    return whole if len(whole) <= VALUES_MOST else "-".join([base, "by", *(axis for axis in AXES if axis in axes)])
 
 
 def described(axes: Axes) -> str:
@@ -111,7 +110,8 @@ def _own(cells: Iterable[Cell], axis: str, value: str) -> list[Cell]:
 def _in_place(cell: Cell, axis: str, value: str) -> Cell:
     chosen = cell.compile != USUAL_COMPILE[cell.framework]
     keeps = axis == "workload" or (chosen and cell.compile in COMPILES_OF[value])
-    return cell.but(**{axis: value}, compile=cell.compile if keeps else "")
+    moved = cell.but(**{axis: value}, compile=cell.compile if keeps else "")
+    return moved if moved.workload in LSTMS else moved.but(kernel="auto")
 
 
 def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:

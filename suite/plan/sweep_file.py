@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import CellError
-from suite.plan.matrix import Matrix, MatrixError
-from suite.plan.measuring import LONGEST_PLANNED_S
+from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.suggest import unknown
 from suite.plan.sweep import AXES, parsed, swept
 
@@ -27,7 +26,8 @@ from suite.plan.sweep import AXES, parsed, swept
 OTHERS = ("matrix", "launches", "min-window", "name")
 
 #: A name that can be part of a file's name.
-NAME = re.compile(r"[\w.+-]{1,100}")
+NAME_LONGEST = 100
+NAME = re.compile(rf"[\w.+-]{{1,{NAME_LONGEST}}}")
 
 
 def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
@@ -55,16 +55,19 @@ def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
 
 def _rest(data: dict[str, Any], matrix: Matrix, path: Path) -> dict[str, Any]:
     """The name, the launches and the windows that the file asks for."""
-    name = data.get("name", path.stem)
+    name = data.get("name", _name_of(path))
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise MatrixError(f"name is {name!r}; use letters, digits and . + - _ only")
     launches = data.get("launches", matrix.launches)
     if type(launches) is not int or launches < 1:
         raise MatrixError(f"launches is {launches!r}; it must be a whole number of at least 1")
-    least_s = data.get("min-window", matrix.plan.min_window_s)
-    if type(least_s) not in (int, float) or not 0 < least_s < LONGEST_PLANNED_S:
-        raise MatrixError(f"min-window is {least_s!r}; it must be more than 0 seconds")
-    return {"name": name, "launches": launches, "plan": replace(matrix.plan, min_window_s=float(least_s))}
+    plan = with_windows(matrix.plan, data["min-window"], "min-window") if "min-window" in data else matrix.plan
+    return {"name": name, "launches": launches, "plan": plan}
+
+
+def _name_of(path: Path) -> str:
+    """The name of a file without one: that of the file, with a hyphen for what a name cannot have."""
+    return re.sub(r"[^\w.+-]+", "-", path.stem).strip("-")[:NAME_LONGEST] or "sweep"
 
 
 def _values(axis: str, value: Any) -> list[str]:

@@ -12,6 +12,7 @@ from suite.analysis.load import STORAGE, LoadError, find, load
 from suite.analysis.statistics import MARGIN
 from suite.analysis.wording import NONE, percent
 from suite.plan.cell import Cell
+from suite.plan.choice import one_of
 from suite.plan.matrix import blocks
 from suite.plan.measuring import Plan
 from suite.plan.options import JOURNALS
@@ -28,6 +29,7 @@ from suite.session.run import Run
 from suite.session.settings import Settings
 from suite.session.terminal import CommandTerminal
 from workloads.data.dataset import DataError
+from workloads.data.progress import waiting
 
 EPILOG = """\
 Workload, seed, windows and device are those of the stored run. Differences in the machine and in versions are listed.
@@ -64,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
     )
-    parser.add_argument("--device", choices=DEVICES, help="default: the stored run's")
+    parser.add_argument(
+        "--device", type=one_of("device", DEVICES), metavar=f"{{{','.join(DEVICES)}}}", help="default: the stored run's"
+    )
     parser.add_argument(
         "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
     )
@@ -76,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--launches is {options.launches}; it must be at least 1")
     try:
         paths, _ = find(options.run, options.storage)
-        stored = chosen([launch.record for launch in load(paths).launches if not launch.record.control], options.k)
+        with waiting("reading the launches"):
+            loaded = load(paths)
+        stored = chosen([launch.record for launch in loaded.launches if not launch.record.control], options.k)
         if options.install:
             install(stored, options.install, options.yes, _ask, _say)
         restore_handlers = interruptible()

@@ -68,9 +68,9 @@ def launch(
     """Run one job in a fresh process and return its record, however it ended.
 
     ``progress`` is called with each of the worker's progress messages, and ``tick`` about once a second without one.
-    ``watch`` may return a `Monitor` for the
-    worker, given its process id and the moment it was spawned, in seconds of the monotonic clock. Raises `LaunchError`
-    where the process cannot be spawned, and passes on KeyboardInterrupt after ending the whole process tree.
+    ``watch`` may return a `Monitor` for the worker, given its process id and the moment it was spawned, in seconds of
+    the monotonic clock. Raises `LaunchError` if the process cannot be spawned, and passes on KeyboardInterrupt after
+    ending the whole process tree.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}

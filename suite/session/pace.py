@@ -2,6 +2,9 @@
 
 A launch of a cell takes as long as earlier ones of the same cell. For a cell that has not run yet, a guess is scaled by
 how far the guesses for similar cells were off.
+
+The constants of the guesses were set with runs that were measured before the change of the allocator's settings of
+2026-11-22, which made JAX's full CNN faster on a CPU.
 """
 
 from __future__ import annotations
@@ -9,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from suite.plan.cell import COMPILES_OF, USUAL_COMPILE, Cell
 from suite.plan.measuring import Plan
+from suite.record.record import Record
 
 #: Launches from which an estimate is shown.
 LEAST = 3
@@ -24,6 +29,9 @@ COMPILING_S = {"pytorch": 28.0, "tensorflow": 9.0}  # on a CPU, besides the usua
 TRAINING_S = 60.0  # a training to the end; how long really is known after the first
 SLOW_TRAINING = {("cifar100_cnn", "jax"): 4.5}  # on a CPU, where XLA's convolutions are slow
 SEARCHING = 8  # tries of a search for the largest batch
+
+#: Longer than any launch takes: a year.
+LONGEST_S = 366 * 86_400.0
 
 #: How little a cell counts if it differs in this setting: each unit is a factor of four.
 WEIGHTS = {"workload": 2.0, "framework": 2.0, "size": 3.0, "recipe": 5.0, "loader": 0.5}
@@ -43,6 +51,13 @@ class Pace:
         self._launches.append((cell, seconds - searching_s))
         if searching_s:
             self._searches.append((cell, searching_s))
+
+    def learn(self, records: Iterable[Record]) -> None:
+        """Note the launches of a journal, by their `durations`; older journals have none."""
+        for record in records:
+            took_s, searching_s = (_seconds(record.run.get(name)) for name in ("took_s", "searching_s"))
+            if took_s > searching_s:
+                self.add(record.cell, took_s, searching_s)
 
     @property
     def known(self) -> bool:
@@ -85,6 +100,17 @@ class Pace:
         uncompiled = cell.framework == "pytorch" and cell.workload == "imdb_lstm" and cell.compile != "eager"
         on_gpu_only = cell.precision in ("tf32", "fp16") or cell.kernel == "cudnn"
         return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or (self.cpu and on_gpu_only)
+
+
+def durations(took_s: float, searching_s: float) -> dict[str, float]:
+    """What a record's ``run`` says about how long its launch took, for the estimates of a run that goes on."""
+    return {"took_s": round(took_s, 3), **({"searching_s": round(searching_s, 3)} if searching_s else {})}
+
+
+def _seconds(value: Any) -> float:
+    """A recorded duration; 0 for anything that is none."""
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < LONGEST_S
+    return float(value) if usable else 0.0
 
 
 def _distance(cell: Cell, other: Cell) -> float:

@@ -25,7 +25,7 @@ from suite.record.text import clean
 from suite.session import batch_finder, devices
 from suite.session.journal import Journal
 from suite.session.launch import LaunchError, interpreter, launch, scratch_folder
-from suite.session.pace import Pace
+from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
 from suite.session.state import State
@@ -68,12 +68,14 @@ class Run:
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
         self.on_cpu = self.settings.device == "cpu" or not has_gpu()
         self._pace = Pace(self.settings.plan, self.on_cpu)
+        self._pace.learn(self._journalled.values())
         self._free = batch_finder.free_memory()
         self._gpus = self._opened_gpus()
         self._idle = idle(self._gpus)
         if last:
             retried = len(last) - len(self._journalled)
-            note = f"; {retried} of them failed and will run again" if retried else ""
+            failed = "it" if len(last) == 1 else f"{retried} of them"
+            note = f"; {failed} failed and will run again" if retried else ""
             verb = "is" if len(last) == 1 else "are"
             self.say(f"resuming run {self.info['id']}: {launches(len(last))} {verb} in its journal{note}")
 
@@ -103,11 +105,12 @@ class Run:
         counter = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]"
         self._searching_s = 0.0
         record = self._launch(cell, number, counter)
-        self.journal.append(record)
-        self.records.append(record)
         took_s = time.monotonic() - self._ended_s  # with what happens between two launches
         self._ended_s += took_s
         self._pace.add(cell, took_s, self._searching_s)
+        record = replace(record, run=record.run | durations(took_s, self._searching_s))
+        self.journal.append(record)
+        self.records.append(record)
         line = f"{counter} {_line(record)}  {duration(took_s)}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
         return record
@@ -127,16 +130,17 @@ class Run:
             if problem:
                 raise LaunchError(f"no launch can be on CUDA: {problem}")
         remaining = self._remaining()
-        if remaining and any(cell.recipe for cell in cells):
-            long = any(cell.recipe and cell.size == "full" for cell in cells)
-            words = "hours on a CPU" if long else "minutes each on a CPU"
-            self.say(f"{launches(len(remaining))}; those with a recipe train to the end: {words}")
+        trained = [cell for cell in remaining if cell.recipe]
+        if trained:
+            hours = any(cell.size == "full" for cell in trained)
+            words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.on_cpu else ""
+            self.say(f"{launches(len(remaining))}; those with a recipe train to the end{words}")
         elif remaining:
             self.say(f"{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
-        if remaining:
-            self._programs = self._open.enter_context(scratch_folder())
         for name in sorted({specification(cell.workload).data for cell in cells}):
             self._prepared(name)
+        if remaining:
+            self._programs = self._open.enter_context(scratch_folder())
         self._ended_s = time.monotonic()
 
     def _launch(self, cell: Cell, number: int, counter: str) -> Record:
@@ -240,6 +244,7 @@ class Run:
         if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
             run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
+        info["typed"] = settings.typed
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 

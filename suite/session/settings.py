@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from suite.plan.device import has_gpu
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
 from suite.plan.options import JOURNALS, bytes_of, chosen_axes
-from suite.plan.sweep import described
+from suite.plan.sweep import AXES, described
+from suite.record.environment import redact
 from suite.session import devices
 from suite.session.launch import interpreter
 
@@ -41,6 +42,7 @@ class Settings:
     profile: bool = False  # after all windows, so that a run may be resumed with or without
     profile_memory: bool = False
     profile_code: bool = False
+    typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
     def signature(self) -> dict[str, Any]:
         """The settings that a run must share with its journal to be resumed."""
@@ -75,5 +77,24 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         config.getoption("resume"), Path(config.getoption("journals")),
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
-        config.getoption("profile_memory"), config.getoption("profile_code"),
+        config.getoption("profile_memory"), config.getoption("profile_code"), typed(config),
     )  # fmt: skip
+
+
+def typed(config: pytest.Config) -> dict[str, Any]:
+    """The options that chose cells and windows, as they were typed, for a command that continues the run.
+
+    Paths lose private folders, because the run may be published.
+    """
+    values = {
+        "matrix": [_public(name) for name in config.getoption("matrix") or ()],
+        **{axis: config.getoption(axis) for axis in AXES},
+        "min-window": config.getoption("min_window"),
+        "no-control": config.getoption("no_control"),
+        "k": redact(config.getoption("keyword", "")),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def _public(name: str) -> str:
+    return redact(name.replace(f"{Path.cwd()}{os.sep}", ""))

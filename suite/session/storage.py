@@ -29,6 +29,11 @@ def name_fits(name: str) -> bool:
     return len(_file(1, name).encode()) <= NAME_MOST
 
 
+def fitting(name: str) -> str:
+    """The name, cut where it is too long for that of a file."""
+    return name if name_fits(name) else fitting(name[: min(NAME_MOST, len(name) - 1)])
+
+
 @contextlib.contextmanager
 def saved_whole(benchmarks: Any) -> Iterator[None]:
     """Have pytest-benchmark's session save by `save`; what cannot be written stops nothing that can.

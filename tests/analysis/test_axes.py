@@ -243,9 +243,9 @@ def test_the_command_compares_machines(tmp_path: Path, capsys: pytest.CaptureFix
     ("arguments", "words"),
     [
         (["--by", "batch", "--baseline", "7"], "no cell has batch '7' (--baseline); there are: 32"),
-        (["--by", "colour"], "invalid choice"),
+        (["--by", "colour"], "unknown axis 'colour'"),
         (["--by", "machine"], "needs --across-machines"),
-        (["--baseline", "fp32"], "choose from: pytorch, tensorflow, jax"),
+        (["--baseline", "fp32"], "unknown framework 'fp32'; there are: pytorch, tensorflow, jax"),
         (["--across-machines", "--baseline", "H100"], "no cell has machine 'H100'"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 from suite.analysis.load import load
 from suite.analysis.missing import Count, counts
 from suite.record.record import Record
-from suite.report.missing import command, sentences
+from suite.report.missing import sentences
 from tests import records
 
 
@@ -51,11 +51,3 @@ def test_files_without_a_description_say_nothing(tmp_path: Path) -> None:
     count = counted(tmp_path / "a.jsonl", records.launches(n=2)[:-1])
     assert count.planned is None
     assert not sentences([count])
-
-
-def test_the_command_has_the_settings_of_the_run_and_no_shell_can_misread_it() -> None:
-    settings = {"matrix": "sweep", "sweep": "precision fp32,bf16 loader w2", "device": "cpu", "seed": 3, "data": "auto"}
-    assert command("r", settings) == (
-        "python -m pytest suite --seed 3 --device cpu --precision fp32,bf16 --loader w2 --resume=r --benchmark-save"
-    )
-    assert "'a; rm b'" in command("r", {"matrix": "a; rm b"})

@@ -5,14 +5,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from suite.analysis.load import Loaded, load
 from suite.compare.__main__ import main
 from suite.compare.show import LINES, WIDTH
 from tests import records
 from tests.records import mixed
+from workloads.data import progress
 
 ROOT = Path(__file__).parents[2]
 
@@ -163,6 +166,39 @@ def test_missing_launches_are_told_with_the_command_that_runs_them(
     for options in ([], ["--verbose"], ["--format", "markdown"]):
         assert main(options) == 0
         assert words in " ".join(capsys.readouterr().out.split()).replace("&#35;", "#").replace("\\", "")
+
+
+@pytest.mark.usefixtures("undrawn", "run")
+def test_a_wait_is_told_on_stderr_alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_slowly(paths: list[Path]) -> Loaded:
+        time.sleep(0.2)
+        return load(paths)
+
+    monkeypatch.setattr("suite.compare.__main__.load", load_slowly)
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    assert main(["--format", "json"]) == 0
+    told = capsys.readouterr()
+    assert "reading the launches: 0 s so far" in told.err
+    json.loads(told.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["--by", "precison"],
+            "argument --by: unknown axis 'precison'; did you mean 'precision'? There are: acc",
+        ),
+        (["--format", "htlm"], "argument --format: unknown format 'htlm'; did you mean 'html'? There are: terminal"),
+        (["--baseline", "pytroch"], "--baseline: unknown framework 'pytroch'; did you mean 'pytorch'? There are:"),
+    ],
+)
+def test_a_typo_is_refused_with_the_nearest_value(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("undrawn")

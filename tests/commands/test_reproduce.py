@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from suite.analysis.load import LoadError
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
@@ -17,6 +19,7 @@ from suite.reproduce.verdicts import differences, judge
 from tests import records
 from tests.launches import StandIn
 from tests.records import replace
+from workloads.data import progress
 
 ELSEWHERE = {"cpu": "Another CPU", "cores": 64, "memory_bytes": 1, "gpus": []}
 
@@ -158,6 +161,27 @@ def test_the_command_runs_the_cells_again_and_says_what_holds(
     monkeypatch.setenv("SLOW", json.dumps({"jax": 2.0}))
     assert main([str(result), "--device", "cpu", "-k", "jax", "--launches", "3"]) == 1
     assert "slower" in capsys.readouterr().out
+
+
+def test_a_typo_in_the_device_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["smoke", "--device", "cdua"])
+    assert "argument --device: unknown device 'cdua'; did you mean 'cuda'? There are: auto" in capsys.readouterr().err
+
+
+def test_a_wait_for_the_stored_run_is_told(
+    result: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_slowly(_: list[Path]) -> Any:
+        time.sleep(0.2)
+        raise LoadError("no more")
+
+    monkeypatch.setattr("suite.reproduce.__main__.load", load_slowly)
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    assert main([str(result)]) == 2
+    told = capsys.readouterr()
+    assert "reading the launches: 0 s so far" in told.err
+    assert not told.out
 
 
 def test_unusable_input_is_one_line(tmp_path: Path, result: Path, capsys: pytest.CaptureFixture[str]) -> None:

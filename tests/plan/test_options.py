@@ -19,7 +19,8 @@ from tests.sessions import Suite, refused
             "--target is 86; it is an accuracy, more than 0 and at most 1",
         ),
         (["suite", "--launches=0"], "--launches is 0; it must be at least 1"),
-        (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds"),
+        (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds and less than 86400"),
+        (["suite", "--min-window=86400"], "--min-window is 86400; it must be more than 0 seconds and less than 86400"),
         (["suite", "--min-window=nan"], "--min-window is nan"),
         (["suite", "--profile-memory"], "--profile-memory adds to a profile; give --profile too"),
         (["suite", "--max-time=-1"], "--max-time is -1; it must be more than 0 seconds"),
@@ -44,6 +45,25 @@ def test_a_wrong_value_is_refused_with_the_nearest_one_and_all_others(suite: Sui
         assert done.status == 4
         assert words in done.output
         assert not done.launched
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_one_of_the_suite(suite: Suite) -> None:
+    refused(suite("suite", "--precison=bf16"), "unknown option --precison; did you mean --precision?")
+    done = suite("suite", "--wombat")
+    assert done.status == 4
+    assert "unrecognized arguments: --wombat" in done.output, "what is near to none is left to pytest"
+
+
+def test_a_run_whose_data_is_not_to_be_had_leaves_its_journal_to_others(suite: Suite) -> None:
+    (suite.folder / "empty").mkdir()
+    (suite.folder / "closing.py").write_text(
+        "import atexit\nfrom suite.session.journal import Journal\nclosed, close = [], Journal.close\n"
+        "Journal.close = lambda journal: (close(journal), closed.append('x'))[0]\n"
+        "atexit.register(lambda: print('journals closed:', len(closed)))\n"
+    )
+    suite.environment |= {"SUITE_CACHE_DIR": str(suite.folder / "cache"), "SUITE_DATA_DIR": str(suite.folder / "empty")}
+    suite.environment["PYTHONPATH"] = f"{suite.folder}:{suite.environment.get('PYTHONPATH', '')}"
+    assert "journals closed: 1" in suite("suite", "-p", "closing", data="real").output
 
 
 def test_real_data_that_is_not_to_be_had_ends_the_session_before_any_launch(suite: Suite) -> None:

@@ -11,7 +11,7 @@ import pytest
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, blocks, controlled, default, matrix, smoke
 from suite.plan.named import named
-from suite.plan.sweep import AXES, NAME_MOST, described, parsed, swept, usual
+from suite.plan.sweep import AXES, VALUES_MOST, described, parsed, swept, usual
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,6 +111,14 @@ def test_a_kernel_is_set_for_lstms_only() -> None:
         sweep(workload="cifar100_cnn", kernel="scan")
 
 
+def test_a_workload_in_the_place_of_an_lstm_gets_no_kernel() -> None:
+    found = sweep(matrix("lstm-kernel"), workload="cifar100_cnn")
+    assert {(cell.workload, cell.kernel) for cell in found.cells} == {("cifar100_cnn", "auto")}
+    assert len(found.cells) == len(FRAMEWORKS), "each once"
+    both = sweep(matrix("lstm-kernel"), workload="cifar100_cnn,imdb_lstm")
+    assert {cell.kernel for cell in both.cells if cell.workload == "imdb_lstm"} == {"cudnn", "scan"}
+
+
 def test_the_name_of_a_sweep_holds_its_values_unless_it_gets_too_long() -> None:
     assert sweep(size="small").name == "sweep-small"
     assert sweep(framework="jax,pytorch", batch="32,auto", accumulate="1,4").name == "sweep-jax+pytorch-b32+bauto-a1+a4"
@@ -119,7 +127,7 @@ def test_the_name_of_a_sweep_holds_its_values_unless_it_gets_too_long() -> None:
         workload="imdb_lstm,cifar100_cnn", precision="fp32,bf16,fp16,tf32", batch="8,16,32,64,128,256,512,1024"
     )
     assert long.name == "sweep-by-workload-precision-batch"
-    assert len(long.name) <= NAME_MOST
+    assert len(long.name) <= VALUES_MOST
 
 
 def test_a_sweep_is_described_as_it_is_typed() -> None:
@@ -150,6 +158,8 @@ def test_a_loader_comes_back_from_its_id(loader: Loader) -> None:
         ("tuned-pined", "loader 'tuned-pined': unknown setting 'pined'; did you mean 'pinned'?"),
         ("w2-prefetch", "loader 'w2-prefetch': unknown setting 'prefetch'; did you mean 'prefetch4'?"),
         ("w", "unknown loader 'w'; did you mean 'w2'?"),
+        ("tuned-prefetch4-prefetch8", "loader 'tuned-prefetch4-prefetch8' sets prefetch twice; leave out 'prefetch8'"),
+        ("w2-pinned-unpinned", "loader 'w2-pinned-unpinned' sets pin_memory twice; leave out 'unpinned' or the other"),
     ],
 )
 def test_what_is_no_loader_is_refused_with_the_way_out(text: str, words: str) -> None:

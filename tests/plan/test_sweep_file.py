@@ -37,6 +37,14 @@ def test_a_file_may_say_launches_windows_and_a_name() -> None:
     assert {cell.precision for cell in found.cells} == {"bf16"}
 
 
+@pytest.mark.parametrize(
+    ("file", "name"), [("my sweep.toml", "my-sweep"), (" a, (b).toml", "a-b"), ("???.toml", "sweep")]
+)
+def test_a_file_without_a_name_is_called_as_the_file_is_in_characters_of_a_name(file: str, name: str) -> None:
+    assert named([written("batch = 7", file)], gpu=False).name == name
+    assert len(named([written("batch = 7", f"{'x' * 150}.toml")], gpu=False).name) == 100
+
+
 def test_a_file_may_name_matrices_to_start_from() -> None:
     found = named([written('matrix = ["precision", "batch"]\nframework = "jax"')], gpu=False)
     assert set(found.cells) == {
@@ -68,7 +76,9 @@ def test_a_file_goes_with_other_matrices() -> None:
         ("launches = 0", "launches is 0; it must be a whole number of at least 1"),
         ('launches = "6"', "launches is '6'; it must be a whole number"),
         ("min-window = nan", "min-window is nan; it must be more than 0 seconds"),
-        ("min-window = 0", "min-window is 0; it must be more than 0 seconds"),
+        ("min-window = 0", "min-window is 0; it must be more than 0 seconds and less than 86400"),
+        ("min-window = 86400", "min-window is 86400; it must be more than 0 seconds and less than 86400"),
+        ("min-window = true", "min-window is True; it must be a number of seconds"),
         ('name = "a/b"', "name is 'a/b'; use letters, digits and"),
         ("batch = ", "is not valid TOML: "),
     ],

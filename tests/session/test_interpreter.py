@@ -75,8 +75,10 @@ def test_a_worker_inherits_no_compiler_cache_and_sees_no_gpu_on_a_cpu(monkeypatc
 
 
 def test_a_worker_keeps_freed_memory_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_", "MALLOC_ARENA_MAX"):
+        monkeypatch.delenv(name, raising=False)
     found = variables(JOB, "/scratch")
     assert int(found["MALLOC_TRIM_THRESHOLD_"]) >= 1 << 30
-    assert found["MALLOC_ARENA_MAX"] == "2"
+    assert (found["MALLOC_MMAP_MAX_"], found["MALLOC_ARENA_MAX"]) == ("0", "1")
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    assert variables(JOB, "/scratch")["MALLOC_ARENA_MAX"] == "2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from suite.analysis.load import load
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import Plan
-from suite.record.record import Record
+from suite.record.record import Outcome, Record
 from suite.session.pace import LEAST, Pace
 from suite.session.wording import duration, launches
 
@@ -103,3 +104,14 @@ def test_durations_in_words(seconds: float, words: str) -> None:
 
 def test_counts_in_words() -> None:
     assert [launches(count) for count in (0, 1, 2)] == ["0 launches", "1 launch", "2 launches"]
+
+
+def test_a_resumed_run_learns_from_its_journal_and_older_records_say_nothing() -> None:
+    pace = Pace(Plan(), cpu=True)
+    cell = Cell("imdb_lstm", "jax", batch=AUTO)
+    made = Record(cell, Outcome("ok"))
+    said = [{"took_s": 230.0, "searching_s": 200.0}, {"took_s": 50.0}, {}, {"took_s": "9"}, {"took_s": -1.0}]
+    pace.learn(replace(made, run=run) for run in said)
+    assert not pace.known, "two of five say how long they took"
+    assert pace.left_s([cell]) == pytest.approx((30 + 50) / 2)
+    assert pace.left_s([], [cell]) == pytest.approx(200)

@@ -1,0 +1,107 @@
+"""The command for missing launches: what it selects is what the run had, whatever was typed."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.analysis.missing import Count
+from suite.plan import options
+from suite.plan.matrix import Matrix
+from suite.report.missing import command, sentences
+from suite.session.settings import settings
+
+MATRIX = """
+from suite.plan.cell import Cell
+from suite.plan.matrix import Matrix
+
+def mine():
+    return Matrix("mine", (Cell("imdb_lstm", "jax", batch=7),), launches=3)
+"""
+
+
+class Config:
+    """A command line, read by the suite's own options."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        parser = pytest.Parser(_ispytest=True)
+        options.add(parser)
+        self.known, _ = parser.parse_known_and_unknown_args(arguments)
+        self.known.keyword = arguments[arguments.index("-k") + 1] if "-k" in arguments else ""
+
+    def getoption(self, name: str, _: Any = None) -> Any:
+        return getattr(self.known, name)
+
+
+def parsed(text: str) -> tuple[Matrix, dict[str, Any]]:
+    """The matrix of a command line, and the settings that its run records."""
+    config: Any = Config(shlex.split(text))
+    chosen = options.chosen_matrix(config)
+    found = settings(config, chosen)
+    return chosen, {**found.signature(), "typed": found.typed}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my sweep.toml").write_text('framework = "jax"\nbatch = [8, 16]\nmin-window = 2\n')
+    (tmp_path / "mine.py").write_text(MATRIX)
+    monkeypatch.chdir(tmp_path)
+
+
+NAMED = [
+    "--framework jax,pytorch --batch 8,auto --loader w2-pinned --compile usual",
+    "--matrix precision,batch",
+    "--matrix precision --matrix batch --framework jax --size small",
+    "--matrix lstm-kernel --workload cifar100_cnn,imdb_lstm",
+    "--matrix cpu --min-window 0.25 --memory-limit 1.3 --shard 1/2",
+    "--min-window 3 --seed 5 --device cpu --no-control -k 'jax and bf16'",
+]
+FILES = [
+    "--matrix 'my sweep.toml'",
+    "--matrix 'my sweep.toml,smoke' --precision bf16",
+    "--matrix mine.py:mine --launches 4",
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "older"), [(each, old) for each in NAMED for old in (0, 1)] + [(f, 0) for f in FILES]
+)
+def test_the_command_selects_the_cells_and_settings_of_the_run(typed: str, older: bool) -> None:
+    chosen, saved = parsed(typed)
+    held = {key: value for key, value in saved.items() if key != "typed" or not older}
+    line = command("run-a", held)
+    assert line.startswith("python -m pytest suite ")
+    assert line.endswith(" --resume=run-a --benchmark-save")
+    again, resumed = parsed(line.removeprefix("python -m pytest suite "))
+    assert again == chosen
+    assert {**resumed, "typed": saved["typed"]} == saved, "else the run would not be resumed"
+    if not older:
+        assert resumed["typed"] == saved["typed"]
+
+
+def test_the_command_is_as_short_as_what_was_typed() -> None:
+    _, saved = parsed("--matrix smoke --launches 4")
+    assert command("r", saved) == "python -m pytest suite --matrix smoke --launches 4 --resume=r --benchmark-save"
+
+
+def test_a_path_names_no_private_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for path in (tmp_path / "in" / "a.toml", tmp_path.parent / "elsewhere.toml"):
+        path.write_text("batch = 4")
+    assert parsed(f"--matrix {tmp_path}/in/a.toml")[1]["typed"]["matrix"] == ["in/a.toml"]
+    assert parsed(f"--matrix {tmp_path.parent}/elsewhere.toml")[1]["typed"]["matrix"] == [".../elsewhere.toml"]
+
+
+def test_no_shell_can_misread_the_command() -> None:
+    for hostile in ({"matrix": "a; rm b"}, {"typed": {"matrix": ["a; rm b"], "batch": "$(x)\n"}}):
+        assert "'a; rm b'" in command("r", hostile)
+    for wrong in ({"typed": {"matrix": 3, "batch": [1], "k": None}}, {"plan": 3, "sweep": 4, "matrix": []}):
+        assert command("r", wrong) == "python -m pytest suite --resume=r --benchmark-save"
+
+
+def test_a_run_of_reproduce_has_no_such_command() -> None:
+    count = Count("r", 1, 3, least=False, settings={"matrix": "reproduce", "typed": {}})
+    assert sentences([count]) == ["2 of 3 launches of run r are missing."]

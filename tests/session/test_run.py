@@ -1,0 +1,118 @@
+"""A run in this process: what it says and does before its first launch, and what it notes of a launch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
+from suite.record.record import Outcome, Record
+from suite.session import run as runs
+from suite.session.pace import LEAST, durations
+from suite.session.run import Run
+from suite.session.settings import Settings
+from workloads.data.dataset import DataError
+
+TRAINED = Cell("imdb_lstm", "jax", recipe="modern")
+SMALL = TRAINED.but(size="small")
+TIMED = Cell("imdb_lstm", "jax")
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "prepare", lambda name, *_, **__: Path(name))
+
+
+def made(folder: Path, cells: list[Cell], **changed: Any) -> tuple[Run, list[str]]:
+    """A run with one launch of each cell, and the list of what it says."""
+    said: list[str] = []
+    settings = Settings("smoke", 1, Plan(), device="cpu", journals=folder)
+    return Run(replace(settings, **changed), [(cell, 0) for cell in cells], said.append, said.append), said
+
+
+@pytest.mark.parametrize(
+    ("cells", "done", "on_cpu", "line"),
+    [
+        ([TRAINED, SMALL], 0, True, "2 launches; those with a recipe train to the end: hours on a CPU"),
+        ([TRAINED, SMALL], 1, True, "1 launch; those with a recipe train to the end: minutes each on a CPU"),
+        ([TRAINED, SMALL], 0, False, "2 launches; those with a recipe train to the end"),
+        ([TRAINED, TIMED], 1, True, "1 launch, about "),
+    ],
+)
+def test_how_long_trainings_take_is_said_of_those_that_remain_and_of_a_cpu(
+    tmp_path: Path, cells: list[Cell], done: int, on_cpu: bool, line: str
+) -> None:
+    run, said = made(tmp_path, cells)
+    run.on_cpu = on_cpu
+    run.records += [Record(cell, Outcome("ok")) for cell in cells[:done]]
+    run.prepare()
+    run.close()
+    assert said[-1].startswith(line)
+    assert line.endswith("about ") or said[-1] == line
+
+
+def test_the_scratch_folder_is_made_once_the_data_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_folders: list[str] = []
+
+    def scratch_folder() -> Any:
+        made_folders.append("made")
+        raise AssertionError
+
+    def no_data(*_: Any, **__: Any) -> Path:
+        raise DataError("no data")
+
+    monkeypatch.setattr(runs, "scratch_folder", scratch_folder)
+    monkeypatch.setattr(runs, "prepare", no_data)
+    run, _ = made(tmp_path, [TIMED])
+    with pytest.raises(DataError):
+        run.prepare()
+    run.close()
+    assert not made_folders
+
+
+def test_a_launch_that_failed_alone_is_called_it(tmp_path: Path) -> None:
+    crashed, good = Record(TIMED, Outcome("crashed", "why")), Record(SMALL, Outcome("unsupported", "no"))
+    described = Settings("smoke", 1, Plan(), device="cpu").signature()
+    for held, words in (
+        ([crashed], ": 1 launch is in its journal; it failed and will run again"),
+        ([crashed, good], ": 2 launches are in its journal; 1 of them failed and will run again"),
+        ([good], ": 1 launch is in its journal"),
+    ):
+        path = tmp_path / f"{len(words)}.jsonl"
+        lines = [{"run": described}, *(record.to_json() for record in held)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        run, said = made(tmp_path, [], resume=path.stem)
+        run.close()
+        assert [line for line in said if line.startswith("resuming")] == [f"resuming run {path.stem}{words}"]
+
+
+def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        runs, "launch", lambda job, *_, **__: Record(job.cell, Outcome("unsupported", "no"), job.launch)
+    )
+    cells = [TIMED.but(batch=size) for size in range(1, LEAST + 2)]
+    run, _ = made(tmp_path, cells)
+    run.prepare()
+    for cell in cells[:LEAST]:
+        assert run.launch(cell, 0).run["took_s"] >= 0
+    run.close()
+    path = run.journal.path
+    path.write_text(path.read_text().replace('"took_s": 0.0', '"took_s": 50'))
+    again, said = made(tmp_path, cells, resume=path.stem)
+    again.prepare()
+    again.close()
+    assert again._pace.known
+    assert said[-1].startswith("1 launch, about "), said
+    assert 40 < again._pace.left_s([cells[0]]) < 60
+
+
+def test_the_search_for_the_largest_batch_is_noted_apart() -> None:
+    assert durations(12.34567, 0.0) == {"took_s": 12.346}
+    assert durations(12.0, 2.0) == {"took_s": 12.0, "searching_s": 2.0}
