@@ -24,7 +24,7 @@ from suite.worker.profilers.timeline import LOADING, STEP, STEPS
 
 #: About so long are the profiled steps, and so many are there at least and at most. A loop over time steps has 50,000
 #: events in one step, and reading them takes ten times as long as the step.
-PROFILED_S, STEPS_LEAST, STEPS_MOST = 0.5, 3, 10
+PROFILED_S, STEPS_LEAST, STEPS_MOST = 0.25, 2, 10
 
 #: A larger trace is kept for the first launch of each cell only.
 LARGE_BYTES = 2**20

@@ -118,6 +118,6 @@ def test_a_large_trace_is_kept_for_the_first_launch_only(tmp_path: Path) -> None
     assert profiling.kept(replace(job, traces=""), large, tmp_path, {}) == ("", ())
 
 
-@pytest.mark.parametrize(("timed_s", "steps"), [(5.0, 3), (0.1, 5), (0.001, 10)])
+@pytest.mark.parametrize(("timed_s", "steps"), [(5.0, 2), (0.1, 3), (0.001, 10)])
 def test_the_number_of_steps_keeps_a_profile_short(timed_s: float, steps: int) -> None:
     assert profiling.steps_for(timed_s) == steps
