@@ -10,10 +10,8 @@ from suite.analysis.metrics import first_gpu, number
 from suite.analysis.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import DASH, listing
+from suite.report.names import SETTING_NAMES, counts
 from suite.report.tables import Table
-
-#: The name of an axis, to be put before its value.
-NAMES = {"compile": "compile mode", "kernel": "LSTM kernel", "accumulate": "accumulating"}
 
 
 def legend(tables: Sequence[Table]) -> str:
@@ -43,7 +41,7 @@ def _ratio_base(table: Table) -> str:
         return f"{table.baseline} with the same settings (except the compile mode)"
     if by == "machine":
         return "the same cell on the machine named under the table"
-    return f"the same framework and settings with the {NAMES.get(by, by)} named under the table"
+    return f"the same framework and settings with the {SETTING_NAMES.get(by, by)} named under the table"
 
 
 def title(table: Table) -> str:
@@ -62,17 +60,15 @@ def foot_lines(table: Table) -> list[str]:
         lines.append(f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}.")
     elif group.by != "framework":
         same = ", with the same effective batch" if group.by == "accumulate" else ""
-        value = f"{NAMES.get(group.by, group.by)} {table.baseline}"
+        value = f"{SETTING_NAMES.get(group.by, group.by)} {table.baseline}"
         lines.append(f"Ratios are within each framework, to {value}{same}.")
     if group.across:
         lines.append(
             "Runs share no blocks. Ratios between runs are ratios of medians; their bounds are the extremes over all "
             f"pairs of launches. With {LEAST} launches of each or more, Welch's t-test on the logarithms is used."
         )
-    fewest, most = min(table.launches), max(table.launches)
-    n = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    plural = "" if n == "1" else "es"
-    launched = f"{n} launch{plural} per cell"
+    fewest = min(table.launches)
+    launched = f"{counts(table.launches, 'launch')} per cell"
     if table.tested:
         lines += _tests(table, launched)
     else:
