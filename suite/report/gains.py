@@ -115,7 +115,7 @@ def training_time(
     if shares and all(0.475 <= share <= 0.525 for share in shares):
         text = f"{change} halves the training time of {names}{where}"
     elif shares and all(share < 1 for share in shares):
-        text = f"{change} shortens the training of {names}{where}"
+        text = f"{change} shortens the training time of {names}{where}"
     elif all(1.9 <= value <= 2.1 for value in values):
         text = f"{names} {'train' if len(alike) > 1 else 'trains'} twice as fast with {change}{where}"
     else:
