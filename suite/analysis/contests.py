@@ -5,8 +5,8 @@ fastest row. A pair that the table compares has the table's own test. Pairs with
 way, with Holm's correction over the tests of both; `suite.analysis.family` corrects over all tests of a comparison.
 
 A framework with several compile modes enters with the fastest of them, chosen on the launches that its ratio comes
-from. Such a ratio is too high: where two modes are equally fast by about 1 % if launches scatter by 3 %, less if one
-mode is clearly ahead. The interval makes no allowance for that.
+from. Such a ratio is too high: by 0.6 to 0.9 % where two or three modes are equally fast and launches scatter by 3 %
+(``python -m tests.studies.answers``), and less if one mode is clearly ahead. The interval makes no allowance for that.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 A table corrects for its own tests. An answer reads several tables at once: one for each workload, pairs without the
 baseline, and gains along each setting. With Holm's correction over all of them the probability that an answer calls
-anything faster or slower where nothing is stays within `statistics.LEVEL`. So an answer may leave undecided what a
+anything faster or slower where nothing is stays within `statistics.LEVEL`: 3.9 % of 1,000 simulated answers did, and
+4.3 % with several compile modes, where lists that are corrected one by one do so in 9.7 and 17.9 %
+(``python -m tests.studies.answers``). So an answer may leave undecided what a
 table calls faster or slower, and never the other way round.
 """
 

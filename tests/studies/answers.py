@@ -1,4 +1,4 @@
-"""How often does an answer call anything faster where nothing is? ``python -m tests.studies.answers`` simulates and prints.
+"""How often does an answer call anything faster where nothing is? ``python -m tests.studies.answers`` simulates it.
 
 An answer reads several tests at once: the ratios of two tables (two workloads of two batch sizes each), the pairs of
 frameworks without the baseline, and the gains of each setting. The noise is that of run 0005, drawn again, as in
