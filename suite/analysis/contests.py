@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, permutations
 from statistics import median
 
 from suite.analysis import statistics
@@ -23,6 +23,9 @@ from suite.analysis.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.identity import Verdict
 from suite.analysis.ratios import Ratio, by_block, counterpart
 from suite.analysis.statistics import MARGIN, Paired
+
+#: How several leaders tie: all are equal; none can be told from another; or some pair is decided all the same.
+EQUAL, UNDECIDED, PARTLY = "equal", "undecided", "partly decided"
 
 OPPOSITE = {"faster": "slower", "slower": "faster"}
 
@@ -89,6 +92,19 @@ class Contest:
         return [self.top, *tied]
 
     @property
+    def tie(self) -> str:
+        """How the leaders tie; empty if there is only one."""
+        words = {self.gap(*pair).verdict for pair in combinations(self.leaders, 2)}
+        if not words:
+            return ""
+        return EQUAL if words == {"equal"} else PARTLY if self.decided_pairs else UNDECIDED
+
+    @property
+    def decided_pairs(self) -> list[tuple[str, str]]:
+        """The pairs of leaders of which the first is decidedly faster."""
+        return [pair for pair in permutations(self.leaders, 2) if self.gap(*pair).verdict == "faster"]
+
+    @property
     def behind(self) -> list[str]:
         """The frameworks that are decidedly slower than the fastest."""
         return [name for name in self.rivals if self.gaps[self.top, name].verdict == "faster"]
@@ -96,6 +112,11 @@ class Contest:
     @property
     def untested(self) -> list[str]:
         return [name for name in self.rivals if not self.gaps[self.top, name].verdict]
+
+    @property
+    def is_untested(self) -> bool:
+        """Whether the first framework was tested against no other."""
+        return len(self.untested) == len(self.rivals)
 
 
 def contests(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
-from suite.analysis.contests import Contest, Gap
+from suite.analysis.contests import EQUAL, PARTLY, UNDECIDED, Contest, Gap
 from suite.analysis.wording import DASH, listing
 from suite.plan.cell import FRAMEWORKS
 from suite.report.names import counts, framework, frameworks, scope, times
@@ -16,9 +15,6 @@ CLAUSES_MOST = 2
 
 #: The length of a card's line.
 CARD = 80
-
-#: How several leaders tie: all are equal; none can be told from another; or some pair is decided all the same.
-EQUAL, UNDECIDED, PARTLY = "equal", "undecided", "partly decided"
 
 
 def sentence(contests: Sequence[Contest], where: str, unit: str = "launch") -> str:
@@ -42,7 +38,7 @@ def card(contests: Sequence[Contest], most: int = CARD) -> str:
         return f"{frameworks(_measured(contests))} alone" if contests else "no launch ended well"
     groups = _alike(contested)
     n = min(contest.gaps[contest.top, name].blocks for contest in contested for name in contest.rivals)
-    untested = all(_is_untested(group[0]) for group in groups)
+    untested = all(group[0].is_untested for group in groups)
     few = any(contest.untested for contest in contested)
     note = f" (n = {n}, not tested)" if untested else " (partly tested)" if few else ""
     if len(groups) == 1:
@@ -52,7 +48,7 @@ def card(contests: Sequence[Contest], most: int = CARD) -> str:
     else:
         lines = [_depends(groups) + note]
         # Where a part of the settings was tested, the others would stand among the fastest as if they had been.
-        if untested or not any(_is_untested(group[0]) for group in groups):
+        if untested or not any(group[0].is_untested for group in groups):
             parts = [f"{_head(group, plain=True)} {scope(group, contested)}" for group in groups]
             lines.append(f"fastest: {'; '.join(parts)}{note}")
     return max((line for line in lines if len(line) <= most), key=len, default=lines[0][:CARD])
@@ -60,7 +56,7 @@ def card(contests: Sequence[Contest], most: int = CARD) -> str:
 
 def _depends(groups: Sequence[Sequence[Contest]]) -> str:
     """Returns which frameworks are fastest in some setting, those that are decidedly so if anything was tested."""
-    tested = [group[0] for group in groups if not _is_untested(group[0])]
+    tested = [group[0] for group in groups if not group[0].is_untested]
     decided = [contest for contest in tested if len(contest.leaders) == 1]
     if not tested:
         names = frameworks(_in_order({group[0].top for group in groups}), "or")
@@ -99,7 +95,7 @@ class _Words:
         leaders = _in_order(group[0].leaders)
         where = scope(group, self.every, each=len(leaders) > 1)
         before, after = ("", f" {where}" if where else "") if first else (f"{where} " if where else "", "")
-        if _is_untested(group[0]):
+        if group[0].is_untested:
             return f"{before}{_name(group, group[0].top)} {self._verb(False)} fastest{after}, {self._ahead(group, [])}"
         if len(leaders) == 1:
             text = (
@@ -111,13 +107,13 @@ class _Words:
 
     def counted(self, groups: Sequence[Sequence[Contest]]) -> str:
         """Returns in how many settings which framework is ahead."""
-        tested = any(not _is_untested(contest) for contest in self.every)
+        tested = any(not contest.is_untested for contest in self.every)
         # A contest with an untested rival names no fastest one, unless nothing was tested at all.
         few = [contest for contest in self.every if tested and contest.untested]
         by_name: dict[str, list[Contest]] = {}
         ties: dict[str, list[Contest]] = {}
         for contest in (each for group in groups for each in group if each not in few):
-            kind = _kind(contest)
+            kind = contest.tie
             if kind:
                 ties.setdefault(kind, []).append(contest)
             else:
@@ -143,7 +139,7 @@ class _Words:
 
     def _tie(self, group: Sequence[Contest], leaders: Sequence[str], where: str) -> str:
         """Returns that these leaders are equal, or that it is not decided which is fastest, and what is decided."""
-        kind = _kind(group[0])
+        kind = group[0].tie
         words = {
             EQUAL: f"{_names(group, leaders)} are equally fast{where.replace('either', 'each')}",
             UNDECIDED: f"{_names(group, leaders)} cannot be told apart{where}",
@@ -162,9 +158,9 @@ class _Words:
     def _decided(self, group: Sequence[Contest]) -> str:
         """Returns the pairs of leaders that are decided although none of them is fastest."""
         parts = []
-        pairs = {pair: None for contest in group for pair in _decided_pairs(contest)}
+        pairs = {pair: None for contest in group for pair in contest.decided_pairs}
         for name, other in pairs:
-            some = [contest for contest in group if (name, other) in _decided_pairs(contest)]
+            some = [contest for contest in group if (name, other) in contest.decided_pairs]
             gaps = [contest.gap(name, other) for contest in some]
             where = f"{scope(some, self.every)} " if len(some) < len(group) else ""
             ratio = f"{_figures(gaps)}x as fast as {_name(group, other)} ({self._bounds(gaps)})"
@@ -214,7 +210,7 @@ class _Words:
         n = counts((gap.blocks for gap in gaps), self.unit)
         if not tested:
             single = all(gap.low == gap.high for gap in gaps)
-            mixed = ", not tested" if first and not all(map(_is_untested, self.every)) else ""
+            mixed = ", not tested" if first and not all(contest.is_untested for contest in self.every) else ""
             return f"{n}{mixed}" if single else f"{bounds(gaps)} in {n}{mixed}" if first else bounds(gaps)
         kind = "95 % intervals within" if len(gaps) > 1 else "95 % interval"
         return f"{kind} {bounds(gaps)}, {n}" if first else bounds(gaps)
@@ -224,27 +220,9 @@ def _alike(contests: Sequence[Contest]) -> list[list[Contest]]:
     """Returns the contests with the same leaders and kind of evidence together, the largest group first."""
     groups: dict[tuple[object, ...], list[Contest]] = {}
     for contest in contests:
-        key = frozenset(contest.leaders), _kind(contest), _is_untested(contest)
+        key = frozenset(contest.leaders), contest.tie, contest.is_untested
         groups.setdefault(key, []).append(contest)
     return sorted(groups.values(), key=len, reverse=True)
-
-
-def _kind(contest: Contest) -> str:
-    """Returns how the leaders of a contest tie; empty if there is only one."""
-    verdicts = {contest.gap(*pair).verdict for pair in combinations(contest.leaders, 2)}
-    if not verdicts:
-        return ""
-    return EQUAL if verdicts == {"equal"} else PARTLY if verdicts & {"faster", "slower"} else UNDECIDED
-
-
-def _decided_pairs(contest: Contest) -> list[tuple[str, str]]:
-    """Returns the pairs of leaders of which the first is decidedly faster."""
-    every = [(name, other) for name in contest.leaders for other in contest.leaders if name != other]
-    return [pair for pair in every if contest.gap(*pair).verdict == "faster"]
-
-
-def _is_untested(contest: Contest) -> bool:
-    return len(contest.untested) == len(contest.rivals)
 
 
 def _name(group: Sequence[Contest], name: str) -> str:
@@ -263,8 +241,8 @@ def _head(group: Sequence[Contest], plain: bool) -> str:
     """Returns ``PyTorch is fastest``, or ``PyTorch`` if the words around say so."""
     leaders = _in_order(group[0].leaders)
     if len(leaders) == 1:
-        return _name(group, leaders[0]) + ("" if plain else " ran fastest" if _is_untested(group[0]) else " is fastest")
-    if _kind(group[0]) == EQUAL:
+        return _name(group, leaders[0]) + ("" if plain else " ran fastest" if group[0].is_untested else " is fastest")
+    if group[0].tie == EQUAL:
         return _names(group, leaders) + " (equal)"
     return f"{_names(group, leaders, 'or')} (undecided)"
 
@@ -272,7 +250,7 @@ def _head(group: Sequence[Contest], plain: bool) -> str:
 def _distances(group: Sequence[Contest]) -> dict[str, list[float]]:
     """Returns how many times as fast the leaders are as each other framework."""
     distances: dict[str, list[float]] = {}
-    untested = _is_untested(group[0])
+    untested = group[0].is_untested
     for name in _in_order({name for contest in group for name in (contest.rivals if untested else contest.behind)}):
         some = [contest for contest in group if name in (contest.rivals if untested else contest.behind)]
         distances[name] = [gap.value or 0.0 for gap in _gaps(some, [] if untested else group[0].leaders, name)]

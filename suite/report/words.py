@@ -113,8 +113,8 @@ def _choice_of_modes(table: Table) -> list[str]:
     if table.group.by != "framework" or len(modes) < 2 or all(len(each) < 2 for each in modes.values()):
         return []
     return [
-        "The answer compares the fastest compile mode of each framework, chosen on the same launches. That overstates its "
-        "ratio: by about 1 % where modes are equally fast and launches scatter by 3 %."
+        "The answer compares the fastest compile mode of each framework, chosen on the same launches. That overstates "
+        "its ratio: by about 1 % where modes are equally fast and launches scatter by 3 %."
     ]
 
 
