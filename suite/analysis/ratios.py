@@ -24,7 +24,8 @@ class Ratio:
     ``caveat`` names the conditions in which the two rows differ and that change the speed, not the numbers.
 
     With at least `statistics.LEAST` blocks these are the geometric mean and its 95 % interval, ``p`` after Holm's
-    correction over the group's tests, and a ``verdict``; with fewer they are the median, the lowest and the highest.
+    correction over the group's tests (``raw`` before it), and a ``verdict``; with fewer they are the median, the lowest
+    and the highest.
     """
 
     value: float | None = None
@@ -37,6 +38,7 @@ class Ratio:
     p: float | None = None
     verdict: str = ""
     blocks_to_decide: int | None = None
+    raw: float | None = None
 
 
 def ratios(
@@ -58,7 +60,7 @@ def ratios(
         verdict = statistics.verdict(test, p, margin)
         needed = statistics.blocks_to_decide(test, margin) if verdict == "inconclusive" else None
         ratio = replace(formed[key], value=test.value, low=test.low, high=test.high)
-        formed[key] = replace(ratio, p=p, verdict=verdict, blocks_to_decide=needed)
+        formed[key] = replace(ratio, p=p, raw=test.p, verdict=verdict, blocks_to_decide=needed)
     return formed
 
 

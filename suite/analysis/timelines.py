@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from suite.analysis.groups import Row
@@ -12,6 +12,12 @@ from suite.analysis.packed import Points
 from suite.analysis.readings import GPU_LINES, HOST_LINES
 from suite.record.line import plain
 from suite.record.record import Record
+
+#: Start and end of each burst of measured windows, in seconds.
+Spans = tuple[tuple[float, float], ...]
+
+#: Seconds after the last measured window that still belong to a launch: a worker that only exits does no work.
+AFTER_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Trace:
     row: Row
     block: int
     lines: dict[str, Line]
-    spans: dict[str, tuple[tuple[float, float], ...]]
+    spans: dict[str, Spans]
 
     @property
     def end_s(self) -> float:
@@ -46,13 +52,39 @@ def trace(row: Row) -> Trace | None:
     if not recorded:
         return None
     record = recorded[(len(recorded) - 1) // 2]
-    spans = {name: phase.spans for name, phase in record.phases.items() if phase.spans}
-    return Trace(row, record.block, lines_of(record), spans)
+    return Trace(row, record.block, lines_of(record), spans_of(record))
+
+
+def spans_of(record: Record) -> dict[str, Spans]:
+    """The bursts of measured windows of one launch by phase."""
+    return {name: phase.spans for name, phase in record.phases.items() if phase.spans}
 
 
 def lines_of(record: Record) -> dict[str, Line]:
     """The lines of one launch by metric."""
     return dict(_lines(record))
+
+
+def until_the_end(whole: Trace) -> Trace:
+    """The same trace up to shortly after its last measured window, or as it is if it has none."""
+    return replace(whole, lines=measured(whole.lines, whole.spans))
+
+
+def measured(lines: dict[str, Line], spans: Mapping[str, Spans]) -> dict[str, Line]:
+    """The lines up to shortly after the last of these spans; as they are without any.
+
+    A process may live on for seconds without work: older records of TensorFlow have up to 17 s of it.
+    """
+    if not spans:
+        return lines
+    end_s = max(end for each in spans.values() for _, end in each) + AFTER_S
+    cut = {name: _cut(line, end_s) for name, line in lines.items()}
+    return {name: line for name, line in cut.items() if line.at_s}
+
+
+def _cut(line: Line, end_s: float) -> Line:
+    kept = sum(at <= end_s for at in line.at_s)
+    return Line(line.at_s[:kept], line.values[:kept])
 
 
 def has_lines(record: Record) -> bool:

@@ -39,25 +39,6 @@ def view(table: Learned) -> View:
     return View(_title(table), grid, _notes(table))
 
 
-def sentences(table: Learned) -> list[str]:
-    """Returns a sentence per row that compares it with the baseline."""
-    lines = []
-    for row in _records(table):
-        if not row["verdict"]:
-            continue
-        name = f"On {row['workload']} ({row['recipe']} recipe, {row['precision']})"
-        bounds = f"{_points(row['difference_value'])} points, 95 % interval {_points(row['difference_low'])} to "
-        bounds += f"{_points(row['difference_high'])}, {row['difference_seeds']:g} seeds"
-        word = {
-            "same": f"reaches the same test accuracy as {table.baseline} within {100 * MARGIN:g} point",
-            "higher": f"ends higher than {table.baseline}",
-            "lower": f"ends lower than {table.baseline}",
-            "undecided": f"cannot be told from {table.baseline} yet, nor called the same",
-        }[row["verdict"]]
-        lines.append(f"{name} {row['framework']} {word} ({bounds}).")
-    return lines
-
-
 def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
     energy = table.frame["energy_j_to_target"].notna().any()
     to_fp32 = (table.frame["fp32_verdict"] != "").any()

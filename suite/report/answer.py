@@ -1,6 +1,7 @@
 """The answer of a comparison: a few sentences, and a line for each of its tables that fits on a card.
 
-Every sentence follows from the tests of the tables. Figures that were not tested are told as what was measured.
+Every sentence follows from tests: those of the tables and of the gains, corrected together (`suite.analysis.family`).
+Accuracies are tested in their own tables. Figures that were not tested are told as what was measured.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from suite.analysis.accuracy import Learned
-from suite.analysis.contests import contests
+from suite.analysis.contests import Contest, contests
 from suite.analysis.control import doubtful
+from suite.analysis.family import Family, family
 from suite.analysis.gains import Gain, gains, gains_along
 from suite.analysis.groups import Group, gpus, processor
 from suite.analysis.identity import verdicts
-from suite.analysis.ratios import ratios
-from suite.analysis.statistics import LEAST
+from suite.analysis.ratios import Ratio, ratios
+from suite.analysis.statistics import LEAST, MARGIN
 from suite.record.record import Record
 from suite.report import clauses, training
 from suite.report.gains import along, along_card, best_setting, training_time
 from suite.report.names import count, framework, number, times, workload
 from suite.report.tables import Table
+from suite.report.text import capital
 
 #: The most sentences of an answer.
 MOST = 3
@@ -51,17 +54,24 @@ class Answer:
 
 def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
+    found = [_found(table) for table in tables]
+    trained = [_trained(each) for each in learned]
+    tests = family(
+        [ratio for each in (*found, *trained) for ratio in each.ratios],
+        [contest for each in (*found, *trained) for contest in each.contests],
+        [gain for each in (*found, *trained) if each.group.by == "framework" for gain in each.gains],
+    )
     timed, every_gain = [], list[tuple[Group, Gain]]()
     cards = []
-    for table in tables:
+    for table, each in zip(tables, (each.decided(tests) for each in found), strict=True):
         group = table.group
         if group.by == "framework":
-            found = contests(group, table.baseline, table.identities, table.ratios, table.margin)
-            text, verdict = clauses.sentence(found, _where(group)) + _absent(group), clauses.card(found)
-            every_gain += [(group, gain) for gain in gains(group, table.identities, table.margin)]
+            text = clauses.sentence(each.contests, _where(group)) + _absent(group)
+            verdict = clauses.card(each.contests)
+            every_gain += [(group, gain) for gain in each.gains]
         else:
-            own = gains_along(group, table.base, table.ratios)
-            text, verdict = f"{_where(group)}, {along(group, own, table.baseline)}", along_card(group, own)
+            text = f"{_where(group)}, {along(group, each.gains, table.baseline)}"
+            verdict = along_card(group, each.gains)
         timed.append(text + _doubt(table))
         doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
         cards.append(_card(group, *(doubted if _doubt(table) else [verdict])))
@@ -70,15 +80,14 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
     else:
         timed = [text + _untested(table) for text, table in zip(timed, tables, strict=True)]
     accuracies, shorter, speeds = [], [], []
-    for each in learned:
-        group = replace(each.group, by="framework")
-        accuracies.append(f"{_where(group)}, {training.accuracy(each)}")
-        identities = verdicts({row.key: row.ok for row in group.rows})
-        found = contests(group, each.baseline, identities, ratios(group, each.baseline, identities))
+    for accuracy, each in zip(learned, (each.decided(tests) for each in trained), strict=True):
+        group = each.group
+        accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
         few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
-        speeds.append(clauses.sentence(found, _where(group), "seed") + few)
-        shorter.append(training_time(gains(group, identities), training.same_as_fp32(each)))
-        cards.append(_card(group, f"{training.short(each)}; {clauses.card(found)}", training.short(each)))
+        speeds.append(clauses.sentence(each.contests, _where(group), "seed") + few)
+        shorter.append(training_time(each.gains, training.same_as_fp32(accuracy), training.train_seconds(accuracy)))
+        short = training.short(accuracy)
+        cards.append(_card(group, f"{short}; {clauses.card(each.contests, clauses.CARD - len(short) - 2)}", short))
     sentences = _chosen([*timed, *accuracies], [best_setting(every_gain), *shorter], speeds)
     groups = [*(table.group for table in tables), *(each.group for each in learned)]
     machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
@@ -86,10 +95,37 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
     return Answer(tuple(f"{capital(text)}." for text in sentences), tuple(cards), words)
 
 
-def capital(text: str) -> str:
-    """Returns the text with a capital at its start, unless its first word is a name such as ``bf16``."""
-    first = text.partition(" ")[0]
-    return text if any(letter.isdigit() for letter in first) else text[:1].upper() + text[1:]
+@dataclass(frozen=True)
+class _Found:
+    """What was tested of a group: its table's ratios, contests of the frameworks, and gains of settings."""
+
+    group: Group
+    ratios: Sequence[Ratio]
+    contests: Sequence[Contest] = ()
+    gains: Sequence[Gain] = ()
+    margin: float = MARGIN
+
+    def decided(self, tests: Family) -> _Found:
+        """Returns the same with the verdicts of all tests together."""
+        found = [tests.contest(each, self.margin) for each in self.contests]
+        return replace(self, contests=found, gains=[tests.gain(each, self.margin) for each in self.gains])
+
+
+def _found(table: Table) -> _Found:
+    group, margin, formed = table.group, table.margin, list(table.ratios.values())
+    if group.by != "framework":
+        # These gains are the table's own tests, so they do not count twice.
+        return _Found(group, formed, gains=gains_along(group, table.base, table.ratios), margin=margin)
+    found = contests(group, table.baseline, table.identities, table.ratios, margin)
+    return _Found(group, formed, found, gains(group, table.identities, margin), margin)
+
+
+def _trained(table: Learned) -> _Found:
+    group = replace(table.group, by="framework")
+    identities = verdicts({row.key: row.ok for row in group.rows})
+    formed = ratios(group, table.baseline, identities)
+    found = contests(group, table.baseline, identities, formed)
+    return _Found(group, list(formed.values()), found, gains(group, identities))
 
 
 def _where(group: Group) -> str:

@@ -12,6 +12,7 @@ from suite.analysis.wording import NONE, figure, middle
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report.entries import ACCURACY, Entry, Figure
+from suite.report.names import counts
 from suite.report.names import framework as named
 from suite.report.summary import Summary
 from suite.report.text import capital
@@ -75,10 +76,7 @@ def _card(found: Sequence[Found]) -> Card:
 
 
 def _line(folder: str, run: Summary, entry: Entry) -> Line:
-    unit, plural = ("seed", "seeds") if entry.kind == ACCURACY else ("launch", "launches")
-    least, most = entry.n
-    n = f"{least} to {most}" if least < most else str(most)
-    n = f"{n} {unit if most == 1 else plural} of each cell"
+    n = f"{counts(entry.n, 'seed' if entry.kind == ACCURACY else 'launch')} of each cell"
     return Line(
         run.dates[-1] if run.dates else "no date",
         clean(folder, 60),

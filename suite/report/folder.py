@@ -1,4 +1,4 @@
-"""Writes a comparison into its folder, all of it or nothing."""
+"""Writes a comparison into its folder. After an error nothing of it is there."""
 
 from __future__ import annotations
 

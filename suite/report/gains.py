@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from suite.analysis.bottleneck import GAIN
 from suite.analysis.gains import Gain
-from suite.analysis.groups import Group
+from suite.analysis.groups import SETTINGS, Group
 from suite.analysis.wording import listing
 from suite.report.clauses import span
-from suite.report.names import PHRASES, SUBJECTS, count, framework, frameworks, times, workload
-
-#: Names of axes in a sentence, where they differ from those of the options.
-NAMES = {"batch": "batch size", "compile": "compile mode", "kernel": "LSTM kernel", "accumulate": "accumulation"}
+from suite.report.names import (
+    PHRASES,
+    SETTING_NAMES,
+    SUBJECTS,
+    count,
+    counts,
+    framework,
+    frameworks,
+    times,
+    workload,
+)
 
 
 def best_setting(gains: Sequence[tuple[Group, Gain]]) -> str:
-    """Returns which setting pays most in which framework, and what it does to the others; empty without any gain."""
+    """Returns the largest gain of a setting, and what it does to the other frameworks; empty without any gain.
+
+    Settings are tested against the usual one and not against each other, so the largest gain is one that was measured.
+    """
     if not gains:
         return ""
     tested = [each for each in gains if each[1].ratio.verdict]
     decided = [each for each in tested if each[1].ratio.verdict == "faster"]
-    names = listing([NAMES.get(name, name) for name in dict.fromkeys(gain.axis for _, gain in gains)], "or")
+    names = listing([SETTING_NAMES.get(name, name) for name in dict.fromkeys(gain.axis for _, gain in gains)], "or")
     if tested and not decided:
         return f"no other {names} makes a framework decidedly faster"
     group, gain = max(decided or gains, key=lambda each: each[1].ratio.value or 0.0)
     if (gain.ratio.value or 0.0) < GAIN:
         return f"no other {names} gained {GAIN - 1:.0%} or more"
-    verb = "pays" if decided else "gained"
-    words = f"{_change(gain)} {verb} most with {framework(gain.framework)} on the {workload(group)}: {_ratio(gain)}"
-    return f"{words}{_others(gain, [each for other, each in gains if other is group])}"
+    own = [each for other, each in gains if other is group]
+    verb = "is" if decided else "was"
+    where = f"{framework(gain.framework)}'s on the {workload(group)}{_among(gain, own)}"
+    words = f"the largest measured gain is {where}: {_place(gain)} it {verb} {_ratio(gain)}"
+    return f"{words}{_others(gain, own)}"
 
 
 def along(group: Group, gains: Sequence[Gain], base: str) -> str:
@@ -38,7 +50,7 @@ def along(group: Group, gains: Sequence[Gain], base: str) -> str:
         return f"no two cells differ in nothing but the {_axis(group)}"
     best = _best(gains)
     parts = [
-        f"{framework(name)} {'gains' if gain.ratio.verdict else 'gained'} most {_place(gain)}, {_ratio(gain)}"
+        f"{framework(name)}'s largest measured gain is {_place(gain)}{_among(gain, gains)}, {_ratio(gain)}"
         for name, gain in best.items()
     ]
     rest = [name for name in dict.fromkeys(gain.framework for gain in gains) if name not in best]
@@ -64,7 +76,7 @@ def along_card(group: Group, gains: Sequence[Gain]) -> str:
 
 
 def _axis(group: Group) -> str:
-    return NAMES.get(group.by, group.by)
+    return SETTING_NAMES.get(group.by, group.by)
 
 
 def _best(gains: Sequence[Gain]) -> dict[str, Gain]:
@@ -79,28 +91,69 @@ def _best(gains: Sequence[Gain]) -> dict[str, Gain]:
     return best
 
 
-def training_time(gains: Sequence[Gain], same_accuracy: Iterable[object]) -> str:
+def training_time(
+    gains: Sequence[Gain], same_accuracy: Iterable[object], seconds: Mapping[object, float] | None = None
+) -> str:
     """Returns which setting shortens the training, and whether the accuracy stays the same; empty if none does.
 
-    ``same_accuracy`` holds the keys of the rows whose accuracy was shown to be that of their counterpart.
+    ``same_accuracy`` holds the keys of the rows whose accuracy was shown to be that of fp32, ``seconds`` the time that
+    a row trains in all. Without it the sentence is about speed.
     """
     decided = [gain for gain in gains if gain.ratio.verdict == "faster"]
     if not decided:
         return ""
     best = max(decided, key=lambda gain: gain.ratio.value or 0.0)
-    alike = [gain for gain in decided if gain.axis == best.axis and gain.values == best.values]
+    alike = [gain for gain in decided if _is_same_change(gain, best)]
     values = [gain.ratio.value or 0.0 for gain in alike]
     names = frameworks([gain.framework for gain in alike])
-    known = set(same_accuracy)
-    accuracy = ", at the same accuracy" if all(gain.row.key in known for gain in alike) else ""
     low, high = min(gain.ratio.low or 0.0 for gain in alike), max(gain.ratio.high or 0.0 for gain in alike)
     interval = f"95 % interval{'s within' if len(alike) > 1 else ''} {span([low, high])}"
-    bounds = f"{span(values)}x as fast as {best.values[1]}, {interval}, {_n(alike, 'seed')}"
-    if all(1.9 <= value <= 2.1 for value in values):
-        text = f"{_change(best, short=True)} halves the training time of {names} ({bounds}){accuracy}"
+    seeds = counts((gain.ratio.blocks for gain in alike), "seed")
+    bounds = f"{span(values)}x as fast as {best.values[1]}, {interval}, {seeds}"
+    change, where = _change(best, short=True), _among(best, gains)
+    shares = _shares(alike, seconds or {})
+    if shares and all(0.475 <= share <= 0.525 for share in shares):
+        text = f"{change} halves the training time of {names}{where}"
+    elif shares and all(share < 1 for share in shares):
+        text = f"{change} shortens the training time of {names}{where}"
+    elif all(1.9 <= value <= 2.1 for value in values):
+        text = f"{names} {'train' if len(alike) > 1 else 'trains'} twice as fast with {change}{where}"
     else:
-        text = f"{_change(best, short=True)} shortens the training of {names} ({bounds}){accuracy}"
-    return f"{text}{_others(best, [gain for gain in gains if gain not in alike])}"
+        text = f"{names} {'train' if len(alike) > 1 else 'trains'} faster with {change}{where}"
+    return f"{text} ({bounds}){_accuracy(alike, set(same_accuracy))}{_others(best, gains, alike)}"
+
+
+def _shares(gains: Sequence[Gain], seconds: Mapping[object, float]) -> list[float]:
+    """Returns the training time of each row over that before; empty unless all are known."""
+    if any(row.key not in seconds for gain in gains for row in (gain.row, gain.before)):
+        return []
+    return [seconds[gain.row.key] / seconds[gain.before.key] for gain in gains]
+
+
+def _accuracy(gains: Sequence[Gain], same_as_fp32: set[object]) -> str:
+    """Returns whether the accuracy stays; the tests of accuracy compare precisions with fp32 and no other settings."""
+    if any(gain.axis != "precision" or gain.before.cell.precision != "fp32" for gain in gains):
+        return "; their accuracies were not compared"
+    if all(gain.row.key in same_as_fp32 for gain in gains):
+        return ", at the same accuracy"
+    return "; the accuracy was not shown to be the same"
+
+
+def _is_same_change(gain: Gain, best: Gain) -> bool:
+    """Returns whether both change the same setting in the same way, all other settings being the same."""
+    cell, other = gain.row.cell, best.row.cell
+    alike = cell.but(framework=other.framework, compile="") == other.but(compile="")
+    # Compile modes differ by framework, so only another mode of the same framework is another setting.
+    mode = gain.framework != best.framework or cell.compile == other.compile
+    return alike and mode and (gain.axis, gain.values, gain.row.run) == (best.axis, best.values, best.row.run)
+
+
+def _among(gain: Gain, gains: Sequence[Gain]) -> str:
+    """Returns the settings that tell this gain from others of the same change in the same framework."""
+    alike = [each for each in gains if each.framework == gain.framework and each.axis == gain.axis]
+    alike = [each for each in alike if each.values == gain.values]
+    names = [name for name in PHRASES if name != gain.axis and len({SETTINGS[name](each.row) for each in alike}) > 1]
+    return "".join(f" {PHRASES[name][0].format(SETTINGS[name](gain.row))}" for name in names)
 
 
 def _change(gain: Gain, short: bool = False) -> str:
@@ -122,19 +175,14 @@ def _ratio(gain: Gain) -> str:
     return f"{figures}x as fast as {PHRASES[gain.axis][0].format(gain.values[1])} ({words})"
 
 
-def _others(best: Gain, gains: Sequence[Gain]) -> str:
+def _others(best: Gain, gains: Sequence[Gain], told: Sequence[Gain] = ()) -> str:
     """Returns what the same change does to the other frameworks, all other settings being those of the best."""
-    cell = best.row.cell.but(compile="")
-    alike = [
-        gain
-        for gain in gains
-        if gain.axis == best.axis and gain.values == best.values and gain.framework != best.framework
-        and gain.row.cell.but(framework=best.framework, compile="") == cell
-    ]  # fmt: skip
+    alike = [gain for gain in gains if gain.framework != best.framework and _is_same_change(gain, best)]
+    alike = [gain for gain in alike if gain not in told]
     words = {
         "faster": ("is faster with it", "are faster with it"),
         "slower": ("is slower with it", "are slower with it"),
-        "": ("ran at", "ran at"),
+        "equal": ("is equally fast with it", "are each equally fast with it"),
     }
     parts = []
     for verdict in ("faster", "slower", "equal", "inconclusive", ""):
@@ -143,7 +191,7 @@ def _others(best: Gain, gains: Sequence[Gain]) -> str:
             continue
         names = frameworks([gain.framework for gain in some])
         ratios = listing([f"{span([gain.ratio.value or 0.0])}x" for gain in some])
-        if verdict in ("equal", "inconclusive"):
+        if verdict == "inconclusive":
             parts.append(f"for {names} no difference is decided ({ratios})")
         elif verdict:
             parts.append(f"{names} {words[verdict][len(some) > 1]} ({ratios})")
@@ -152,8 +200,3 @@ def _others(best: Gain, gains: Sequence[Gain]) -> str:
             few = "" if not best.ratio.verdict else f", {times(n)} only and not tested"
             parts.append(f"{names} ran at {ratios}{few}")
     return "".join(f"; {part}" for part in parts)
-
-
-def _n(gains: Sequence[Gain], unit: str) -> str:
-    blocks = {gain.ratio.blocks for gain in gains}
-    return count(max(blocks), unit) if len(blocks) == 1 else f"{min(blocks)} to {count(max(blocks), unit)}"

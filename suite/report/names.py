@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from suite.analysis.contests import Contest
 from suite.analysis.groups import Group
@@ -27,6 +27,14 @@ PHRASES = {
     "loader": ("with loader {}", "with loaders", "loaders"),
     "accumulate": ("when accumulating {}", "when accumulating", "accumulation counts"),
     "kernel": ("with LSTM kernel {}", "with LSTM kernels", "LSTM kernels"),
+}
+
+#: What a setting is called, where that differs from its option.
+SETTING_NAMES = {
+    "batch": "batch size",
+    "compile": "compile mode",
+    "kernel": "LSTM kernel",
+    "accumulate": "accumulation",
 }
 
 #: A value of a setting as the subject of a sentence.
@@ -63,6 +71,13 @@ def workload(group: Group) -> str:
 def count(n: int, word: str, plural: str = "") -> str:
     """Returns ``1 launch`` or ``6 launches``."""
     return f"{n} {word}" if n == 1 else f"{n} {plural or word + ('es' if word == 'launch' else 's')}"
+
+
+def counts(values: Iterable[int], word: str) -> str:
+    """Returns ``6 launches``, or ``2 to 6 launches`` where the numbers differ."""
+    known = set(values)
+    low, high = min(known), max(known)
+    return count(high, word) if low == high else f"{low} to {count(high, word)}"
 
 
 def number(n: int) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from suite.analysis.accuracy import Learned
-from suite.analysis.groups import WORDS, Group, Row
+from suite.analysis.groups import Group
 from suite.analysis.load import Loaded
 from suite.analysis.missing import counts
 from suite.analysis.wording import DASH, NONE, figure, listing
@@ -23,7 +23,7 @@ from suite.record.text import clean
 from suite.report import accuracy, charts, columns, missing
 from suite.report.answer import Answer, answer
 from suite.report.document import BESIDE, EMBEDDED, Library, PageTable, render
-from suite.report.names import workload
+from suite.report.names import count, workload
 from suite.report.plots import alt_text
 from suite.report.sections import Section, explained, section
 from suite.report.sparklines import timelines
@@ -100,8 +100,6 @@ def report(
     drawn = [*map(charts.throughput, tables), *map(charts.accuracy, learned)] if library else []
     drawn = [each for each in drawn if each.get("cells") or each.get("lines")]
     name = _name(sources)
-    every = [sentence for each in tables for sentence in sentences(each)]
-    every += [sentence for each in learned for sentence in accuracy.sentences(each)]
     return render(
         "report.html.jinja",
         images=EMBEDDED if one_file else BESIDE,
@@ -119,7 +117,6 @@ def report(
         crowded=any(len(each.get("cells", ())) > charts.BESIDE_MOST for each in drawn),
         sections=sections,
         legend=legend(tables) if tables else "",
-        sentences=every,
         plots=[_plot(path, one_file) for path in pictures if path not in heroes],
         timelines=timelines(launch.record for launch in loaded.launches),
         launches=_launches(launches(loaded.launches) if frame is None else frame),
@@ -127,50 +124,6 @@ def report(
         command=f"python -m suite.reproduce {' '.join(map(clean, sources))}",
         on_files=loaded.notes,
     )
-
-
-def sentences(table: Table) -> list[str]:
-    """Returns a sentence per row that compares it with the baseline, with interval and n."""
-    lines = []
-    for row, cell in zip(table.group.rows, table.frame.to_dict("records"), strict=True):
-        if not cell["ratio_blocks"] or table.base.holds(row) or cell["ratio"] is None:
-            continue
-        subject, base = _sides(table, row)
-        name = f"For {table.group.workload} ({table.group.label(row, ', ')})"
-        bounds = f"{cell['ratio_min']:.2f} to {cell['ratio_max']:.2f}"
-        unit = "launches of each" if " of run " in cell["ratio_baseline"] else "blocks"
-        n = f"n = {cell['ratio_blocks']} {unit}"
-        verdict = cell["ratio_verdict"]
-        if verdict in ("faster", "slower"):
-            factor = cell["ratio"] if verdict == "faster" else 1 / cell["ratio"]
-            lines.append(
-                f"{name} {subject} is {factor:.2f}x {verdict} than {base} "
-                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
-            )
-        elif verdict == "equal":
-            lines.append(
-                f"{name} {subject} and {base} are equal within {table.margin:.1%} "
-                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
-            )
-        elif verdict:
-            lines.append(
-                f"{name} the difference between {subject} and {base} is not decided "
-                f"(ratio {cell['ratio']:.2f}, 95 % interval {bounds}, {n})."
-            )
-        else:
-            lines.append(
-                f"{name} {subject} ran at {cell['ratio']:.2f} times the throughput of {base} "
-                f"({bounds}, {n}; not tested)."
-            )
-    return lines
-
-
-def _sides(table: Table, row: Row) -> tuple[str, str]:
-    """Returns the names of the row and of its baseline."""
-    if table.group.by == "framework":
-        return row.cell.framework, table.baseline
-    words, axis = WORDS[table.group.by], table.base.axis
-    return words.format(axis.value(row)), words.format(table.base.values[row.cell.framework])
 
 
 def _name(sources: Sequence[str]) -> str:
@@ -183,8 +136,7 @@ def _subtitle(groups: Sequence[Group], loaded: Loaded) -> str:
     machines = dict.fromkeys(row.machine for group in groups for row in group.rows if row.machine)
     kinds = dict.fromkeys(group.data_words for group in groups)
     days = sorted({clean(launch.record.started, 40)[:10] for launch in loaded.launches if launch.record.started})
-    n = len(loaded.launches)
-    launched = f"{n} launch" + ("" if n == 1 else "es")
+    launched = count(len(loaded.launches), "launch")
     dates = DASH.join(dict.fromkeys([*days[:1], *days[-1:]]))
     return " \u00b7 ".join(filter(None, [*machines, *kinds, dates, launched]))
 

@@ -6,16 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from suite.analysis.timelines import Line, has_lines, lines_of
+from suite.analysis.timelines import Line, has_lines, lines_of, measured, spans_of
 from suite.analysis.wording import figure
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.report.text import rounded_up
 
 #: With more launches than this only the first of each cell is drawn, and at most this many: thousands would take a
 #: browser minutes.
 MOST = 100
 
 WIDTH, HEIGHT, GAP = 600, 40, 18
+#: The room for the numbers of the axes.
+LEFT = 44
 
 #: Lines are drawn in steps of half a unit: as whole numbers from point to point they take a third of the bytes in git.
 STEPS = 2
@@ -41,20 +44,30 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Tick:
+    """A value on the axis of a band: its height in the drawing and its label."""
+
+    y: int
+    label: str
+
+
+@dataclass(frozen=True)
 class Band:
-    """One metric: the path of each unbroken stretch of its line, in steps, and the text above it."""
+    """One metric: the path of each unbroken stretch of its line, in steps, the text above it, and its axis."""
 
     words: str
     text_y: int
     lines: Sequence[str]
+    ticks: Sequence[Tick]
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The drawing of one launch, in units of its own ``width``; paths are in ``steps`` to a unit."""
+    """The drawing of one launch, which begins at ``left`` of ``width``; paths are in ``steps`` to a unit."""
 
     title: str
     label: str
+    left: int
     width: int
     height: int
     steps: int
@@ -82,24 +95,26 @@ def timelines(records: Iterable[Record]) -> Timelines:
 
 
 def _timeline(record: Record) -> Timeline:
-    lines = lines_of(record)
-    end_s = max(line.at_s[-1] for line in lines.values()) or 1.0
-    spans = [(name, *span) for name, phase in record.phases.items() for span in phase.spans]
+    spans = spans_of(record)
+    lines = measured(lines_of(record), spans)
+    end_s = max([line.at_s[-1] for line in lines.values()] + [end for each in spans.values() for _, end in each]) or 1.0
+    bursts = [(name, *span) for name, each in spans.items() for span in each]
     rate = f", {figure(record.samples_per_s)} samples/s" if record.samples_per_s else ""
     return Timeline(
         title=f"{clean(record.cell.id)}, {'control, ' if record.control else ''}launch {record.block}{rate}",
         label=f"timeline of {clean(record.cell.id)}",
-        width=WIDTH,
+        left=LEFT,
+        width=LEFT + WIDTH,
         height=len(lines) * (HEIGHT + GAP) + GAP,
         steps=STEPS,
         end=f"{end_s:.0f} s",
         phases=[
             Phase(
-                x=f"{WIDTH * begin / end_s:.1f}",
+                x=f"{LEFT + WIDTH * begin / end_s:.1f}",
                 width=f"{max(1.0, WIDTH * (end - begin) / end_s):.1f}",
                 words=f"{name} phase, {begin:.1f} to {end:.1f} s",
             )
-            for name, begin, end in spans
+            for name, begin, end in bursts
         ],
         bands=[
             _band(name, line, end_s, GAP + place * (HEIGHT + GAP)) for place, (name, line) in enumerate(lines.items())
@@ -109,18 +124,19 @@ def _timeline(record: Record) -> Timeline:
 
 def _band(name: str, line: Line, end_s: float, top: int) -> Band:
     words, unit, divisor = WORDS.get(name, (name, "", 1.0))
-    highest = line.highest or 1.0
+    scale = rounded_up(line.highest / divisor)
     stretches: list[list[tuple[int, int]]] = [[]]
     for at_s, value in zip(line.at_s, line.values, strict=True):
         if value is None:  # not read: a gap, no line through it
             stretches.append([])
         else:
-            y = top + HEIGHT * (1 - value / highest)
-            stretches[-1].append((round(STEPS * WIDTH * at_s / end_s), round(STEPS * y)))
+            y = top + HEIGHT * (1 - value / divisor / scale)
+            stretches[-1].append((round(STEPS * (LEFT + WIDTH * at_s / end_s)), round(STEPS * y)))
     return Band(
-        words=f"{words}: up to {figure(line.highest / divisor)} {unit}",
+        words=f"{words}{f' in {unit}' if unit else ''}, up to {figure(line.highest / divisor)}",
         text_y=top - 4,
         lines=[_path(points) for points in stretches if points],
+        ticks=[Tick(top + round(HEIGHT * (1 - share)), f"{scale * share:g}") for share in (1.0, 0.5, 0.0)],
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from suite.analysis.wording import DASH, NONE, figure
 from suite.plan.cell import PRECISIONS
 
@@ -17,6 +19,14 @@ def spread(value: float | None, low: float | None, high: float | None, digits: i
     if middle == NONE or low is None or high is None or low == value == high:
         return middle
     return f"{middle} ({figure(low, digits)}{DASH}{figure(high, digits)})"
+
+
+def rounded_up(value: float) -> float:
+    """Returns the next round number (1, 1.5, 2, 3 and so on) for a scale; 1 for zero and less."""
+    if value <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= value * (1 - 1e-9))
 
 
 def capital(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from suite.analysis.accuracy import MARGIN, Learned
 from suite.analysis.wording import listing
-from suite.report.names import count, framework, frameworks, number
+from suite.report.names import count, counts, framework, frameworks, number
 
 
 def accuracy(table: Learned) -> str:
@@ -44,6 +44,13 @@ def short(table: Learned) -> str:
     if kinds & {"higher", "lower"}:
         return f"{accuracy}, which differs"
     return f"same accuracy, {_range(rows)}" if kinds == {"same"} else f"{accuracy}, no difference decided"
+
+
+def train_seconds(table: Learned) -> dict[object, float]:
+    """Returns by row the median time that its trainings spent training, without evaluations, where it is known."""
+    seconds = table.frame["train_s"]
+    known = zip(table.group.rows, seconds, seconds.notna(), strict=True)
+    return {row.key: float(value) for row, value, is_known in known if is_known}
 
 
 def same_as_fp32(table: Learned) -> list[object]:
@@ -106,6 +113,4 @@ def _range(rows: list[dict[str, Any]]) -> str:
 
 
 def _seeds(rows: list[dict[str, Any]]) -> str:
-    counts = sorted({int(row["seeds_ok"]) for row in rows})
-    low, high = counts[0], counts[-1]
-    return count(high, "seed") if low == high else f"{low} to {count(high, 'seed')}"
+    return counts((int(row["seeds_ok"]) for row in rows), "seed")

@@ -14,6 +14,7 @@ from suite.analysis.wording import figure, listing, middle
 from suite.record.text import clean
 from suite.report.names import count, framework
 from suite.report.tables import Table
+from suite.report.text import capital
 
 #: How a sentence names a category, where it does not use the name itself.
 PHRASES = {
@@ -101,7 +102,7 @@ def sentences(causes: Causes, subject: str, other: str) -> list[str]:
     lines = [first]
     for cause in causes.causes:
         reasons = [f"Known cause of this: {each.words} ({each.source})." for each in cause.known]
-        lines += [f"{_capital(_cause(cause))}.", *(words for words in reasons if words not in lines)]
+        lines += [f"{capital(_cause(cause))}.", *(words for words in reasons if words not in lines)]
     if causes.against:
         lines.append(f"The other way: {'; '.join(_cause(each) for each in causes.against)}.")
     return [*lines, *_limits(causes)]
@@ -152,10 +153,6 @@ def _bounds(low: float, high: float) -> str:
     if low > 0:
         return f"{figure(1e3 * low)} to {figure(1e3 * high)} ms more"
     return f"{figure(-1e3 * low)} ms less to {figure(1e3 * high)} ms more"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _sides(table: Table, pair: Pair) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite import __version__
-from tests.documents import PAGES, ROOT, anchors, links, prose
+from tests.documents import PAGES, ROOT, anchors, blocks, links, prose
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -30,6 +30,15 @@ def test_every_page_of_the_documentation_is_in_its_contents() -> None:
 
 def test_the_readme_is_one_screen_or_two() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_from_a_clone_to_an_answer_it_takes_two_commands() -> None:
+    """The first shell block of the README is all that a first-time reader types."""
+    first = next(block for block in blocks() if block.page.name == "README.md" and block.language == "sh")
+    assert first.lines == [
+        "python3 -m venv .venv && .venv/bin/pip install tox",
+        ".venv/bin/tox run -m bench",
+    ]
 
 
 def test_the_citation_names_this_version() -> None:

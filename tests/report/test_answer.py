@@ -92,12 +92,12 @@ def test_settings_with_the_same_outcome_share_a_clause() -> None:
     assert "; at batch 64 PyTorch is fastest, 1.60x as fast as JAX (" in text
 
 
-def test_what_pays_most_is_told_with_what_it_does_elsewhere() -> None:
+def test_the_largest_gain_is_told_with_what_it_does_elsewhere() -> None:
     fast = {"pytorch": 0.5, "tensorflow": 0.8, "jax": 2.2}
     held = steps({"pytorch": 1.0, "tensorflow": 1.0, "jax": 2.0}) + steps(fast, precision="bf16")
     text = of(held).sentences[1]
     assert text.startswith(
-        "bf16 instead of fp32 pays most with PyTorch on the CIFAR-100 CNN: 2.0x as fast as in fp32 (95 %"
+        "The largest measured gain is PyTorch's on the CIFAR-100 CNN: in bf16 it is 2.0x as fast as in fp32 (95 %"
     )
     assert "TensorFlow is faster with it (1.25x)" in text
     assert "JAX is slower with it (0.91x)" in text
@@ -108,7 +108,7 @@ def test_what_pays_most_is_told_with_what_it_does_elsewhere() -> None:
 def test_along_an_axis_the_answer_is_of_that_axis() -> None:
     held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.5, "jax": 1.5}, precision="bf16")
     (text,) = of(held, "precision").sentences
-    assert text.startswith("On the CIFAR-100 CNN, PyTorch gains most in bf16, 2.0x as fast as in fp32 (95 % interval")
+    assert text.startswith("On the CIFAR-100 CNN, PyTorch's largest measured gain is in bf16, 2.0x as fast as in fp32")
     assert text.endswith("JAX is not decidedly faster with another precision than fp32.")
 
 

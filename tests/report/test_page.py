@@ -16,7 +16,7 @@ from suite.analysis.load import Launch, Loaded
 from suite.compare.__main__ import main
 from suite.record.record import Outcome, Record
 from suite.report.document import LIBRARY, asset
-from suite.report.page import Link, Place, report, sentences
+from suite.report.page import Link, Place, report
 from suite.report.plots import KINDS, draw
 from suite.report.tables import table
 from tests import records
@@ -208,18 +208,10 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert "\x1b" not in text
 
 
-def test_sentences_say_what_was_tested_and_what_was_not() -> None:
-    def told(n: int) -> list[str]:
-        (one,) = group([Launch(record, "run", "file") for record in records.launches(n=n)])
-        return sentences(table(one, "pytorch"))
-
-    assert len(told(2)) == 2
-    assert all("not tested" in sentence and "n = 2 blocks" in sentence for sentence in told(2))
-    faster, slower = told(6)
-    assert re.search(
-        r"tensorflow is 1\.2\dx faster than pytorch \(ratio 1\.2\d, 95 % interval .*n = 6 blocks\)", faster
-    )
-    assert re.search(r"jax is 2\.\d+x slower than pytorch", slower)
+def test_no_sentence_is_said_per_row(tmp_path: Path) -> None:
+    text, _ = page(records.launches(n=6), tmp_path)
+    assert "Every comparison in words" not in text
+    assert text.count("faster than") == 0, "the table has the figures, the answer the words"
 
 
 def test_the_command_writes_it(tmp_path: Path) -> None:
@@ -236,7 +228,19 @@ def test_a_launch_s_timeline_unfolds_and_names_what_it_shows(tmp_path: Path) -> 
     seen = [replace(each, metrics={"host": {"timeline": line}, "gpus": []}) for each in held]
     text, found = page(seen, tmp_path)
     assert text.count("launch 0,") + text.count("launch 1,") == len(held), "a fold for each"
-    assert "CPU of the worker: up to 1.50 cores" in found.said
+    assert "CPU of the worker in cores, up to 1.50" in found.said
     # A value that was not read parts the line in two.
     assert text.count("<path") == 3 * len(held)
-    assert 'd="M0 89l0 0"' in text, "the first point of the first line, in half units"
+    assert 'd="M88 89l0 0"' in text, "the first point of the first line, in half units"
+    labels = [attributes for tag, attributes in found.tags if tag == "text" and attributes.get("text-anchor") == "end"]
+    assert len(labels) == (2 * 3 + 1) * len(held), "three ticks on each axis, and the end of the time"
+    assert all(f">{label}</text>" in text for label in ("0", "0.75", "1.5", "3"))
+
+
+def test_a_launch_s_timeline_ends_with_its_last_window(tmp_path: Path) -> None:
+    line = {"at_s": [0.0, 5.0, 10.0, 30.0], "values": {"cpu_cores": [1.0, 1.0, 1.0, 0.0]}}
+    (held,) = records.launches(["jax"], n=1)
+    train = replace(held.phases["train"], spans=((2.0, 12.0),))
+    seen = replace(held, phases={"train": train}, metrics={"host": {"timeline": line}, "gpus": []})
+    text, _ = page([seen], tmp_path)
+    assert ">12 s</text>" in text, "not the 30 s that the process lived"

@@ -11,7 +11,7 @@ from suite.analysis.groups import SETTINGS, Group
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import listing
 from suite.plan.cell import FRAMEWORKS
-from suite.report.names import framework
+from suite.report.names import SETTING_NAMES, counts, framework
 from suite.report.plots.bars import FASTEST, rate_bars
 from suite.report.plots.canvas import Sheet, paper, rows_of
 from suite.report.plots.learning import ASIDE, TURNS, accuracy_lines, agreement_note, epochs_axes, loss_axes, loss_lines
@@ -19,7 +19,6 @@ from suite.report.plots.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
 from suite.report.plots.naming import NOTED, NOTED_WORDS, VALUES, dates, plain, workload_short
 from suite.report.plots.panels import Panel, throughputs, training_times
 from suite.report.tables import Table
-from suite.report.words import NAMES
 
 #: Inches: margin, curves, the two lines over each panel, an axis with its label, and the space between two panels.
 MARGIN_IN, CURVES_IN, HEAD_IN, AXIS_IN, BETWEEN_IN = 0.2, (3.7, 1.9), 0.45, 0.5, 0.25
@@ -104,7 +103,7 @@ def _bars(sheet: Sheet, panel: Panel, corner: tuple[float, float], space: tuple[
         at = axes.get_yaxis_transform()
         axes.text(1.04, place, words, transform=at, va="center", size=SMALL, color=INK, weight=weight)
     n = [len(values) for values in panel.values.values()]
-    _head(sheet, corner, panel.group, panel.title, _n(n, panel.noun))
+    _head(sheet, corner, panel.group, panel.title, f"n = {counts(n, panel.noun)}")
 
 
 def _curves(sheet: Sheet, table: Learned, corner: tuple[float, float], space: tuple[float, float]) -> None:
@@ -119,7 +118,11 @@ def _curves(sheet: Sheet, table: Learned, corner: tuple[float, float], space: tu
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set_size(SMALL)
     _head(
-        sheet, corner, table.group, title, _n([len(courses(row)) for row in table.group.rows if courses(row)], "seed")
+        sheet,
+        corner,
+        table.group,
+        title,
+        f"n = {counts([len(courses(row)) for row in table.group.rows if courses(row)], 'seed')}",
     )
 
 
@@ -142,12 +145,6 @@ def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n
     heading = f"{workload_short(group)}: {title}"
     sheet.figure.text(x, (y - 0.02) / up, heading, size=LETTERS, weight="bold", va="center", color=INK)
     sheet.figure.text(x, (y - 0.23) / up, plain(words, 80), size=SMALL, va="center", color=PALE)
-
-
-def _n(counts: Sequence[int], noun: str) -> str:
-    fewest, most = min(counts), max(counts)
-    plural = "" if most == 1 else "es" if noun.endswith("h") else "s"
-    return f"n = {fewest} {noun}{plural}" if fewest == most else f"n = {fewest} to {most} {noun}{plural}"
 
 
 def _caption(timed: Sequence[Table], trained: Sequence[Learned]) -> list[str]:
@@ -180,7 +177,7 @@ def _caption(timed: Sequence[Table], trained: Sequence[Learned]) -> list[str]:
 def _ratios(tables: Sequence[Table]) -> list[str]:
     """Returns what ratios are to, and what their verdicts mean."""
     first = tables[0]
-    base = f"{NAMES.get(first.group.by, first.group.by)} {first.baseline} in the same framework"
+    base = f"{SETTING_NAMES.get(first.group.by, first.group.by)} {first.baseline} in the same framework"
     if first.group.by == "framework":
         base = f"{framework(first.baseline)} with the same settings"
     if not any(each.tested for each in tables):

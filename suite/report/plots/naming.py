@@ -9,16 +9,9 @@ from suite.analysis.groups import DEFAULTS, ON_DEMAND, SETTINGS, Group, Row, Row
 from suite.analysis.wording import listing, middle
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
-from suite.report.names import FRAMEWORKS, WORKLOADS
+from suite.report.names import FRAMEWORKS, SETTING_NAMES, WORKLOADS
 from suite.report.tables import Table
 
-#: How a title names a setting in which the cells differ.
-SETTING_NAMES = {
-    "batch": "batch size",
-    "compile": "compile mode",
-    "accumulate": "accumulation",
-    "kernel": "LSTM kernel",
-}
 #: How the value of a setting is written; by default as it is.
 VALUES = {
     "run": "run {}",

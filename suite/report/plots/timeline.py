@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.collections import LineCollection
@@ -12,12 +11,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from suite.analysis.readings import GPU_LINES
-from suite.analysis.timelines import Line, Trace, trace
+from suite.analysis.timelines import Line, Trace, trace, until_the_end
 from suite.record.record import PHASES
 from suite.report.plots.canvas import sheet
 from suite.report.plots.look import GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, legend, round_ticks, wide
 from suite.report.plots.naming import NOTED, among, labels, title_of
 from suite.report.tables import Table
+from suite.report.text import rounded_up
 
 GIB = 2**30
 
@@ -34,8 +34,6 @@ BAND_IN, FULL = 0.6, 0.68  # height of a cell, and the share of it that a line c
 FULL_BELOW = 0.5  # the same where the names stand above the bands
 BETWEEN_IN = 0.55
 COLUMN_IN = 1.1  # a column that is narrower has names above its bands
-#: Seconds drawn after the last measured window: a worker that only exits does no work that counts.
-AFTER_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -126,23 +124,6 @@ def timeline(table: Table) -> Figure | None:
     return layout.figure
 
 
-def until_the_end(drawn: Trace) -> Trace:
-    """Returns the trace up to shortly after its last measured window, or as it is if it has none.
-
-    A process may live on for seconds without work: older records of TensorFlow have up to 17 s of it.
-    """
-    if not drawn.spans:
-        return drawn
-    end_s = max(end for spans in drawn.spans.values() for _, end in spans) + AFTER_S
-    lines = {name: _cut(line, end_s) for name, line in drawn.lines.items()}
-    return replace(drawn, lines={name: line for name, line in lines.items() if line.at_s})
-
-
-def _cut(line: Line, end_s: float) -> Line:
-    kept = sum(at <= end_s for at in line.at_s)
-    return Line(line.at_s[:kept], line.values[:kept])
-
-
 def _column(axes: Any, column: Column, traces: list[Trace], end_s: float, full: float) -> None:
     """Draw all bands of one column, the first cell on top."""
     lines_by_row = [[each.lines[name] for name in column.metrics if name in each.lines] for each in traces]
@@ -184,11 +165,3 @@ def _parts(line: Line, y: int, top: float, full: float) -> list[list[tuple[float
         else:
             parts[-1].append((at, y + full / 2 - full * min(value / top, 1.1)))
     return [part for part in parts if len(part) > 1]
-
-
-def rounded_up(value: float) -> float:
-    """Returns the next round number (1, 1.5, 2, 3 and so on) for a scale; 1 for zero and less."""
-    if value <= 0:
-        return 1.0
-    unit = 10.0 ** math.floor(math.log10(value))
-    return next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= value * (1 - 1e-9))

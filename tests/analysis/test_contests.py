@@ -1,0 +1,149 @@
+"""Who is fastest: the order of a contest, and that it never contradicts its own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from suite.analysis import statistics
+from suite.analysis.contests import Contest, contests
+from suite.analysis.family import family
+from suite.analysis.groups import group
+from suite.analysis.identity import verdicts
+from suite.analysis.load import Launch
+from suite.analysis.ratios import ratios
+from suite.record.record import Record
+from suite.report import clauses
+from tests import records
+
+#: Small differences from block to block, not all alike.
+NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
+
+
+def contested(held: Sequence[Record]) -> list[Contest]:
+    (one,) = group([Launch(each, str(each.run["id"]), "file") for each in held])
+    identities = verdicts({row.key: row.ok for row in one.rows})
+    return contests(one, "pytorch", identities, ratios(one, "pytorch", identities))
+
+
+def blocks(seconds: Mapping[str, Sequence[float]], **changes: object) -> list[Record]:
+    """A launch per framework and block with these step times."""
+    return [
+        records.timed(step_s, name, block, **changes)
+        for name, times in seconds.items()
+        for block, step_s in enumerate(times)
+    ]
+
+
+def noisy(step_s: float, n: int = 6, turn: int = 0) -> list[float]:
+    return [step_s * (1 + NOISE[(block * (turn + 1) + turn) % 6]) for block in range(n)]
+
+
+def disagreeing() -> list[Record]:
+    """JAX is decidedly slower in the six blocks that both have, and its median is higher thanks to seven fast ones."""
+    return blocks({"pytorch": noisy(2.0), "jax": [*(1.1 * x for x in noisy(2.0, turn=1)), *[1.1] * 7]})
+
+
+def test_a_row_that_is_decidedly_faster_stands_before_the_other_whatever_the_medians() -> None:
+    (contest,) = contested(disagreeing())
+    assert contest.gaps["pytorch", "jax"].verdict == "faster"
+    assert (contest.top, contest.leaders, contest.behind) == ("pytorch", ["pytorch"], ["jax"])
+    text = clauses.sentence([contest], "here")
+    assert "PyTorch is fastest, 1.10x as fast as JAX" in text
+    assert "cannot be told apart" not in text
+
+
+def test_untested_rows_stand_in_the_order_of_their_shared_blocks() -> None:
+    held = blocks({"pytorch": [2.0, 2.0], "jax": [2.2, 2.2, 1.0, 1.0, 1.0]})
+    (contest,) = contested(held)
+    assert contest.top == "pytorch"
+    assert (contest.gaps["pytorch", "jax"].value or 0) > 1
+
+
+def partly() -> Contest:
+    """TensorFlow ties with both others, of which PyTorch is decidedly faster than JAX."""
+    wide = [1.0, 1.25, 0.85, 1.2, 0.8, 0.97]
+    (contest,) = contested(blocks({"pytorch": noisy(1.0), "tensorflow": wide, "jax": noisy(1.06, turn=1)}))
+    assert contest.gap("pytorch", "jax").verdict == "faster"
+    return contest
+
+
+def test_a_decided_pair_among_leaders_that_tie_is_told() -> None:
+    contest = partly()
+    # The one with the highest median of the two that nothing beats leads.
+    if contest.top == "tensorflow":
+        assert contest.leaders == ["tensorflow", "pytorch", "jax"]
+        text = clauses.sentence([contest], "here")
+        assert "no framework is decidedly fastest (" in text
+        assert "but PyTorch is 1.06x as fast as JAX (" in text
+        assert "cannot be told apart" not in text
+    else:
+        pytest.fail("the figures of this test no longer make TensorFlow's median the highest")
+
+
+def many(kinds: Sequence[str]) -> list[Contest]:
+    """A contest per batch size: decided, equal, undecided, or with too few launches."""
+    held: list[Record] = []
+    for at, kind in enumerate(kinds):
+        n = 2 if kind == "few" else 6
+        other = {"equal": noisy(1.0, turn=1), "undecided": [0.9, 1.1, 1.0, 1.05, 0.95, 1.0]}.get(
+            kind, noisy(2.0, n, turn=1)
+        )
+        batch = 2**at
+        seconds = {"pytorch": [batch * x for x in noisy(1.0, n)], "jax": [batch * x for x in other[:n]]}
+        held += blocks(seconds, batch=batch)
+    return contested(held)
+
+
+def test_settings_without_a_test_are_counted_apart() -> None:
+    text = clauses.sentence(many(["decided", "equal", "undecided", "few"]), "here")
+    assert "PyTorch is fastest at batch 1, " in text
+    assert "the fastest are equally fast at batch 2, " in text
+    assert "the fastest is not decided at batch 4 and " in text
+    assert "not all are tested at batch 8 (2 to 6 launches)" in text
+
+
+def test_a_card_does_not_put_untested_settings_among_the_fastest() -> None:
+    card = clauses.card(many(["decided", "few"]))
+    assert card == "PyTorch is fastest in some settings; others are undecided (partly tested)"
+    assert clauses.card(many(["few", "few"])).startswith("PyTorch ran fastest")
+    equal = clauses.card(many(["decided", "equal"]))
+    assert equal == "fastest: PyTorch at batch 1; PyTorch and JAX (equal) at batch 2"
+    text = clauses.sentence(many(["decided", "few"]), "here")
+    assert "at batch 2 PyTorch ran fastest, 2.0x as fast as JAX (2.0 in 2 launches, not tested)" in text
+
+
+def test_ratios_keep_the_p_value_of_their_own_test_also_where_rows_share_no_blocks() -> None:
+    ours, theirs = noisy(1.0), noisy(1.1, turn=1)
+    held = [*blocks({"pytorch": ours}, run={"id": "a"}), *blocks({"jax": theirs}, run={"id": "b"})]
+    (one,) = group([Launch(each, str(each.run["id"]), "file") for each in held], across=True)
+    formed = ratios(one, "pytorch", verdicts({row.key: row.ok for row in one.rows}))
+    (raw,) = [ratio.raw for ratio in formed.values() if ratio.raw is not None]
+    assert raw == pytest.approx(statistics.welch([1 / x for x in theirs], [1 / x for x in ours]).p)
+
+
+def test_pairs_without_the_baseline_have_a_test_of_their_own() -> None:
+    (contest,) = contested(blocks({"pytorch": noisy(1.0), "tensorflow": noisy(1.2), "jax": noisy(1.5, turn=1)}))
+    assert contest.gap("pytorch", "jax").in_table
+    assert contest.gap("pytorch", "jax").raw is not None
+    extra = contest.gap("tensorflow", "jax")
+    assert not extra.in_table
+    assert extra.raw is not None
+
+
+def test_a_family_decides_no_more_than_a_table() -> None:
+    (contest,) = contested(blocks({"pytorch": noisy(1.0), "jax": [1.06, 1.04, 1.07, 1.05, 1.03, 1.08]}))
+    gap = contest.gap("pytorch", "jax")
+    assert gap.verdict == "faster"
+    assert gap.raw is not None
+    (one,) = group([Launch(each, "run-a", "file") for each in blocks({"pytorch": noisy(1.0)})])
+    identities = verdicts({row.key: row.ok for row in one.rows})
+    nothing = next(iter(ratios(one, "pytorch", identities).values()))
+    others = [replace(nothing, raw=0.5 + 1e-9 * at) for at in range(round(0.06 / gap.raw))]
+    formed = [replace(nothing, raw=gap.raw)]
+    alone, together = family(formed), family([*formed, *others])
+    assert alone.contest(contest).gap("pytorch", "jax").verdict == "faster"
+    assert together.contest(contest).gap("pytorch", "jax").verdict == "inconclusive"
+    assert together.contest(contest).leaders == ["pytorch", "jax"]
