@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
         assert run.launch(cell, 0).run["took_s"] >= 0
     run.close()
     path = run.journal.path
-    path.write_text(path.read_text().replace('"took_s": 0.0', '"took_s": 50'))
+    path.write_text(re.sub(r'"took_s": [\d.]+', '"took_s": 50', path.read_text()))
     again, said = made(tmp_path, cells, resume=path.stem)
     again.prepare()
     again.close()
