@@ -20,7 +20,7 @@ EMBEDDED, BESIDE = "data:", "'self' file:"
 #: The library that draws interactive charts, unchanged (`assets/README.md` says where it comes from), and its style.
 LIBRARY, LIBRARY_STYLE = "uplot-1.6.32.js", "uplot-1.6.32.css"
 
-#: The folder of a site, or of a report outside of one, that holds the library.
+#: The folder of a site that holds the script of the charts.
 ASSETS = "assets"
 
 
@@ -43,7 +43,7 @@ class PageTable:
 
 @dataclass(frozen=True)
 class Library:
-    """How a page gets the chart library: from the ``address``, relative to the page, or embedded if there is none."""
+    """How a page gets the script of its charts: from the ``address``, relative to the page, or embedded if there is none."""
 
     address: str = ""
 
@@ -51,16 +51,15 @@ class Library:
 def render(template: str, images: str = EMBEDDED, library: Library | None = None, **values: Any) -> str:
     """Returns the page. Its policy allows ``images`` and only the page's own style and scripts, by their hashes.
 
-    With a ``library`` the page has interactive charts. A library that is not embedded is loaded by the page's own
+    With a ``library`` the page has interactive charts. A script of `charts_script` that is not embedded is loaded by the page's own
     script, which `'strict-dynamic'` allows; over HTTP the browser checks the file's digest.
     """
     style, script = _template("page.css"), _template("page.js")
     scripts, integrity = [script], ""
     if library:
         style += asset(LIBRARY_STYLE)
-        scripts = [script + _template("charts.js")]
-        scripts[:0] = [] if library.address else [asset(LIBRARY)]
-        integrity = _hash(asset(LIBRARY))
+        scripts = [script + _template("load.js")] if library.address else [script, charts_script()[1]]
+        integrity = _hash(charts_script()[1])
     allowed = [f"'{_hash(text)}'" for text in scripts]
     allowed += ["'strict-dynamic'"] if library and library.address else []
     return (
@@ -77,6 +76,16 @@ def render(template: str, images: str = EMBEDDED, library: Library | None = None
             **values,
         )
     )
+
+
+@cache
+def charts_script() -> tuple[str, str]:
+    """Returns name and text of the script that draws the charts, library included.
+
+    The name has the digest of the text, so that pages of another version beside it keep theirs.
+    """
+    text = asset(LIBRARY).rstrip("\n") + "\n" + _template("charts.js")
+    return f"charts-{hashlib.sha256(text.encode()).hexdigest()[:8]}.js", text
 
 
 def asset(name: str) -> str:

@@ -22,7 +22,7 @@ from suite.record.text import clean
 from suite.report import accuracy, columns, markdown, plots
 from suite.report.answer import answer
 from suite.report.breakdowns import breakdowns
-from suite.report.document import ASSETS, LIBRARY, asset
+from suite.report.document import ASSETS, charts_script
 from suite.report.entries import entries
 from suite.report.excerpt import excerpt
 from suite.report.page import Link, Place, report
@@ -93,6 +93,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         in_site = compared.published or is_site(folder.parent)
         files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
         told = answer(tables, learned)
+        script, text = charts_script()
         page = report(
             tables,
             loaded,
@@ -103,13 +104,13 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
             one_file=compared.one_file,
             place=Place(
                 () if compared.one_file else _links(folder, files, compared.paths, in_site),
-                f"../{ASSETS}/{LIBRARY}" if in_site else LIBRARY,
+                f"../{ASSETS}/{script}" if in_site else script,
             ),
             told=told,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
         if not in_site and not compared.one_file:
-            (staging / LIBRARY).write_text(asset(LIBRARY), encoding="utf-8")
+            (staging / script).write_text(text, encoding="utf-8")
         shown = entries(tables, learned, told, counts(loaded))
         (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
     return notes

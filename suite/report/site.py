@@ -16,7 +16,7 @@ from suite.analysis.load import REPORT, SUMMARY, LoadError
 from suite.analysis.wording import DASH, NONE
 from suite.record.text import clean
 from suite.report.cards import cards
-from suite.report.document import ASSETS, LIBRARY, PageTable, asset, render
+from suite.report.document import ASSETS, PageTable, charts_script, render
 from suite.report.folder import GENERATOR, INDEX, MARK, staged
 from suite.report.summary import Summary, SummaryError, read
 from suite.report.view import LEFT
@@ -42,7 +42,8 @@ def publish(site: Path) -> list[str]:
         with staged(site, ours=True) as place:  # `check` has verified that the index is ours
             (place / INDEX).write_text(page(runs), encoding="utf-8")
         with staged(site / ASSETS, ours=True) as place:
-            (place / LIBRARY).write_text(asset(LIBRARY), encoding="utf-8")
+            name, text = charts_script()
+            (place / name).write_text(text, encoding="utf-8")
     return notes
 
 

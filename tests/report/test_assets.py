@@ -10,8 +10,11 @@ import pytest
 
 from suite.compare.__main__ import main
 from suite.report import plots
-from suite.report.document import ASSETS, LIBRARY, LIBRARY_STYLE, asset
+from suite.report.document import ASSETS, LIBRARY, LIBRARY_STYLE, asset, charts_script
 from tests import records
+
+#: The file that holds the library and what the project draws with it.
+SCRIPT = charts_script()[0]
 
 FOLDER = Path(__file__).parents[2] / "suite" / "report" / "assets"
 
@@ -42,10 +45,10 @@ def test_a_site_holds_the_library_once(run: str, tmp_path: Path) -> None:
     site = tmp_path / "site"
     for _ in range(2):
         assert main([run, "--publish", str(site)]) == 0
-    assert [str(path.relative_to(site)) for path in site.rglob(LIBRARY)] == [f"{ASSETS}/{LIBRARY}"]
-    assert (site / ASSETS / LIBRARY).read_text(encoding="utf-8") == asset(LIBRARY)
+    assert [str(path.relative_to(site)) for path in site.rglob(SCRIPT)] == [f"{ASSETS}/{SCRIPT}"]
+    assert (site / ASSETS / SCRIPT).read_text(encoding="utf-8") == charts_script()[1]
     page = (site / "0001_a" / "report.html").read_text(encoding="utf-8")
-    assert f'data-charts="../{ASSETS}/{LIBRARY}"' in page
+    assert f'data-charts="../{ASSETS}/{SCRIPT}"' in page
     assert 'href="../index.html"' in page
     # Compared again without --publish, the report still belongs to the site and stays the same.
     assert main([run, "--output", str(site / "0001_a"), "--extra", "none"]) == 0
@@ -55,13 +58,13 @@ def test_a_site_holds_the_library_once(run: str, tmp_path: Path) -> None:
 def test_a_report_of_its_own_has_the_library_beside_it_or_inside(run: str, tmp_path: Path) -> None:
     assert main([run, "--output", str(tmp_path / "out"), "--extra", "none"]) == 0
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert (tmp_path / "out" / LIBRARY).is_file()
-    assert f'data-charts="{LIBRARY}"' in page
+    assert (tmp_path / "out" / SCRIPT).is_file()
+    assert f'data-charts="{SCRIPT}"' in page
     assert "index.html" not in page, "there is no index above it"
     assert main([run, "--output", str(tmp_path / "one"), "--extra", "none", "--one-file"]) == 0
     page = (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
-    assert not (tmp_path / "one" / LIBRARY).exists()
-    assert asset(LIBRARY) in page
+    assert not (tmp_path / "one" / SCRIPT).exists()
+    assert charts_script()[1] in page
     assert "strict-dynamic" not in page
 
 

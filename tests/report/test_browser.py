@@ -15,7 +15,7 @@ from PIL import Image
 
 from suite.compare.__main__ import main
 from suite.report import plots
-from suite.report.document import LIBRARY
+from suite.report.document import charts_script
 from tests import browser, records
 from tests.browser import Browser
 
@@ -95,7 +95,7 @@ def test_with_scripts_there_are_charts_and_without_them_the_picture(site: Site, 
 
 
 def test_without_the_library_the_picture_stays(site: Site) -> None:
-    library = site.folder / "assets" / LIBRARY
+    library = site.folder / "assets" / charts_script()[0]
     library.rename(library.with_suffix(".gone"))
     try:
         site.tab.open(site.page(PAGES[1]))
@@ -127,7 +127,7 @@ def test_over_http_the_library_is_checked_by_its_digest(site: Site) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/{PAGES[1]}"
-        library = site.folder / "assets" / LIBRARY
+        library = site.folder / "assets" / charts_script()[0]
         text = library.read_bytes()
         charts = "document.querySelectorAll('.chart canvas').length"
         site.tab.open(address)

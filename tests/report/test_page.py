@@ -15,7 +15,7 @@ from suite.analysis.groups import group
 from suite.analysis.load import Launch, Loaded
 from suite.compare.__main__ import main
 from suite.record.record import Outcome, Record
-from suite.report.document import LIBRARY, asset
+from suite.report.document import charts_script
 from suite.report.page import Link, Place, report
 from suite.report.plots import KINDS, draw
 from suite.report.tables import table
@@ -112,7 +112,7 @@ def test_the_library_beside_a_page_is_loaded_by_the_page_s_own_script_and_checke
     assert f"script-src {digest(script)} 'strict-dynamic';" in policy
     (main_tag,) = (attributes for tag, attributes in read.tags if tag == "main")
     assert main_tag["data-charts"] == "../assets/x.js"
-    assert f"'{main_tag['data-integrity']}'" == digest(asset(LIBRARY))
+    assert f"'{main_tag['data-integrity']}'" == digest(charts_script()[1])
 
 
 def test_the_figures_of_a_chart_are_all_launches_and_no_text_of_a_record_ends_them(tmp_path: Path) -> None:
@@ -230,9 +230,9 @@ def test_a_launch_s_timeline_unfolds_and_names_what_it_shows(tmp_path: Path) -> 
     assert text.count("launch 0,") + text.count("launch 1,") == len(held), "a fold for each"
     assert "CPU of the worker in cores, up to 1.50" in found.said
     # A value that was not read parts the line in two.
-    assert text.count("<path") == 3 * len(held)
+    assert text.count("<path") == 5 * len(held), "three lines, and a grid for each of the two scales"
     assert 'd="M88 89l0 0"' in text, "the first point of the first line, in half units"
-    labels = [attributes for tag, attributes in found.tags if tag == "text" and attributes.get("text-anchor") == "end"]
+    labels = [attributes for tag, attributes in found.tags if tag == "text" and attributes.get("class") in ("tick", "end")]
     assert len(labels) == (2 * 3 + 1) * len(held), "three ticks on each axis, and the end of the time"
     assert all(f">{label}</text>" in text for label in ("0", "0.75", "1.5", "3"))
 

@@ -1,4 +1,4 @@
-// Interactive charts by uPlot in place of the pictures. Without the library the pictures stay.
+// Interactive charts by uPlot in place of the pictures.
 
 const NAMES = {pytorch: "PyTorch", tensorflow: "TensorFlow", jax: "JAX"};
 const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
@@ -250,13 +250,4 @@ const drawCharts = () => {
   }
 };
 
-const library = document.querySelector("main").dataset;
-if (window.uPlot) drawCharts();
-else if (library.charts) {
-  const script = document.createElement("script");
-  // From a disk a browser cannot check a digest.
-  if (location.protocol !== "file:") script.integrity = library.integrity;
-  script.src = library.charts;
-  script.addEventListener("load", drawCharts);
-  document.head.append(script);
-}
+drawCharts();
