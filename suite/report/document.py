@@ -43,7 +43,7 @@ class PageTable:
 
 @dataclass(frozen=True)
 class Library:
-    """How a page gets the script of its charts: from the ``address``, relative to the page, or embedded if there is none."""
+    """How a page gets the script of its charts: from the relative ``address``, or embedded if there is none."""
 
     address: str = ""
 
@@ -51,7 +51,7 @@ class Library:
 def render(template: str, images: str = EMBEDDED, library: Library | None = None, **values: Any) -> str:
     """Returns the page. Its policy allows ``images`` and only the page's own style and scripts, by their hashes.
 
-    With a ``library`` the page has interactive charts. A script of `charts_script` that is not embedded is loaded by the page's own
+    With a ``library`` the page has interactive charts. Their script, if it is not embedded, is loaded by the page's own
     script, which `'strict-dynamic'` allows; over HTTP the browser checks the file's digest.
     """
     style, script = _template("page.css"), _template("page.js")

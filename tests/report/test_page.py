@@ -232,7 +232,9 @@ def test_a_launch_s_timeline_unfolds_and_names_what_it_shows(tmp_path: Path) -> 
     # A value that was not read parts the line in two.
     assert text.count("<path") == 5 * len(held), "three lines, and a grid for each of the two scales"
     assert 'd="M88 89l0 0"' in text, "the first point of the first line, in half units"
-    labels = [attributes for tag, attributes in found.tags if tag == "text" and attributes.get("class") in ("tick", "end")]
+    labels = [
+        attributes for tag, attributes in found.tags if tag == "text" and attributes.get("class") in ("tick", "end")
+    ]
     assert len(labels) == (2 * 3 + 1) * len(held), "three ticks on each axis, and the end of the time"
     assert all(f">{label}</text>" in text for label in ("0", "0.75", "1.5", "3"))
 
