@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
+from suite.analysis.statistics import interval
 from suite.plan.cell import FRAMEWORKS, SIZES, Cell
 from suite.plan.matrix import STUDIED
 from suite.session.launch import LaunchError, ask
@@ -26,8 +28,13 @@ BATCHES = 4
 EXPLANATION = """\
 Both train the same network on the same batches in one process, in rounds of four windows (suite, plain, plain, suite)
 of at least --min-window seconds, so that switching between them slows both equally. The ratio is the throughput of the
-suite's step over that of the plain loop in each round; 1.00 means equally fast. The harness column is the overhead of
-the suite's own loop and clock as a share of a window, measured with a step that does nothing.
+suite's step over that of the plain loop; 1.00 means equally fast. A process counts once, with the median of its rounds,
+since processes of one program differ more than their rounds do. The interval is that of the mean over processes (95 %,
+Student's t on logarithms); with one process there is none, and the range of its rounds stands in brackets. The harness
+column is the overhead of the suite's own loop and clock as a share of a window, measured with a step that does nothing.
+
+Processes run in blocks, one of each line, so that a drift of the machine hits all lines alike. A line is printed again
+whenever a block is complete. --save writes every ratio of every process as JSON.
 """
 
 
@@ -40,44 +47,83 @@ def main() -> int:
     parser.add_argument("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
     parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
     parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=10, help="of four windows (default: 10)")
+    parser.add_argument("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32")
+    parser.add_argument("--processes", type=int, default=1, help="fresh processes of each line (default: 1)")
+    parser.add_argument("--rounds", type=int, default=10, help="of four windows, in a process (default: 10)")
     parser.add_argument("--min-window", type=float, default=1.5, metavar="S", help="seconds (default: 1.5)")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="where to write all ratios, as JSON")
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
     options = parser.parse_args()
     if options.answer:
         Path(options.answer).write_text(json.dumps(pair(options)))
         return 0
-    print(f"{'workload':18}{'framework':12}{'suite/plain':>12}  {'quartiles':13}{'n':>3}{'step ms':>10}{'harness':>10}")
-    failed = False
-    for workload in options.workload or STUDIED:
-        for framework in options.framework or FRAMEWORKS:
-            try:
-                figures = line(workload, framework, options)
-            except LaunchError as error:
-                failed, figures = True, f" {error}"
-            print(f"{workload:18}{framework:12}{figures}", flush=True)
-    return int(failed)
-
-
-def line(workload: str, framework: str, options: argparse.Namespace) -> str:
-    """Returns one line of figures from a fresh process. Raises `LaunchError` if it failed."""
-    arguments = ["--workload", workload, "--framework", framework]
-    for name in ("size", "batch", "rounds", "min_window"):
-        arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
-    with waiting(f"{workload} {framework}"):
-        answer = ask(framework, "suite.checks.plain", arguments)
-    low, middle, high = quantiles(answer["ratios"], n=4, method="inclusive")
-    return (
-        f"{middle:>12.3f}  {low:.3f}-{high:.3f}  {len(answer['ratios']):>3}"
-        f"{1e3 * answer['step_s']:>10.1f}{answer['harness']:>10.4%}"
+    print(
+        f"{'workload':18}{'framework':12}{'batch':>5}{'suite/plain':>13}  {'95 % interval':15}"
+        f"{'n':>3}{'step ms':>10}{'harness':>10}"
     )
+    lines = [
+        Line(workload, framework, batch)
+        for workload in options.workload or STUDIED
+        for framework in options.framework or FRAMEWORKS
+        for batch in options.batch
+    ]
+    for _ in range(options.processes):
+        for line in lines:
+            with waiting(f"{line.workload} {line.framework} batch {line.batch}"):
+                line.measure(options)
+            if options.save:
+                options.save.write_text(json.dumps([vars(each) for each in lines], indent=1) + "\n")
+            if options.processes == 1:
+                print(line, flush=True)
+        if options.processes > 1:
+            print("\n".join(map(str, lines)) + "\n", flush=True)
+    return int(any(line.error for line in lines))
+
+
+@dataclass
+class Line:
+    """What was measured of one framework at one batch: an answer of `pair` for each process that ended well."""
+
+    workload: str
+    framework: str
+    batch: int
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+
+    def measure(self, options: argparse.Namespace) -> None:
+        """Measure one more process."""
+        arguments = ["--workload", self.workload, "--framework", self.framework, "--batch", str(self.batch)]
+        for name in ("size", "rounds", "min_window"):
+            arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+        try:
+            self.answers.append(ask(self.framework, "suite.checks.plain", arguments))
+        except LaunchError as error:
+            self.error = str(error)
+
+    def __str__(self) -> str:
+        name = f"{self.workload:18}{self.framework:12}{self.batch:>5}"
+        if not self.answers:
+            return f"{name} {self.error}"
+        ratios = [median(answer["ratios"]) for answer in self.answers]
+        over_processes = interval(ratios)
+        if over_processes:
+            value, spread = over_processes.value, f"{over_processes.low:.3f}-{over_processes.high:.3f}"
+        else:
+            value, rounds = ratios[0], self.answers[0]["ratios"]
+            spread = f"[{min(rounds):.3f}-{max(rounds):.3f}]"
+        step_s, harness = (median(answer[key] for answer in self.answers) for key in ("step_s", "harness"))
+        failures = f"  {self.error}" if self.error else ""
+        return f"{name}{value:>13.3f}  {spread:15}{len(ratios):>3}{1e3 * step_s:>10.1f}{harness:>10.4%}{failures}"
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
 def pair(options: argparse.Namespace) -> dict[str, Any]:
     """Time the suite's step and the plain loop in turns, in this process."""
-    (workload,), (framework,) = options.workload, options.framework
-    cell = Cell(workload, framework, batch=options.batch, size=options.size)
+    (workload,), (framework,), (batch,) = options.workload, options.framework, options.batch
+    cell = Cell(workload, framework, batch=batch, size=options.size)
     spec: Any = specification(workload, cell.size)
     data = synthetic.generate(spec.data, train=BATCHES * cell.batch, test=100)
     source = Batches(data, cell.batch, 0, getattr(spec, "length", None))

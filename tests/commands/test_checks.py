@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from suite.checks import loaders, plain
+from suite.session.launch import LaunchError
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,3 +49,27 @@ def test_a_framework_is_asked_by_a_module_that_answers(
         assert spec is not None
         assert spec.origin is not None
         assert '__name__ == "__main__"' in Path(spec.origin).read_text()
+
+
+def test_a_process_counts_once_and_a_failed_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter([[0.9, 1.0, 1.1], [1.1, 1.1, 9.0], None, [1.0], [1.0], [1.0]])
+
+    def ask(framework: str, module: str, arguments: list[str]) -> Any:
+        ratios = next(answers)
+        if ratios is None:
+            raise LaunchError("it crashed")
+        return {"ratios": ratios, "step_s": 0.1, "harness": 0.0}
+
+    monkeypatch.setattr(plain, "ask", ask)
+    where = ["--workload", "imdb_lstm", "--framework", "jax", "--batch", "32,64", "--processes", "3"]
+    monkeypatch.setattr(sys, "argv", ["checks", *where, "--save", str(tmp_path / "all.json")])
+    assert plain.main() == 1, "one process failed"
+    *_, first, second, _ = capsys.readouterr().out.splitlines()
+    # Batch 32 had the first, the third (which failed) and the fifth answer.
+    assert first.split()[2:6] == ["32", "1.000", "1.000-1.000", "2"]
+    assert first.endswith("it crashed")
+    assert second.split()[2:6] == ["64", "1.032", "0.900-1.183", "3"]
+    saved = json.loads((tmp_path / "all.json").read_text())
+    assert [len(each["answers"]) for each in saved] == [2, 3], "every ratio is kept"
