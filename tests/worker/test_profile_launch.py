@@ -21,6 +21,7 @@ from suite.worker.profilers.table import Recording
 from tests.frameworks import needs_frameworks
 from tests.processes import assert_public
 from workloads.data.cache import folder_of
+from workloads.spec import specification
 
 pytestmark = needs_frameworks
 
@@ -88,6 +89,9 @@ def test_a_profile_says_where_the_time_of_a_step_goes(launched: Any, framework: 
     assert total == pytest.approx(profile.step_s, rel=0.01)
     assert profile.note or profile.covered == pytest.approx(1, abs=0.11)
     assert record.settings["peak_bytes_per_s"] > 1e8
+    # The spec counts convolutions and matrix products; a framework's counter may add padding and element-wise work.
+    counted = specification("cifar100_cnn", "small").training_flops_per_sample * record.cell.batch
+    assert profile.counted_flops == pytest.approx(counted, rel=0.2)
     text = json.dumps(record.to_json()["profile"])
     assert len(text) < 5500
     assert_public(text)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from suite.worker.profilers import kernel_rules, onednn
 from suite.worker.profilers.pytorch_rules import OUTER, category_of, moved_bytes
@@ -49,7 +50,6 @@ def record(
     training: Any, loop: Loop, steps: int, folder: Path, batch: Any = None, *, memory: bool = False
 ) -> Recording:
     """Run the steps under `torch.profiler`; on a CPU one more step lets oneDNN tell its own times."""
-    del batch  # the profiler tells shapes
     on_cuda = training.device == "cuda"
     activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if on_cuda else [])]
     if memory and on_cuda:
@@ -74,7 +74,7 @@ def record(
     if not on_cuda and any(event.name in GRADIENTS for event in events):
         forward, backward = onednn.shares_of(_verbose(loop))
         events, split = divided(events, forward, backward), SPLIT if backward else ""
-    return Recording(events, gzip.compress(text, compresslevel=3), split=split, extra=extra)
+    return Recording(events, gzip.compress(text, compresslevel=3), _counted(training, batch), split, extra)
 
 
 def events_of(trace: dict[str, Any]) -> list[Event]:
@@ -155,6 +155,15 @@ def triad(device: str, elements: int) -> Callable[[int], None]:
             torch.cuda.synchronize()
 
     return run
+
+
+def _counted(training: Any, batch: Any) -> float | None:
+    """PyTorch's own count of one more step's floating-point operations; it knows no LSTM, and nothing compiled."""
+    if batch is None or training.compiled()["graphs"]:
+        return None
+    with FlopCounterMode(display=False) as counter:
+        training.step(batch)
+    return float(counter.get_total_flops()) or None
 
 
 @contextmanager

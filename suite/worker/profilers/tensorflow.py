@@ -52,7 +52,7 @@ def record(
     moved = {} if text else moved_bytes(training.function.get_concrete_function(*batch).graph)
     events = events_of(_read(path), program(text) if text else None, moved)
     del memory  # the profiler's own file holds the allocator's events of a GPU; on a CPU there are none
-    return Recording(events, chrome_trace(events, "TensorFlow"))
+    return Recording(events, chrome_trace(events, "TensorFlow"), None if text else _counted(training, batch))
 
 
 #: What the profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
@@ -151,6 +151,14 @@ def optimised(training: Any, batch: Any) -> str:
     if training.cell.compile != "compile":
         return ""
     return str(training.function.experimental_get_compiler_ir(*batch)(stage="optimized_hlo"))
+
+
+def _counted(training: Any, batch: Any) -> float | None:
+    """TensorFlow's own count of a graph's floating-point operations; it knows padding, and nothing inside of a loop."""
+    options = tf.compat.v1.profiler.ProfileOptionBuilder(tf.compat.v1.profiler.ProfileOptionBuilder.float_operation())
+    graph = training.function.get_concrete_function(*batch).graph
+    counted = tf.compat.v1.profiler.profile(graph, cmd="op", options=options.with_empty_output().build())
+    return float(counted.total_float_ops) or None
 
 
 def _described(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
