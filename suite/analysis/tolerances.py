@@ -106,10 +106,10 @@ TOLERANCE |= {
 }
 
 #: Precisions whose updates were measured at other batches than the fingerprint's. In bf16 the LSTM's logits/bias, whose
-#: gradient is a small difference of large numbers, was off by .5 there once (size small, batch 16). Usually it is not: of
-#: two seeds each, early updates were off by at most .014 (LSTM, batch 16 and 32 small, 16 full), .056 (CNN) and .36
-#: (ResNet-18; both small, 16 and 32), late ones by .14, .13 and .48. Six cells do not show how rare the exception is, so
-#: only a tensor that does not move is noticed by its update, and wrong losses by theirs.
+#: gradient is a small difference of large numbers, was off by .5 there once (size small, batch 16). Usually it is not:
+#: of two seeds each, early updates were off by at most .014 (LSTM, batch 16 and 32 small, 16 full), .056 (CNN) and .36
+#: (ResNet-18; both small, 16 and 32), late ones by .14, .13 and .48. Seven cells do not show how rare the exception is,
+#: so only a tensor that does not move is noticed by its update, and wrong losses by theirs.
 MEASURED_AT_OTHER_BATCHES = ("fp32", "fp64")
 
 #: cuDNN may take Winograd's convolution, whose error was simulated to be 1.6e-6 where a direct one's is 1e-7.
