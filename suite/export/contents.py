@@ -40,9 +40,8 @@ def plain(text: object, most: int = NAME_MOST) -> str:
     A name that had to be changed ends in a digest of the original, so that two names stay two.
     """
     original = str(text)
-    name = re.sub(r"[^A-Za-z0-9_.+-]", "_", original).lstrip(".-")[:most]
-    name = re.sub(r"\.\.+", ".", name)
-    return name if name and name == original else f"{name[: most - 9]}_{digest(original)[:8]}".lstrip("_")
+    name = re.sub(r"\.\.+", ".", re.sub(r"[^A-Za-z0-9_.+-]", "_", original)).lstrip(".-")[:most]
+    return name if name and name == original else f"{name[: most - 9]}_{digest(original)[:8]}"
 
 
 def digest(text: str) -> str:
