@@ -8,6 +8,7 @@ mlflow-skinny; the server may be any version that it talks to.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,11 @@ EXPERIMENT = "framework-training-suite"
 METRICS_MOST = 1000
 
 #: Seconds for one request, and how often it is tried: a server that is down is noticed soon. What is set stays.
-PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
+PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+}
 #: The client reports its own use to its makers, and prints addresses, unless told not to.
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -167,11 +172,12 @@ def _answered(place: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise ExportError(
-            f"MLflow at {shown(place)} failed: {clean(_first_line(error), 200)}; is the server there? Start one with "
+            f"MLflow at {shown(place)} failed: {clean(_first_line(error), 250)}; is the server there? Start one with "
             "`mlflow server`, or give its address"
         ) from None
 
 
 def _first_line(error: Exception) -> str:
+    """The first line of the error's message, whose addresses lose user and password."""
     lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    return re.sub(r"//[^/@\s]*@", "//", lines[0]) if lines else type(error).__name__

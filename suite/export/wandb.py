@@ -1,7 +1,7 @@
 """Weights & Biases, offline: one run per launch in a group per session, on the disk until ``wandb sync`` sends it.
 
-The configuration is the cell, each curve has its own step, and the record is an artifact. Neither the host's name nor
-the user's is in the files.
+The configuration is the cell, each curve has its own step, and the record is a file of the run. Neither the host's name
+nor the user's is in the files.
 """
 
 from __future__ import annotations
@@ -77,10 +77,8 @@ def attach(session: Session, files: Sequence[Path]) -> int:
         return 0
     with _written(str(session.folder)):
         run = _opened(session, key, "report", {})
-        artifact = import_module("wandb").Artifact(f"report-{plain(session.run, 60)}", "report")
         for file in files:
-            artifact.add_file(str(file), file.name)
-        run.log_artifact(artifact)
+            _keep(run, plain(file.name), file.read_bytes())
         run.finish()
     return len(files)
 
@@ -111,11 +109,15 @@ def _log(session: Session, key: str, record: Record) -> None:
     for name, figure in figures(record).items():
         run.summary[name.replace(".", "/", 1)] = figure
     run.summary["outcome"] = record.outcome.status
-    artifact = import_module("wandb").Artifact(f"record-{key}", "record")
-    with artifact.new_file("record.json") as file:
-        json.dump(record.to_json(), file)
-    run.log_artifact(artifact)
+    _keep(run, "record.json", json.dumps(record.to_json()).encode())
     run.finish(exit_code=0 if record.outcome.ok else 1)
+
+
+def _keep(run: Any, name: str, content: bytes) -> None:
+    """Put a file into the run's own folder; an artifact would stay in the user's home until it is sent."""
+    file = Path(run.dir) / name
+    file.write_bytes(content)
+    run.save(str(file), base_path=run.dir, policy="end")
 
 
 @contextmanager

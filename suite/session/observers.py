@@ -65,11 +65,12 @@ class Observers:
 
     def close(self) -> list[str]:
         """The lines of all; once."""
-        said: list[str] = []
+        said = list(self._failed.values())
+        self._failed = {}  # those that failed have something to close too
         if self._begun:
             self._each(lambda observer: said.extend(observer.close()))
         self._begun = False
-        return said + list(self._failed.values())
+        return list(dict.fromkeys([*said, *self._failed.values()]))
 
     def _each(self, call: Callable[[Observer], None]) -> None:
         for number, observer in enumerate(self.members):

@@ -32,7 +32,7 @@ def check(config: pytest.Config) -> None:
 def observers(config: pytest.Config, say: Callable[[str], None], show: Callable[[str], None]) -> Observers:
     """The observers of a run; metrics are served from here on. Raises `ExportError`."""
     made: list[Observer] = [
-        Tracker(name, place, _named(place), show) for name, place in dict.fromkeys(_trackers(config))
+        Tracker(name, place, _named(place), say, show) for name, place in dict.fromkeys(_trackers(config))
     ]
     port = config.getoption("metrics_port")
     if port is not None:

@@ -32,17 +32,21 @@ BEGIN_S, LAUNCH_S, END_S = 40.0, 20.0, 20.0
 LONGEST_S = 40.0
 
 FOLLOWER = "suite.export.follow"
-Show = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 @dataclass
 class Tracker:
-    """A target's name, its place, and how the place is named to people; ``show`` shows a passing state."""
+    """A target's name, its place, and how the place is named to people.
+
+    ``say`` prints a line, and ``show`` a passing state.
+    """
 
     target: str
     place: str
     named: str
-    show: Show = lambda _: None
+    say: Say = lambda _: None
+    show: Say = lambda _: None
     command: Sequence[str] = (sys.executable, "-m", FOLLOWER)
     problem: str = ""
     sent: int = 0
@@ -65,6 +69,8 @@ class Tracker:
                 stdout=subprocess.PIPE, stderr=output, env=os.environ | {"PYTHONPATH": path}, start_new_session=True,
             )  # fmt: skip
         self._ask("begin", BEGIN_S)
+        if self.problem:
+            self.say(f"--track {self.target}: {clean(self.problem, 500)}. The run goes on, and tries again")
 
     def started(self, cell: Cell, launch: int) -> None:
         """Nothing: a tracker gets whole records."""
@@ -133,8 +139,14 @@ class Tracker:
                     return None
                 self._unread += received
         answer, _, self._unread = self._unread.partition(b"\n")
-        told = json.loads(answer)
-        return told if isinstance(told, dict) else None
+        try:
+            told = json.loads(answer)
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            self.problem = "its process answered what is no answer"
+            return None
+        return told
 
     def _end(self) -> None:
         """End the process and whatever it started."""

@@ -90,7 +90,7 @@ def test_values_are_what_the_controller_was_told(live: tuple[Live, str]) -> None
     assert found["time_left_seconds", ""] == 90.0
     assert found["phase_info", "train"] == 1.0
     assert found["samples_per_second", "train"] == 1234.5
-    assert next(value for (name, _), value in found.items() if name == "gpu_utilization_ratio") == 0.95
+    assert next(value for (name, _), value in found.items() if name == "gpu_utilization_ratio") == pytest.approx(0.95)
     assert next(value for (name, _), value in found.items() if name == "gpu_sm_clock_hertz") == 1.98e9
     assert found["host_cpu_cores", ""] == pytest.approx(2.0, rel=0.01)
     assert found["host_memory_bytes", ""] == 6e8

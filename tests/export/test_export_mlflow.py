@@ -112,7 +112,7 @@ def test_only_servers_are_talked_to(given: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     if given:
-        with pytest.raises(ExportError, match="give that of a server, such as http://127.0.0.1:5000"):
+        with pytest.raises(ExportError, match="give that of a server, such as http"):
             mlflow.place(given)
     else:
         assert mlflow.place(given) == "http://127.0.0.1:5000"

@@ -59,7 +59,7 @@ def test_what_is_offered_is_there() -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["nosuch"], ["mlflow", "nosuch", "--report"]])
 def test_wrong_usage_is_one_line(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="^2$"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         command.main(arguments)
     assert len(capsys.readouterr().err.splitlines()) == 1
 

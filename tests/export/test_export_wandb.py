@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from suite.export import contents
+from suite.record.record import Record
 from tests import records
 from tests.export.exporting import export, files
 from tests.export.test_export_contents import hostile
@@ -28,6 +30,7 @@ def test_each_launch_is_an_offline_run_that_can_be_synced(tmp_path: Path) -> Non
         content = (folder / f"run-{key}.wandb").read_bytes().decode("latin-1")
         assert content.count(record.cell.id) >= 1
         assert ("train/window_step_s" in content) == record.outcome.ok
+        assert Record.from_json(json.loads((folder / "files" / "record.json").read_text())).cell == record.cell
         assert_public(content)
     again = export("wandb", run, "--to", tmp_path / "to")
     assert again.startswith("run-a: 0 of 2 launches added, 2 were there: ")

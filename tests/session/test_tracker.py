@@ -76,9 +76,7 @@ def test_one_that_hangs_is_ended_with_its_processes_and_the_end_says_how_to_send
     make: Make, tmp_path: Path
 ) -> None:
     (line,) = followed(make({2: "hang"}), tmp_path)
-    assert line.startswith(
-        "mlflow has 1 of 3 launches: no answer within 1 s. The run lost nothing; send the rest with: "
-    )
+    assert line.startswith("mlflow has 1 of 3 launches: no answer within 1 s. The run lost nothing; ")
     assert line.endswith(f"python -m suite.export mlflow {tmp_path}/run.jsonl --to http://t.example")
     assert (tmp_path / "asked").read_text().split() == ["begin", "launch", "launch"], "it is not waited for again"
     pid = int((tmp_path / "pid").read_text())
@@ -99,9 +97,9 @@ def test_one_that_goes_on_failing_is_given_up(make: Make, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("how", ["die", "lie"])
 def test_one_that_ends_or_lies_costs_nothing_else(how: str, make: Make, tmp_path: Path) -> None:
-    lines = followed(make({1: how}), tmp_path)
-    assert len(lines) >= 1
-    assert "the run went on without" in lines[-1] or "The run lost nothing" in lines[-1]
+    (line,) = followed(make({1: how}), tmp_path)
+    assert line.startswith("mlflow has 0 of 3 launches: its process ")
+    assert "The run lost nothing" in line
 
 
 class Broken:
