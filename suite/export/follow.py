@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ from suite.export.target import ExportError, Origin, Target, target
 from suite.record.record import Record, RecordError
 from suite.record.text import clean
 
-#: The line that asks for the end.
-END = "end"
+#: The lines that ask for the begin and for the end; any other asks for what is new.
+BEGIN, END = "begin", "end"
+
+#: Seconds after which an answer is given though launches are left, as where a resumed run has many.
+LIMIT_S = 10.0
 
 
 class Follower:
@@ -31,40 +35,49 @@ class Follower:
         self.sent = 0
         self._offset = 0
 
-    def catch_up(self) -> int:
-        """Send all complete lines that are new; returns how many launches have been sent. Raises `ExportError`."""
-        for data, end in self._lines():
-            if self.origin is None:
-                run = data.get("run")
-                self.origin = Origin(self.journal.stem, run if isinstance(run, dict) else {})
-            else:
-                self._open()
-                try:
-                    self.target.add(self.session, Record.from_json(data))
-                except RecordError as error:
-                    raise ExportError(f"{self.journal.name}: {clean(error)}") from None
-                self.sent += 1
+    def open(self) -> None:
+        """Open the place for the run that the journal's first line describes. Raises `ExportError`."""
+        for data, end in self._lines() if self.origin is None else ():
+            run = data.get("run")
+            self.origin = Origin(self.journal.stem, run if isinstance(run, dict) else {})
             self._offset = end
-        self._open()
-        return self.sent
-
-    def end(self) -> str:
-        """Close the session; returns where the launches are."""
-        self.catch_up()
-        return self.target.end(self.session)
-
-    def _open(self) -> None:
+            break
         if self.session is None and self.origin:
             self.session = self.target.begin(self.place, self.origin)
 
+    def catch_up(self, limit_s: float = LIMIT_S) -> bool:
+        """Send the launches that are new, and stop early after ``limit_s``; returns whether all have been sent.
+
+        Raises `ExportError`.
+        """
+        self.open()
+        begin_s = time.monotonic()
+        for data, end in self._lines():
+            if time.monotonic() - begin_s > limit_s:
+                return False
+            try:
+                self.target.add(self.session, Record.from_json(data))
+            except RecordError as error:
+                raise ExportError(f"{self.journal.name}: {clean(error)}") from None
+            self.sent, self._offset = self.sent + 1, end
+        return True
+
+    def end(self) -> str:
+        """Close the session; returns where the launches are. Raises `ExportError` if some are missing."""
+        if not self.catch_up():
+            raise ExportError(f"there was no time for more than {self.sent} launches")
+        return self.target.end(self.session)
+
     def _lines(self) -> Iterator[tuple[dict[str, Any], int]]:
+        """The complete lines from the offset on, each with the offset of its end."""
         with self.journal.open("rb") as file:
-            file.seek(self._offset)
+            file.seek(end := self._offset)
             for line in file:
                 if not line.endswith(b"\n"):
                     return
+                end += len(line)
                 data = json.loads(line)
-                yield data if isinstance(data, dict) else {}, self._offset + len(line)
+                yield data if isinstance(data, dict) else {}, end
 
 
 def main(name: str, place: str, journal: str) -> int:
@@ -77,6 +90,8 @@ def main(name: str, place: str, journal: str) -> int:
         try:
             if line.strip() == END:
                 answer["where"] = follower.end()
+            elif line.strip() == BEGIN:
+                follower.open()
             else:
                 follower.catch_up()
         except ExportError as error:

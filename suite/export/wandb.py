@@ -63,7 +63,7 @@ def add(session: Session, record: Record) -> bool:
     """Write a launch as an offline run."""
     key = identity(session.run, record)
     session.launches.append(record.key)
-    if any((session.folder / "wandb").glob(f"offline-run-*-{key}")):
+    if any((session.folder / "wandb").glob(f"offline-run-*-{key}/files/record.json")):  # which is written last
         return False
     with _written(str(session.folder)):
         _log(session, key, record)

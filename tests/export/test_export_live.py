@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from suite.export.target import ExportError
 from suite.monitor.timeline import Sample
 from suite.plan.cell import Cell
 from tests import records
+from tests.documents import blocks
 from tests.export.conftest import free_port, get, serving
 from tests.export.test_export_prometheus import samples
 from tests.records import HOSTILE
@@ -175,3 +177,9 @@ def test_a_real_prometheus_answers_every_query(live: tuple[Live, str], tmp_path:
                 empty -= {query} if answer["data"]["result"] else set()
             time.sleep(0.3)
     assert not empty
+
+
+def test_the_scrape_of_the_page_is_valid(tmp_path: Path, prometheus: str) -> None:
+    (block,) = [each for each in blocks() if each.page.name == "trackers.md" and each.language == "yaml"]
+    (tmp_path / "prometheus.yml").write_text(block.text)
+    subprocess.run(["promtool", "check", "config", str(tmp_path / "prometheus.yml")], check=True, capture_output=True)

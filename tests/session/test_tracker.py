@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from suite.export.target import ExportError
 from suite.session import tracker as trackers
 from suite.session.observers import Observers
+from suite.session.observing import check
 from suite.session.tracker import Tracker
 from tests import records
 from tests.processes import alive, wait_until
@@ -116,22 +119,34 @@ def test_an_observer_that_fails_is_left_out_and_named_once(tmp_path: Path) -> No
     assert observers.close() == ["Broken failed, and the run went on without: RuntimeError: no"]
 
 
+class Options:
+    """The options that are asked for."""
+
+    def __init__(self, **chosen: Any) -> None:
+        self.chosen = {"track": [], "metrics_port": None} | chosen
+
+    def getoption(self, name: str) -> Any:
+        return self.chosen[name]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("chosen", "words"),
     [
-        (["--track=mlfow"], "unknown tracker 'mlfow'; did you mean 'mlflow'?"),
-        (["--track=prometheus"], "unknown tracker 'prometheus'"),
-        (["--metrics-port=99999"], "--metrics-port is 99999"),
+        ({"track": ["mlfow"]}, "--track: unknown tracker 'mlfow'; did you mean 'mlflow'?"),
+        ({"track": ["prometheus"]}, "--track: unknown tracker 'prometheus'"),
+        ({"metrics_port": 99_999}, "--metrics-port is 99999"),
     ],
 )
-def test_wrong_options_are_refused_before_anything_runs(suite: Suite, arguments: list[str], words: str) -> None:
-    done = suite("suite", *arguments)
-    assert done.status == 4
-    assert words in done.output
-    assert not done.launched
+def test_wrong_options_are_one_line(chosen: dict[str, Any], words: str) -> None:
+    config: Any = Options(**chosen)
+    with pytest.raises(ExportError, match=re.escape(words)):
+        check(config)
 
 
 def test_metrics_are_served_during_a_run_of_pytest(suite: Suite) -> None:
+    wrong = suite("suite", "--launches=1", "--track=mlfow")
+    assert wrong.status == 4
+    assert not wrong.launched
     done = suite("suite", "--launches=1", "-k", "jax and imdb", "--metrics-port=0")
     assert done.status == 0, done.output
     assert "metrics: http://127.0.0.1:" in done.output
