@@ -127,8 +127,13 @@ def curves(record: Record) -> dict[str, list[Point]]:
 
 def started_s(record: Record) -> float:
     """When the launch began, in seconds since 1970; 0 where the record does not say."""
+    return seconds_of(record.started)
+
+
+def seconds_of(text: str) -> float:
+    """A moment in ISO format, in seconds since 1970; 0 for anything else."""
     try:
-        moment = datetime.fromisoformat(record.started).timestamp()
+        moment = datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0
     return moment if 0 < moment < 2**32 else 0.0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from suite.export.contents import curves, digest, facts, figures, identity, settings, started_s, took_s
+from suite.export.contents import curves, digest, facts, figures, identity, seconds_of, settings, started_s, took_s
 from suite.export.target import ExportError, Origin
 from suite.record.record import Record
 from suite.record.text import clean
@@ -58,6 +58,7 @@ class Session:
     parent: str
     run: str
     there: dict[str, tuple[str, str]] = field(default_factory=dict)
+    ended: bool = False
     last_ms: int = 0
 
 
@@ -87,8 +88,8 @@ def begin(place: str, origin: Origin) -> Session:
         if run is None:
             tags = {TAG: whole, KIND: "session", "mlflow.runName": clean(origin.run, 80)}
             tags |= {f"suite.{name}": clean(value, 500) for name, value in _described(origin).items()}
-            run = client.create_run(experiment, tags=tags)
-        session = Session(client, place, experiment, run.info.run_id, origin.run)
+            run = client.create_run(experiment, start_time=_ms(origin.description.get("started")), tags=tags)
+        session = Session(client, place, experiment, run.info.run_id, origin.run, ended=run.info.status == "FINISHED")
         for each in _tagged(client, experiment, f"tags.`mlflow.parentRunId` = '{session.parent}'"):
             session.there[each.data.tags.get(TAG, "")] = each.info.run_id, each.info.status
     return session
@@ -135,9 +136,10 @@ def attach(session: Session, files: Sequence[Path]) -> int:
 
 
 def end(session: Session) -> str:
-    """End the run of the session."""
-    with _answered(session.place):
-        session.client.set_terminated(session.parent, "FINISHED", session.last_ms or None)
+    """End the run of the session, with its last launch; one that got no launch now stays as it is."""
+    if session.last_ms or not session.ended:
+        with _answered(session.place):
+            session.client.set_terminated(session.parent, "FINISHED", session.last_ms or None)
     return f"{shown(session.place)}/#/experiments/{session.experiment}/runs/{session.parent}"
 
 
@@ -150,6 +152,11 @@ def shown(address: str) -> str:
 def _described(origin: Origin) -> dict[str, Any]:
     wanted = ("matrix", "sweep", "seed", "started", "launches", "device")
     return {name: origin.description[name] for name in wanted if origin.description.get(name) is not None}
+
+
+def _ms(moment: object) -> int | None:
+    """Milliseconds since 1970 of a moment in a run's description; None where there is none."""
+    return round(1000 * seconds_of(str(moment))) or None
 
 
 def _tagged(client: Any, experiment: str, where: str) -> list[Any]:
