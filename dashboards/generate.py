@@ -47,8 +47,9 @@ NOW = (
 )
 #: Lines over time.
 LINES = (
-    Chart("Throughput by phase", "none", f"{PREFIX}samples_per_second", "{{phase}}, samples/s", 12),
+    Chart("Throughput", "none", f'{PREFIX}samples_per_second{{phase!="input"}}', "{{phase}}, samples/s", 12),
     Chart("Last launch of each cell", "none", f"{PREFIX}last_samples_per_second", "{{id}}, samples/s", 12),
+    Chart("Throughput of the input alone", "none", f'{PREFIX}samples_per_second{{phase="input"}}', "samples/s", 8),
     Chart("Launches by outcome", "none", f"{PREFIX}launches_total", "{{outcome}}", 8),
     Chart("GPU utilisation", "percentunit", f"{PREFIX}gpu_utilization_ratio", "GPU {{gpu}}", 8),
     Chart("GPU power", "watt", f"{PREFIX}gpu_power_watts", "GPU {{gpu}}", 8),
@@ -57,7 +58,7 @@ LINES = (
     Chart("GPU clock", "hertz", f"{PREFIX}gpu_sm_clock_hertz", "GPU {{gpu}}", 8),
     Chart("CPU cores of the worker", "none", f"{PREFIX}host_cpu_cores", "cores", 8),
     Chart("Memory of the worker", "bytes", f"{PREFIX}host_memory_bytes", "resident", 8),
-    Chart("Time since the launch began", "s", f"{PREFIX}launch_elapsed_seconds", "{{instance}}", 8),
+    Chart("Time since the launch began", "s", f"{PREFIX}launch_elapsed_seconds", "{{instance}}", 16),
 )
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from suite.export.contents import curves, figures, identity, plain, settings, started_s, took_s
+from suite.export.contents import curves, digest, figures, identity, plain, settings, started_s, took_s
 from suite.export.target import ExportError, Origin
 from suite.record.record import Record
 from suite.record.scratch import scratch
@@ -60,7 +60,7 @@ def add(session: Session, record: Record) -> bool:
     session.launches.append(record.key)
     if file.exists():
         return False
-    _save(file, _events(record))
+    _save(file, _events(session.run, record))
     return True
 
 
@@ -86,14 +86,17 @@ def end(session: Session) -> str:
     return f"{session.folder}: tensorboard --logdir {clean(session.folder.parent)}"
 
 
-def _events(record: Record) -> Iterator[Any]:
+def _events(run: str, record: Record) -> Iterator[Any]:
     """The events of a launch: its parameters, its curves, its figures, and how it ended."""
     protocol = import_module("tensorboard.compat.proto.summary_pb2")
     data = import_module("tensorboard.plugins.hparams.plugin_data_pb2")
     begin_s = started_s(record)
     end_s = begin_s + took_s(record)
-    start = data.SessionStartInfo(group_name=record.cell.id, start_time_secs=begin_s)
+    # The launches of a cell are one group, of which the tab shows means.
+    start = data.SessionStartInfo(group_name=f"{record.cell.id} {digest(run)[:8]}", start_time_secs=begin_s)
     for name, setting in settings(record).items():
+        if name == "launch":
+            continue
         if isinstance(setting, str):
             start.hparams[name].string_value = setting
         else:

@@ -66,7 +66,8 @@ def live() -> Iterator[tuple[Live, str]]:
     served.ended(records.failed(records.record("jax")), 90.0)
     served.started(CELL, 2)
     served.watched(Watching().sampled())
-    for message in ({"progress": "evidence: own"}, {"progress": "train", "samples_per_s": 1234.5}):
+    rates = ({"progress": "input", "samples_per_s": 9e5}, {"progress": "train", "samples_per_s": 1234.5})
+    for message in ({"progress": "evidence: own"}, *rates):
         served.progress(message)
     yield served, f"http://{HOST}:{port}/metrics"
     served.close()
