@@ -60,7 +60,7 @@ def target(name: str) -> Target:
     module, extra = LIBRARIES[name]
     if find_spec(module) is None:
         raise ExportError(
-            f"{name} needs {module}, which is not installed: pip install 'framework-training-suite[{extra}]', "
-            f"or in a checkout: pip install -e '.[{extra}]'"
+            f"{module} is not installed; it comes with the extra framework-training-suite[{extra}]. In a checkout: "
+            f"pip install -e '.[{extra}]'"
         )
     return cast("Target", import_module(f"suite.export.{name}"))
