@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": ("suite.doctor", "show what this machine can measure, and how to fix what it cannot"),
     "reproduce": ("suite.reproduce", "run a stored result again, and say whether it holds"),
     "profile": ("suite.profile", "profile one cell: where the time of its step goes, and a trace"),
+    "export": ("suite.export", "send runs to MLflow, TensorBoard, W&B or Prometheus"),
     "checks": ("suite.checks", "measure the suite itself: its steps, its loaders, its monitoring"),
     "data": ("workloads.data", "download, verify and list the data sets"),
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from suite.export.target import ExportError
 from suite.monitor.background import settle
 from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
@@ -22,7 +23,7 @@ from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.plan.suggest import nearest
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
-from suite.session import settings
+from suite.session import observing, settings
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launch import LaunchError
@@ -41,7 +42,7 @@ WIDTH, LINES = 120, 40
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
-EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError)
+EXPECTED = (CellError, DataError, ExportError, JournalError, LaunchError, MatrixError)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
+        observing.check(config)
     except EXPECTED as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("benchmark_only", False):
@@ -139,8 +141,9 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
         with terminal.uncaptured():
             background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json()
             run = Run(
-                settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background
-            )
+                settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background,
+                observing.observers(config, terminal.say, terminal.show),
+            )  # fmt: skip
             config.stash[_RUN] = run
             _prepare(run)
     except EXPECTED as error:

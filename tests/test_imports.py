@@ -59,8 +59,9 @@ ROOMS = {
     "record": {"plan"},
     "monitor": {"plan", "record"},
     "worker": {"plan", "record"},
-    "session": {"plan", "record", "monitor"},
+    "session": {"plan", "record", "monitor", "export"},
     "analysis": {"plan", "record"},
+    "export": {"plan", "record", "analysis"},
     "report": {"plan", "record", "analysis"},
 }
 COMMANDS = {"compare", "reproduce", "doctor", "profile", "checks"}

@@ -22,6 +22,13 @@ MOST = 4096
 T = TypeVar("T")
 
 
+class WholeRecords:
+    """Keeps records as they are, for a reader that needs all of each."""
+
+    def intern(self, record: Record) -> Record:
+        return record
+
+
 class RecordPool:
     """Lets records share the values that they have in common."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, TextIO
 
-from suite.analysis.kept import RecordPool
+from suite.analysis.kept import RecordPool, WholeRecords
 from suite.analysis.named import has_name, nearest_name
 from suite.analysis.stream import Text, parse
 from suite.record.line import thin
@@ -35,6 +35,7 @@ SUMMARY, REPORT = "run.json", "report.html"
 
 #: What files say about runs, by the id of the run.
 Runs = dict[str, Mapping[str, Any]]
+Pool = RecordPool | WholeRecords
 
 
 class LoadError(ValueError):
@@ -105,12 +106,12 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
     return list(dict.fromkeys(paths)), notes
 
 
-def load(paths: Iterable[Path]) -> Loaded:
-    """The launches of all files, each launch of a run once. Raises `LoadError`."""
+def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
+    """The launches of all files, each launch of a run once, with ``whole`` all of it. Raises `LoadError`."""
     launches: dict[tuple[str, str], Launch] = {}
     notes: list[str] = []
     runs: Runs = {}
-    pool = RecordPool()
+    pool: Pool = WholeRecords() if whole else RecordPool()
     for path in paths:
         conflicts: list[str] = []
         with _collector_off():
@@ -130,7 +131,7 @@ def load(paths: Iterable[Path]) -> Loaded:
     return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes), runs)
 
 
-def _saved(path: Path, notes: list[str], pool: RecordPool, runs: Runs) -> list[Launch]:
+def _saved(path: Path, notes: list[str], pool: Pool, runs: Runs) -> list[Launch]:
     records: list[Record] = []
     foreign = 0
     parts: dict[str, Any] = {}  # what the file has besides its benchmarks
@@ -203,7 +204,7 @@ def _parts(path: Path) -> Iterator[tuple[str, Any]]:
         raise LoadError(f"{path}: no run of this suite and no pytest-benchmark file; make one with {_MAKE}")
 
 
-def _journal(path: Path, notes: list[str], pool: RecordPool, runs: Runs) -> Iterator[Launch]:
+def _journal(path: Path, notes: list[str], pool: Pool, runs: Runs) -> Iterator[Launch]:
     run: Any = None
     empty = no_launch = True
     with _reading(path) as file:
@@ -241,7 +242,7 @@ def _run_id(run: Any, path: Path) -> str:
     return clean(run or path.stem, 80)
 
 
-def _record(data: Any, where: str, pool: RecordPool) -> Record:
+def _record(data: Any, where: str, pool: Pool) -> Record:
     try:
         if isinstance(data, dict):
             thin(data.get("metrics"))

@@ -23,6 +23,9 @@ JOURNALS = Path("results/journals")
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
 
+#: Trackers that can follow a run.
+TRACKERS = ("mlflow", "tensorboard", "wandb")
+
 #: The heading of the suite's options in ``pytest --help``, which pytest prints as it is, with a colon after it.
 HEADING = """\
 training benchmarks (pytest suite)
@@ -35,6 +38,7 @@ training benchmarks (pytest suite)
   pytest suite --benchmark-save=NAME -k "jax and bf16"  name the run; measure only the cells whose id matches
   pytest suite --collect-only -q --batch 32,64          list the launches and measure nothing
   pytest suite --resume --launches 6                    continue a run, here with more launches
+  pytest suite --benchmark-save --track mlflow          send each launch to MLflow as it ends
   python -m suite.compare                               compare what was measured
 
   Exit status: 0 measured, 1 a launch failed, 2 interrupted, 4 wrong usage, 5 nothing was measured.
@@ -134,6 +138,19 @@ def add(parser: pytest.Parser) -> None:
     group.addoption(
         "--profile-code", action="store_true",
         help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
+    )  # fmt: skip
+    group.addoption(
+        "--track", metavar="TARGET", action="append", default=[],
+        help=f"send each launch, as it ends, to one of: {', '.join(TRACKERS)}; TARGET=PLACE names a server's address "
+        "or a folder, as --to of python -m suite.export does",
+    )  # fmt: skip
+    group.addoption(
+        "--metrics-port", type=int, metavar="PORT",
+        help="serve Prometheus metrics of the run on this port while it goes on, such as 9464",
+    )  # fmt: skip
+    group.addoption(
+        "--metrics-host", default="127.0.0.1", metavar="ADDRESS",
+        help="with --metrics-port, the address to serve on; 0.0.0.0 shows them to the network (default: 127.0.0.1)",
     )  # fmt: skip
     group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
 

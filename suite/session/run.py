@@ -25,6 +25,7 @@ from suite.record.text import clean
 from suite.session import batch_finder, devices
 from suite.session.journal import Journal
 from suite.session.launch import LaunchError, interpreter, launch, scratch_folder
+from suite.session.observers import Observers
 from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
@@ -48,6 +49,7 @@ class Run:
     show: Callable[[str], None]
     ended: Callable[[str, str], None] | None = None
     background: dict[str, Any] = field(default_factory=dict)  # the load before the first launch
+    observers: Observers = field(default_factory=Observers)
     records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
     _data: dict[str, Path] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
@@ -113,12 +115,15 @@ class Run:
         self.records.append(record)
         line = f"{counter} {_line(record)}  {duration(took_s)}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
+        self.observers.ended(record, self._left_s(self._remaining()) if self._pace.known else None)
         return record
 
     def close(self) -> None:
-        """Close the journal and release the driver."""
+        """Release the driver, close the journal, and let those who watched the run finish."""
         self._open.close()
         self.journal.close()
+        for line in self.observers.close():
+            self.say(line)
 
     def prepare(self) -> None:
         """Check the interpreters, say how long the run may take, and get the data ready."""
@@ -141,6 +146,9 @@ class Run:
             self._prepared(name)
         if remaining:
             self._programs = self._open.enter_context(scratch_folder())
+        keys = [f"{cell.id}#{number}" for cell, number in self.planned]
+        journalled = [self._journalled[key] for key in keys if key in self._journalled]
+        self.observers.begin(self.journal.path, self.info, self.total, journalled)
         self._ended_s = time.monotonic()
 
     def _launch(self, cell: Cell, number: int, counter: str) -> Record:
@@ -159,7 +167,13 @@ class Run:
 
         def start(job: Job) -> Record:
             state = State(f"{counter} {job.cell.id}", self.show)
-            record = launch(job, log, deadline_s, state.progress, self._watch, tick=state.tick)
+            self.observers.started(job.cell, number)
+
+            def progress(message: dict[str, Any]) -> None:
+                state.progress(message)
+                self.observers.progress(message)
+
+            record = launch(job, log, deadline_s, progress, self._watch, tick=state.tick)
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
@@ -218,7 +232,9 @@ class Run:
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
     def _watch(self, pid: int, spawned_s: float) -> Monitor:
-        return Monitor(pid, spawned_s, self._gpus, self._idle, self._no_gpu)
+        monitor = Monitor(pid, spawned_s, self._gpus, self._idle, self._no_gpu)
+        self.observers.watched(monitor)
+        return monitor
 
     def _prepared(self, name: str) -> Path:
         if name not in self._data:

@@ -1,0 +1,157 @@
+"""``python -m suite.export``: sends recorded runs to MLflow, TensorBoard, W&B or Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from suite.analysis.load import REPORT, STORAGE, Launch, Loaded, LoadError, find, load
+from suite.export.target import ExportError, Origin, Target, target
+from suite.record.text import clean
+from workloads.data.progress import waiting
+
+RESULTS = Path("results")
+
+DESCRIPTION = """\
+Send recorded runs to the tracker that you already use. Each launch becomes a run there: its settings as parameters,
+its throughput, times and memory as metrics, each curve with its own steps, and its record as JSON. A repeated export
+adds only what is missing. To send launches while they are measured: pytest suite --track mlflow
+"""
+
+EPILOG = """\
+examples:
+  python -m suite.export mlflow 0003                       to $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000
+  python -m suite.export mlflow 0003 0005 --to http://tracker.example:5000
+  python -m suite.export mlflow results/journals/x.jsonl   what an interrupted run has measured
+  python -m suite.export mlflow 0003 --report results/0003_smoke    with the report that suite.compare wrote
+  python -m suite.export tensorboard 0003                  then: tensorboard --logdir results/tensorboard
+  python -m suite.export wandb 0003                        offline; then: wandb sync results/wandb/offline-run-*
+  python -m suite.export prometheus 0003                   for a textfile collector, and for promtool's backfill
+
+`python -m suite.export TARGET --help` explains a target.
+
+exit status: 0; 1 if a run could not be sent; 2 for wrong usage, unusable input, or a library that is not installed; 130
+if interrupted
+"""
+
+#: Each target's line in the list, and what ``--to`` means for it.
+TARGETS = {
+    "mlflow": (
+        "a run per session, with a nested run per launch",
+        "address of the server; default: $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000. The experiment is "
+        "$MLFLOW_EXPERIMENT_NAME, or framework-training-suite",
+    ),
+    "tensorboard": (
+        "event files, a folder per launch",
+        "folder for TensorBoard's --logdir; default: results/tensorboard",
+    ),
+    "wandb": (
+        "offline runs of Weights & Biases, for `wandb sync`",
+        "folder in which the folder wandb is made; default: $WANDB_DIR, or results. The project is $WANDB_PROJECT, or "
+        "framework-training-suite",
+    ),
+    "prometheus": (
+        "metrics as text (for a textfile collector) and as OpenMetrics with times (for promtool)",
+        "folder for the two files of each run; default: results/prometheus",
+    ),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print the error in one line and exit with status 2."""
+        self.exit(2, f"{self.prog}: {clean(message)}; see --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Export the launches run by run, and print where they are."""
+    options = _parsed(arguments)
+    try:
+        chosen = target(options.target)
+        place = chosen.place(options.to)
+        paths, notes = find(options.run, options.storage)
+        with waiting("reading the launches"):
+            loaded = load(paths, whole=True)
+        reports = [options.report] if options.report else _reports(paths)
+        files = [file for folder in reports for file in _files(folder)]
+    except (LoadError, ExportError, OSError) as error:
+        print(f"suite.export: {clean(error, 1000)}", file=sys.stderr)
+        return 2
+    for note in [*notes, *loaded.notes]:
+        print(f"note: {clean(note)}", file=sys.stderr)
+    try:
+        for run, launches in _by_run(loaded):
+            print(_exported(chosen, place, Origin(run, dict(loaded.runs.get(run, {}))), launches, files))
+    except ExportError as error:
+        print(f"suite.export: {clean(error, 1000)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("suite.export: interrupted; the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _exported(chosen: Target, place: str, origin: Origin, launches: Sequence[Launch], files: Sequence[Path]) -> str:
+    """Export one run; returns the line that says what was added and where it is."""
+    added = 0
+    with waiting(f"sending {len(launches)} launches") as describe:
+        session = chosen.begin(place, origin)
+        for number, launch in enumerate(launches, 1):
+            describe(f"sending launch {number} of {len(launches)}")
+            added += chosen.add(session, launch.record)
+        attached = chosen.attach(session, files) if files else 0
+        where = chosen.end(session)
+    there = f", {len(launches) - added} were there" if added < len(launches) else ""
+    report = f", {attached} files of the report" if attached else ""
+    return f"{clean(origin.run)}: {added} of {len(launches)} launches added{there}{report}: {where}"
+
+
+def _by_run(loaded: Loaded) -> Iterator[tuple[str, list[Launch]]]:
+    for run in dict.fromkeys(launch.run for launch in loaded.launches):
+        yield run, [launch for launch in loaded.launches if launch.run == run]
+
+
+def _reports(paths: Sequence[Path]) -> list[Path]:
+    """The folder that `suite.compare` wrote of the run, if there is one run and a report of it."""
+    folder = RESULTS / paths[0].stem
+    return [folder] if len(paths) == 1 and (folder / REPORT).is_file() else []
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of a report's folder. Raises `ExportError` if it holds no report."""
+    if not (folder / REPORT).is_file():
+        raise ExportError(f"--report {folder}: no {REPORT} there; write one with python -m suite.compare RUN")
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(
+        prog="python -m suite.export",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parts = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
+    for name, (words, to) in TARGETS.items():
+        part = parts.add_parser(name, help=words, description=f"Export runs as {words}.")
+        part.add_argument(
+            "run", nargs="*", metavar="RUN",
+            help="a file, a folder, or the number or name of a saved run; default: the run saved last",
+        )  # fmt: skip
+        part.add_argument("--to", metavar="PLACE", help=to)
+        part.add_argument(
+            "--report", type=Path, metavar="DIR",
+            help="folder that suite.compare wrote, whose files go along where the target takes them; default: that of "
+            "the run in results/, if it is there",
+        )  # fmt: skip
+        part.add_argument(
+            "--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}"
+        )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""Serves Prometheus metrics while a run goes on, in the controller: ``pytest suite --metrics-port 9464``.
+
+The values are what the controller has anyway (progress messages, the monitor's samples, the journal). They are put
+together when somebody asks, so that nothing happens between two scrapes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from suite import __version__
+from suite.export.contents import settings
+from suite.export.families import CELL, LIVE
+from suite.export.target import ExportError, target
+from suite.plan.cell import Cell
+from suite.record.record import STATUSES, Outcome, Record
+from suite.record.text import clean
+
+#: Where the metrics are served unless told otherwise: nobody outside of this machine reads them.
+HOST = "127.0.0.1"
+
+#: Seconds after which a sample is no longer the present: none is served between two workers.
+RECENT_S = 5.0
+
+#: What a worker may say that it does; anything else is `other`, so that labels stay few.
+PHASES = (
+    "starting", "loading", "evidence", "first step", "precision", "peak", "train", "compute", "input", "epoch",
+    "profile",
+)  # fmt: skip
+
+#: Of the GPU's readings, the metric and its unit in terms of the reading's.
+READINGS = {
+    "gpu_utilisation_percent": ("gpu_utilization_ratio", 0.01),
+    "power_w": ("gpu_power_watts", 1.0),
+    "memory_used_bytes": ("gpu_memory_used_bytes", 1.0),
+    "temperature_c": ("gpu_temperature_celsius", 1.0),
+    "sm_clock_mhz": ("gpu_sm_clock_hertz", 1e6),
+}
+
+
+class Sampled(Protocol):
+    """One moment's readings, as `suite.monitor.timeline.Sample` holds them."""
+
+    @property
+    def at_s(self) -> float: ...
+    @property
+    def values(self) -> Mapping[str, float]: ...
+
+
+class Watching(Protocol):
+    """What is read of a `suite.monitor.sampler.Monitor`."""
+
+    @property
+    def gpus(self) -> Sequence[Any]: ...
+    @property
+    def samples(self) -> Mapping[str, Sequence[Sampled]]: ...
+    @property
+    def host(self) -> Sequence[Sampled]: ...
+
+
+@dataclass
+class State:
+    """What is known at the moment."""
+
+    run: Mapping[str, Any] = field(default_factory=dict)
+    planned: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    last: dict[tuple[str, ...], float] = field(default_factory=dict)
+    left_s: float | None = None
+    cell: Cell | None = None
+    launch: int = 0
+    begin_s: float = 0.0
+    phase: str = ""
+    rates: dict[str, float] = field(default_factory=dict)
+    monitor: Watching | None = None
+
+
+@dataclass(eq=False)
+class Live:
+    """An observer of a run that serves what it sees over HTTP, in a thread of its own."""
+
+    port: int
+    host: str = HOST
+    state: State = field(default_factory=State)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _server: Any = None
+
+    def open(self) -> int:
+        """Serve from now on, and return the port. Raises `ExportError` if the library or the port is not to be had."""
+        target("prometheus")
+        client = import_module("prometheus_client")
+        registry = client.CollectorRegistry()
+        registry.register(self)
+        try:
+            self._server, _ = client.start_http_server(self.port, self.host, registry)
+        except (OSError, OverflowError) as error:
+            raise ExportError(
+                f"--metrics-port {self.port}: cannot serve on {clean(self.host)}:{self.port}: {clean(error)}; "
+                "choose another port"
+            ) from None
+        return int(self._server.server_port)
+
+    def begin(self, journal: Path, run: Mapping[str, Any], planned: int, done: Sequence[Record]) -> None:
+        """The run begins."""
+        with self._lock:
+            self.state.run, self.state.planned = run, planned
+            for record in done:
+                self._count(record)
+
+    def started(self, cell: Cell, launch: int) -> None:
+        """A launch begins; what was said of the one before is forgotten."""
+        with self._lock:
+            self.state.cell, self.state.launch, self.state.begin_s = cell, launch, time.monotonic()
+            self.state.phase, self.state.rates, self.state.monitor = "starting", {}, None
+
+    def watched(self, monitor: Watching) -> None:
+        """The launch has a monitor."""
+        with self._lock:
+            self.state.monitor = monitor
+
+    def progress(self, message: Mapping[str, Any]) -> None:
+        """The worker said what it does."""
+        said = str(message["progress"])
+        phase = next((phase for phase in PHASES if said.startswith(phase)), "other")
+        with self._lock:
+            self.state.phase = phase
+            if (rate := message.get("samples_per_s")) is not None:
+                self.state.rates[phase] = float(rate)
+
+    def ended(self, record: Record, left_s: float | None) -> None:
+        """The launch has ended."""
+        with self._lock:
+            self._count(record)
+            self.state.left_s, self.state.cell, self.state.monitor = left_s, None, None
+
+    def close(self) -> list[str]:
+        """Serve no more."""
+        if self._server:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+        return []
+
+    def describe(self) -> list[Any]:
+        """Nothing, so that registering reads no value."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """All metrics that have a value now, for a scrape."""
+        core = import_module("prometheus_client.core")
+        with self._lock:
+            values = list(self._values())
+        families = {family.name: family.made(core) for family in LIVE}
+        for name, labels, value in values:
+            families[name].add_metric(labels, value)
+        yield from (family for family in families.values() if family.samples)
+
+    def _count(self, record: Record) -> None:
+        self.state.outcomes[record.outcome.status] += 1
+        if (rate := record.samples_per_s) is not None:
+            self.state.last[_labels(record)] = rate
+
+    def _values(self) -> Iterator[tuple[str, Sequence[str], float]]:
+        state = self.state
+        run = [clean(state.run.get(name, ""), 120) for name in ("id", "matrix")]
+        yield "run_info", [*run, __version__], 1.0
+        yield "launches_planned", (), float(state.planned)
+        for status in STATUSES:
+            yield "launches", [status], float(state.outcomes[status])
+        if state.left_s is not None:
+            yield "time_left_seconds", (), state.left_s
+        for labels, rate in state.last.items():
+            yield "last_samples_per_second", labels, rate
+        if state.cell is None:
+            return
+        labels = _labels(Record(state.cell, Outcome("ok"), state.launch))
+        yield "cell_info", [*labels, str(state.launch)], 1.0
+        yield "phase_info", [state.phase], 1.0
+        yield "launch_elapsed_seconds", (), time.monotonic() - state.begin_s
+        for phase, rate in state.rates.items():
+            yield "samples_per_second", [phase], rate
+        if state.monitor:
+            yield from _readings(state.monitor)
+
+
+def _labels(record: Record) -> tuple[str, ...]:
+    held = settings(record)
+    return (clean(record.cell.id, 200), *(str(held[name]) for name in CELL))
+
+
+def _readings(monitor: Watching) -> Iterator[tuple[str, Sequence[str], float]]:
+    """The newest samples of the GPUs and of the host, if they are recent."""
+    now_s = time.perf_counter()
+    for number, gpu in enumerate(monitor.gpus):
+        samples = monitor.samples.get(gpu.uuid, ())
+        if samples and now_s - samples[-1].at_s < RECENT_S:
+            for reading, (name, unit) in READINGS.items():
+                if (value := samples[-1].values.get(reading)) is not None:
+                    yield name, [str(number), clean(gpu.name, 120)], value * unit
+    host = monitor.host[-2:]
+    if not host or now_s - host[-1].at_s >= RECENT_S:
+        return
+    if (memory := host[-1].values.get("rss_bytes")) is not None:
+        yield "host_memory_bytes", (), memory
+    if len(host) == 2 and {"cpu_s"} <= host[0].values.keys() & host[1].values.keys():
+        seconds = max(host[1].at_s - host[0].at_s, 1e-3)
+        yield "host_cpu_cores", (), max(0.0, host[1].values["cpu_s"] - host[0].values["cpu_s"]) / seconds
