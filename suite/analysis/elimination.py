@@ -90,13 +90,18 @@ def spent(looks: int) -> float:
     return LEVEL * (1 - float((1 - FIRST) ** looks))
 
 
-def worse(scores: Scores, alive: Flags, margin: float) -> Flags:
-    """The cells (cells,) that go after the last block of ``scores``; ``alive`` are those that ran in it."""
+def worse(scores: Scores, alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
+    """The cells (cells,) that go after the last block of ``scores``; ``alive`` are those that ran in it.
+
+    They are compared with the best of ``judges`` (cells,), by default of all: a cell that may still turn out to break a
+    limit must not drop others.
+    """
     fitted = fit(scores)
     alive = alive & (fitted.counts > 0)
-    if alive.sum() < 2:
+    best = alive if judges is None else alive & judges
+    if alive.sum() < 2 or not best.any():
         return np.zeros_like(alive)
-    top = fitted.best(alive)
+    top = fitted.best(best)
     behind = fitted.means[top] - fitted.means
     return alive & beyond(behind, fitted, top, rivals=int(alive.sum()) - 1, look=len(scores) - 1, margin=margin)
 
@@ -130,7 +135,7 @@ def tied(scores: Scores, alive: Flags, margin: float) -> bool:
     return bool((bound[alive] <= math.log1p(margin)).all())
 
 
-def dominated(scores: list[Scores], alive: Flags, margin: float) -> Flags:
+def dominated(scores: list[Scores], alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
     """The cells that go where two objectives are asked for: those that another one beats.
 
     To beat is to be significantly better beyond the margin in one objective, and in the other either that too, or not
@@ -141,7 +146,8 @@ def dominated(scores: list[Scores], alive: Flags, margin: float) -> Flags:
         alive = alive & (fitted.counts > 0)
     gone = np.zeros_like(alive)
     rivals, look = int(alive.sum()) - 1, len(scores[0]) - 1
-    for top in np.flatnonzero(alive) if rivals > 0 else ():
+    best = alive if judges is None else alive & judges
+    for top in np.flatnonzero(best) if rivals > 0 else ():
         behind = [fitted.means[top] - fitted.means for fitted in fits]
         better = [
             beyond(each, fitted, int(top), rivals=rivals**2, look=look, margin=margin)

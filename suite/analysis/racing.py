@@ -30,6 +30,8 @@ from suite.record.text import clean
 
 #: Outcomes after which the same launch is tried once more.
 TRIED_AGAIN = ("crashed", "error")
+#: Seeds after which the accuracy of a cell is tested. Before that it drops no other, since it may learn worse.
+SEEDS_LEAST = 3
 #: A race ends after so many blocks, whatever is left.
 BLOCKS_MOST = 20
 
@@ -126,28 +128,41 @@ class Race:
 
 
 @dataclass
-class _Runner:
-    """Replays a race from its records."""
+class Referee:
+    """Follows a race as its records come in. ``excluded`` are cells that are not launched, with the reasons."""
 
     cells: tuple[Cell, ...]
     question: Question
-    seed: int
-    tries: Mapping[tuple[Cell, int], Sequence[Record]]
+    seed: int = 0
+    excluded: Mapping[Cell, str] = field(default_factory=dict)
+    tries: dict[tuple[Cell, int], list[Record]] = field(default_factory=dict)
     out: dict[Cell, Exit] = field(default_factory=dict)
     records: dict[Cell, dict[int, Record]] = field(default_factory=dict)
     path: list[Step] = field(default_factory=list)
     launches: int = 0
     block: int = 0
+    over: bool = False
 
-    def run(self) -> Race:
-        while self.alive and self.block < BLOCKS_MOST:
+    def __post_init__(self) -> None:
+        self.out |= {
+            cell: Exit(FAILED, reason, 0, 0, 0) for cell, reason in self.excluded.items() if cell in self.cells
+        }
+
+    def add(self, record: Record) -> None:
+        """Take in the next record; those of other cells are passed over."""
+        if record.cell in self.cells:
+            self.tries.setdefault((record.cell, record.launch), []).append(record)
+            self.launches += 1
+
+    def race(self) -> Race:
+        """The state of the race."""
+        while not self.over and self.alive and self.block < BLOCKS_MOST:
             if due := self._block():
                 return self._race(due)
             self.block += 1
             self._judge()
             self.path.append(Step(self.launches, len(self.alive)))
-            if self._race(()).agreed and self._settled():
-                break
+            self.over = self._settled() and self._race(()).agreed
         return self._race(())
 
     @property
@@ -156,16 +171,15 @@ class _Runner:
 
     def _settled(self) -> bool:
         """Whether a race whose cells agree may end: equal accuracy is tested from three seeds on."""
-        return self.question.target is None or self.block >= 3 or len(self.alive) < 2
+        return self.question.target is None or self.block >= SEEDS_LEAST or len(self.alive) < 2
 
     def _block(self) -> tuple[Cell, ...]:
         """Take in the block's records, in the order in which they were made; returns the cells that are still due."""
-        order = list(self.alive)
+        order = list(self.cells)
         random.Random(f"{self.seed}/{self.block}").shuffle(order)  # noqa: S311 - an order, not a secret
         due = []
-        for cell in order:
+        for cell in [each for each in order if each not in self.out]:
             tries = self.tries.get((cell, self.block), ())
-            self.launches += len(tries)
             if not tries or (len(tries) == 1 and tries[0].outcome.status in TRIED_AGAIN):
                 due.append(cell)
             elif tries[-1].outcome.ok:
@@ -204,17 +218,22 @@ class _Runner:
             base = reference(self.cells, self.records)
             for cell, reason in learned_worse(self.alive, self.records, base).items():
                 self._drop(cell, LEARNED, reason)
-        scores = self._race(()).scores
-        left = np.array([cell in set(self.alive) for cell in self.cells])
+        state = self._race(())
+        left = np.array([cell in state.alive for cell in self.cells])
         if not left.any():
             return
-        rule = (
-            worse(scores[0], left, self.question.margin)
-            if len(scores) == 1
-            else (dominated(scores, left, self.question.margin))
-        )
-        for at in np.flatnonzero(rule):
-            self._drop(self.cells[at], WORSE, "another cell is better" if len(scores) > 1 else "")
+        judges = np.array([self._cleared(state, cell) for cell in self.cells])
+        if len(state.scores) == 1:
+            gone, reason = worse(state.scores[0], left, self.question.margin, judges), ""
+        else:
+            gone, reason = dominated(state.scores, left, self.question.margin, judges), "another cell is better"
+        for at in np.flatnonzero(gone):
+            self._drop(self.cells[at], WORSE, reason)
+
+    def _cleared(self, state: Race, cell: Cell) -> bool:
+        """Whether a cell keeps the limits as far as is known, so that others may be dropped for being worse than it."""
+        enough = self.question.target is None or len(self.records.get(cell, ())) >= SEEDS_LEAST
+        return enough and not state.beyond(cell)
 
     def _unproved(self) -> dict[Cell, str]:
         proofs = verdicts({cell: list(each.values()) for cell, each in self.records.items() if each})
@@ -250,24 +269,13 @@ class _Runner:
         )  # fmt: skip
 
 
-def race(
-    cells: Sequence[Cell],
-    records: Iterable[Record],
-    question: Question,
-    seed: int = 0,
-    excluded: Mapping[Cell, str] | None = None,
-) -> Race:
-    """The state of the race of these cells after these records, which are in the order in which they were made.
-
-    Records of other cells are passed over. ``excluded`` are cells that are not launched, with the reasons.
-    """
-    known = set(cells)
-    tries: dict[tuple[Cell, int], list[Record]] = {}
+def race(cells: Sequence[Cell], records: Iterable[Record], question: Question, seed: int = 0) -> Race:
+    """The state of the race of these cells after these records, which are in the order in which they were made."""
+    referee = Referee(tuple(cells), question, seed)
     for record in records:
-        if record.cell in known:
-            tries.setdefault((record.cell, record.launch), []).append(record)
-    out = {cell: Exit(FAILED, reason, 0, 0, 0) for cell, reason in (excluded or {}).items() if cell in known}
-    return _Runner(tuple(cells), question, seed, tries, out).run()
+        referee.add(record)
+        referee.race()
+    return referee.race()
 
 
 def _scores(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from suite.analysis.racing import Race, race
+from suite.analysis.racing import Race, Referee
 from suite.plan.cell import Cell
 from suite.plan.objective import Budget
 from suite.plan.space import workloads
@@ -55,16 +55,15 @@ class Loop:
         until = 0.0
         for cells in raced:
             until += sum(cell not in self.excluded for cell in cells) / total
-            self.races.append(self._state(cells))
+            options = self.search.options
+            referee = Referee(cells, self.search.question, options.seed, self.excluded)
+            self.races.append(referee.race())
             while not self.races[-1].over and self._affordable(self.races[-1].due[0], min(until, 1.0)):
                 state = self.races[-1]
-                self.run.next(state.due[0], state.blocks)
-                self.races[-1] = self._state(cells)
+                referee.add(self.run.next(state.due[0], state.blocks))
+                self.races[-1] = referee.race()
                 self.watch(self.races[-1], self.spent)
         return self.races
-
-    def _state(self, cells: tuple[Cell, ...]) -> Race:
-        return race(cells, self.run.records, self.search.question, self.search.options.seed, self.excluded)
 
     def _affordable(self, cell: Cell, part: float) -> bool:
         """Whether this part of the budget pays for one more launch."""

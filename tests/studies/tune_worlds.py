@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -62,13 +62,14 @@ class World:
 
 @dataclass
 class Search:
-    """One search: the true means of its cells, and their launches. ``launched`` counts those that were made."""
+    """One search: the true means of its cells, and their launches; ``seen`` (blocks, cells) are those made so far."""
 
     truth: Values
     rates: Values
     drift: float
     draws: np.random.Generator
     launched: int = 0
+    seen: Values = field(default_factory=lambda: np.empty((0, CELLS)))
 
     def block(self, number: int, alive: Values) -> Values:
         """The scores of a block, NaN for cells that are out."""
@@ -77,6 +78,7 @@ class Search:
         moments = (self.launched + np.arange(len(cells))) / (6 * CELLS)
         scores[cells] = self.rates[number, cells] + np.log1p(-self.drift * np.minimum(moments, 1.0))
         self.launched += len(cells)
+        self.seen = np.vstack([self.seen, scores])
         return scores
 
 
