@@ -43,10 +43,10 @@ def label(cell: Cell, cells: Iterable[Cell]) -> str:
 
 
 def title(race: Race) -> str:
-    """``small IMDB LSTM, samples/s``."""
+    """Such as ``small IMDB LSTM, samples/s``."""
     cell = race.cells[0]
     size = "" if cell.size == "full" else f"{cell.size} "
-    return f"{size}{WORKLOADS.get(cell.workload, cell.workload)}: {listing(list(map(str, race.question.objectives)))}"
+    return f"{size}{WORKLOADS.get(cell.workload, cell.workload)}, {listing(list(map(str, race.question.objectives)))}"
 
 
 def relative(race: Race, cell: Cell, objective: int = 0) -> Ratio | None:
@@ -71,7 +71,7 @@ def standing(race: Race, cells: Sequence[Cell]) -> Grid:
     for cell in cells:
         figures = [race.logs(cell, name) for name in names]
         values = [
-            shown(figure_of(mean(logs), name), name) if len(logs) else NONE
+            shown(figure_of(mean(logs), name), name).removesuffix(f" {name}") if len(logs) else NONE
             for logs, name in zip(figures, names, strict=True)
         ]
         ratio = relative(race, cell) if race.fits else None

@@ -81,8 +81,10 @@ def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str
     resume = continued(arguments, str(run.info["id"]))
     if problem:
         print(f"suite.tune: {problem}; {counted(run.done)} kept. Continue with: {resume}", file=sys.stderr)
+    if not run.records and not status:
+        print("suite.tune: the budget is too small for a single launch; give a larger --budget", file=sys.stderr)
     if not run.records:
-        return status
+        return status or 1
     ended = _ended(run, loop.races, search, resume)
     return status or ended
 

@@ -49,10 +49,10 @@ def race_plot(race: Race) -> Figure | None:
         f"Not drawn: {count(len(race.cells) - len(cells), 'cell')} that went earlier or never ran."
         if len(cells) < len(race.cells)
         else "",
-        f"{count(race.launches, 'launch')} in {count(race.blocks, 'block')}; n of each cell: its blocks.",
+        f"{count(race.launches, 'launch')} in {count(race.blocks, 'block')}, whose ends are dotted lines.",
     ]
     head = [verdict(race)]
-    sheet = paper(f"The path of the search. {title(race)}", head, caption, inside, left=left, right=RIGHT_IN)
+    sheet = paper(f"The path of the search: {title(race)}", head, caption, inside, left=left, right=RIGHT_IN)
     axes = sheet.axes()
     _bars(axes, race, cells)
     axes.set_yticks(range(len(cells)), names)
