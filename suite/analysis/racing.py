@@ -206,7 +206,7 @@ class Referee:
                 lacking_too(cell, other) or (NOT_IMPORTABLE in outcome.reason and other.framework == cell.framework)
             )
             if (lacks or (outcome.status == "out-of-memory" and larger_than(cell, other))) and not self._began(other):
-                self._drop(other, FAILED, f"not launched, since {cell.id} ended so: {reason}")
+                self._drop(other, FAILED, reason)
 
     def _began(self, cell: Cell) -> bool:
         return any((cell, block) in self.tries for block in range(self.block + 1))

@@ -14,11 +14,14 @@ from suite.analysis.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
 from suite.analysis.wording import NONE, listing
 from suite.plan.cell import Cell
 from suite.plan.sweep import AXES, spelled
-from suite.report.names import WORKLOADS, count
+from suite.report.names import WORKLOADS, count, number
 from suite.report.view import LEFT, RIGHT, Grid
 
 #: Cells and reasons that a list shows at most.
-LISTED_MOST = 12
+LISTED_MOST = 6
+
+#: The matrix that trains by a recipe.
+RECIPE_MATRICES = {"modern": "accuracy", "study": "accuracy-study", "no-dropout": "loss-curve"}
 
 #: Why cells are out, as the subject of a count.
 WHY = {
@@ -128,10 +131,11 @@ def depends(effect: Effect) -> str:
     return f"{effect.depends_on}: {values}"
 
 
-def command(cell: Cell, launches: int = 6) -> str:
-    """The command that measures this cell as `pytest suite` does."""
+def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
+    """The command that measures this cell as `pytest suite` does, or trains it to the end."""
     words = ["pytest", "suite", "--benchmark-save"]
-    words += ["--matrix", "accuracy"] if cell.recipe else []
+    words += ["--matrix", RECIPE_MATRICES[cell.recipe]] if cell.recipe else []
+    words += [] if target is None else ["--target", f"{target:g}"]
     for axis in AXES:
         value = getattr(cell, axis)
         if axis not in ("accumulate", "kernel", "size", "devices", "strategy") or value != getattr(
@@ -149,14 +153,19 @@ def reasons(race: Race) -> str:
 
 def outs(race: Race) -> list[str]:
     """A line for each reason for which cells are out without having been beaten, with the cells."""
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[Cell]] = {}
     for cell, gone in race.out.items():
         if gone.kind != WORSE:
-            by_reason.setdefault(gone.reason, []).append(label(cell, race.cells))
+            by_reason.setdefault(gone.reason, []).append(cell)
     lines = []
-    for reason, names in by_reason.items():
+    for reason, cells in by_reason.items():
+        names = [label(cell, race.cells) for cell in cells]
         more = f" and {len(names) - LISTED_MOST} more" if len(names) > LISTED_MOST else ""
-        lines.append(f"{', '.join(names[:LISTED_MOST])}{more}: {reason}")
+        launched = sum(race.out[cell].launched > 0 for cell in cells)
+        part = (
+            "" if launched == len(cells) else f" ({number(launched) if launched else 'none'} of {len(cells)} launched)"
+        )
+        lines.append(f"Out: {reason}{part}: {', '.join(names[:LISTED_MOST])}{more}")
     return lines
 
 

@@ -38,7 +38,7 @@ def answered(races: Sequence[Race], records: Sequence[Record], resume: str, file
             terminal.print()
             terminal.show_grid(standing(race, race.recommended))
             terminal.print()
-            terminal.print(f"Run it: {command(race.recommended[0])}", soft_wrap=True)
+            terminal.print(f"Run it: {command(race.recommended[0], race.question.target)}", soft_wrap=True)
         if grid := findings(race):
             terminal.print()
             terminal.say("What each setting brought, over pairs of cells that differ in nothing else:")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -15,6 +15,7 @@ from suite.analysis.racing import Race
 from suite.report.names import count
 from suite.report.race import standing, title
 from suite.report.terminal import Terminal
+from suite.report.view import LEFT
 from suite.session.wording import duration
 from suite.tune.loop import Spent
 
@@ -33,12 +34,12 @@ class Screen:
         self.live: Live | None = None
         self.state = ""
         self.race: Race | None = None
-        self.spent: Spent | None = None
         self.blocks = -1
+        self.parts: list[RenderableType] = []
 
     def __enter__(self) -> Screen:
         if self.terminal.is_terminal:
-            self.live = Live(self, console=self.terminal, refresh_per_second=2, transient=True)
+            self.live = Live(self, console=self.terminal, refresh_per_second=1, transient=True)
             self.live.start()
         return self
 
@@ -65,32 +66,35 @@ class Screen:
     def watch(self, race: Race, spent: Spent) -> None:
         """Show the standing of the race; without a terminal, a line at the end of each block."""
         new = self.race is None or race.cells != self.race.cells or race.blocks > self.blocks
-        self.race, self.spent = race, spent
+        self.race = race
+        if self.live:
+            self.parts = self._drawn(race, spent)
         if new and race.blocks:
             self.blocks = race.blocks
             if not self.live:
                 self.say(f"{title(race)}: after block {race.blocks}, {left(race)}; {paid(spent)}")
 
     def __rich__(self) -> Group:
-        """The whole screen, as rich asks for it."""
-        if self.race is None or self.spent is None:
-            return Group(Text(self.state))
+        """The whole screen, as rich asks for it; only its last line changes between two launches."""
+        return Group(*self.parts, Text(self.state))
+
+    def _drawn(self, race: Race, spent: Spent) -> list[RenderableType]:
+        """The standing and the budget, drawn once per launch: a refresh must cost the measured process nothing."""
         table = Table(box=None, pad_edge=False)
         most = max(3, min(ROWS_MOST, self.terminal.height - FRAME_ROWS))
-        shown = standing(self.race, self.race.ranked[:most])
+        shown = standing(race, race.ranked[:most])
         for header, align in zip(shown.headers, shown.align, strict=True):
-            table.add_column(header, justify="left" if align == "left" else "right", overflow="fold")
+            table.add_column(header, justify="left" if align == LEFT else "right", overflow="fold")
         for row in shown.rows:
             table.add_row(*map(Text, row))
-        more = len(self.race.alive) - len(shown.rows)
-        return Group(
-            Text(f"{title(self.race)}: block {self.race.blocks + 1}, {left(self.race)}", style="bold"),
+        more = len(race.alive) - len(shown.rows)
+        return [
+            Text(f"{title(race)}: block {race.blocks + 1}, {left(race)}", style="bold"),
             table,
-            Text(f"and {more} more" if more > 0 else ""),
-            Text(paid(self.spent)),
-            ProgressBar(total=1.0, completed=min(self.spent.share, 1.0), width=40),
-            Text(self.state),
-        )
+            *([Text(f"and {more} more")] if more > 0 else []),
+            Text(paid(spent)),
+            ProgressBar(total=1.0, completed=min(spent.share, 1.0), width=40),
+        ]
 
 
 def left(race: Race) -> str:
