@@ -24,8 +24,8 @@ from suite.analysis.statistics import LEVEL, holm
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.plan.sweep import AXES, spelled
 
-#: Settings whose effects are looked for: the axes of a sweep without the workload, which has a race of its own.
-SETTINGS = tuple(axis for axis in AXES if axis != "workload")
+#: Settings whose effects are looked for: the axes of a sweep, but for workload and size, which have races of their own.
+SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,9 @@ def trained(chosen: Matrix, recipe: str) -> Matrix:
 
 
 def workloads(cells: Sequence[Cell]) -> list[tuple[Cell, ...]]:
-    """The cells of each workload, which are searched one after the other."""
-    names = dict.fromkeys(cell.workload for cell in cells)
-    return [tuple(cell for cell in cells if cell.workload == name) for name in names]
+    """The cells of each workload and size, which are searched one after the other."""
+    names = dict.fromkeys((cell.workload, cell.size) for cell in cells)
+    return [tuple(cell for cell in cells if (cell.workload, cell.size) == name) for name in names]
 
 
 def lacking_too(cell: Cell, other: Cell) -> bool:

@@ -92,7 +92,7 @@ def verdict(race: Race) -> str:
         return "No cell can be recommended: " + reasons(race)
     best, others = label(left[0], race.cells), len(left) - 1
     if len(race.question.objectives) > 1:
-        end = "" if race.over else " The budget is spent; more launches may take cells out of it."
+        end = "" if race.over else " More launches may take cells out of it."
         return f"{count(len(left), 'cell')} on the Pareto front, {best} best in {race.question.objectives[0]}.{end}"
     if not others:
         return f"Best: {best}. All other cells are out."
@@ -100,7 +100,7 @@ def verdict(race: Race) -> str:
     verb = "is" if others == 1 else "are"
     if race.agreed:
         return f"Best: {best}. {count(others, 'other')} {verb} equal to it within the margin of {margin}."
-    ended = "after the most launches that a race makes" if race.over else "where the budget ended"
+    ended = "after the most launches that a race makes" if race.over else "where the search stopped"
     return (
         f"Best so far: {best}. {count(others, 'other')} {verb} not shown to be worse, {ended}: undecided. "
         "To decide, continue with a larger --budget."
@@ -175,7 +175,7 @@ def untried(race: Race) -> str:
     waiting = [cell for cell in race.alive if not race.records.get(cell)]
     words = [f"{count(len(never), 'cell')} was ruled out before" if len(never) == 1 else
              f"{count(len(never), 'cell')} were ruled out before"] if never else []  # fmt: skip
-    words += [f"the budget ended before {count(len(waiting), 'cell')}"] if waiting else []
+    words += [f"the search stopped before {count(len(waiting), 'cell')}"] if waiting else []
     return f"Not tried: {'; '.join(words)}." if words else ""
 
 

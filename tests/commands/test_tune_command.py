@@ -103,7 +103,7 @@ def test_an_interrupted_search_is_saved_and_goes_on_where_it_was(
     assert main(arguments(tmp_path)) == 130
     told, lines = capsys.readouterr()
     assert "suite.tune: interrupted; 5 launches kept. Continue with: python -m suite.tune --workload imdb_lstm" in lines
-    assert "Not tried: the budget ended before 3 cells." in told
+    assert "Not tried: the search stopped before 3 cells." in told
     assert len(load(saved(tmp_path)).launches) == 5
     launcher.stop_after = None
     assert main(arguments(tmp_path, "--resume")) == 0

@@ -44,11 +44,9 @@ def test_the_report_sets_searches_beside_the_full_matrix() -> None:
 
 
 def test_tables_are_written_between_their_marks() -> None:
-    rest = "b\n<!-- simulated: y -->\n<!-- end of simulated -->\n"
-    page = f"a\n<!-- simulated: x -->\nold\n<!-- end of simulated -->\n{rest}"
-    assert tune.written(page, "x", ["| new |"]) == (
-        f"a\n<!-- simulated: x -->\n\n| new |\n\n<!-- end of simulated -->\n{rest}"
-    )
+    rest = "b\n<!-- study: y -->\n<!-- end of study -->\n"
+    page = f"a\n<!-- study: x -->\nold\n<!-- end of study -->\n{rest}"
+    assert tune.written(page, "x", ["| new |"]) == (f"a\n<!-- study: x -->\n\n| new |\n\n<!-- end of study -->\n{rest}")
     with pytest.raises(ValueError, match="has no"):
         tune.written(page, "z", [])
 

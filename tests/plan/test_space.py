@@ -56,6 +56,11 @@ def test_each_workload_has_its_cells() -> None:
     assert [{cell.workload for cell in part} for part in workloads(cells)] == [{"cifar100_cnn"}, {"imdb_lstm"}]
 
 
+def test_each_size_is_a_search_of_its_own() -> None:
+    cells = space([], {"workload": ("imdb_lstm",), "size": ("full", "small")}, gpu=False).cells
+    assert [{cell.size for cell in part} for part in workloads(cells)] == [{"full"}, {"small"}]
+
+
 def test_what_is_lacking_does_not_depend_on_the_amount_of_work() -> None:
     cell = Cell("imdb_lstm", "jax", precision="bf16", batch=32)
     assert lacking_too(cell, cell.but(batch=512, accumulate=4))

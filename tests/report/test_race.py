@@ -47,12 +47,12 @@ def test_a_decided_race_in_words(found: Race) -> None:
 def test_a_race_that_its_budget_ends_says_what_is_undecided() -> None:
     found = raced(CELLS, Launcher(lambda *_: 1000.0), budget=20)
     assert verdict(found).startswith("Best so far: ")
-    assert "7 others are not shown to be worse, where the budget ended: undecided." in verdict(found)
+    assert "7 others are not shown to be worse, where the search stopped: undecided." in verdict(found)
     for row in standing(found, found.ranked).rows[1:]:
         low, _, high = row[3].partition(" to ")
         assert float(low) < float(row[2]) < float(high)
     short = raced(CELLS, Launcher(usual_rate), budget=3)
-    assert untried(short) == "Not tried: the budget ended before 5 cells."
+    assert untried(short) == "Not tried: the search stopped before 5 cells."
 
 
 def test_equal_cells_and_a_front_in_words() -> None:

@@ -24,7 +24,7 @@ from tests.studies.tune_methods import METHODS, Method, ours
 from tests.studies.tune_worlds import CELLS, World, worlds
 
 PAGE = Path("docs/tune.md")
-BEGIN, END = "<!-- simulated: {} -->", "<!-- end of simulated -->"
+BEGIN, END = "<!-- study: {} -->", "<!-- end of study -->"
 FULL = 6 * CELLS
 
 
@@ -93,12 +93,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--searches", type=int, default=1000, help="of each world, by the method used (default: 1000)")
     parser.add_argument("--compared", type=int, default=100, help="of each world, by each method (default: 100)")
+    parser.add_argument("--part", choices=("methods", "worlds"), help="one of the two tables only")
     parser.add_argument("--write", action="store_true", help=f"write the tables into {PAGE}")
     options = parser.parse_args(arguments)
     begin_s = time.monotonic()
-    tables = {"methods": list(by_method(options.compared)), "worlds": list(by_world(options.searches))}
-    for name, lines in tables.items():
-        print("", *lines, sep="\n")
+    parts = {"methods": (by_method, options.compared), "worlds": (by_world, options.searches)}
+    for name, (table, searches) in parts.items():
+        if options.part not in (None, name):
+            continue
+        lines = list(table(searches))
+        print("", *lines, "", sep="\n")
         if options.write:
             PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), name, lines), encoding="utf-8")
     print(f"\n{time.monotonic() - begin_s:.0f} s")

@@ -149,7 +149,7 @@ def _friedman_worse(scores: Values, alive: Values) -> Values:
     ranks = stats.rankdata(-scores[:, cells], axis=1)
     sums, squares = ranks.sum(axis=0), (ranks**2).sum()
     constant = blocks * count * (count + 1) ** 2 / 4
-    statistic = (count - 1) * ((sums**2).sum() / blocks - constant) / (squares - constant)
+    statistic = (count - 1) * ((sums**2).sum() - blocks * constant) / (squares - constant)
     if statistic <= stats.chi2.ppf(1 - LEVEL, count - 1):
         return worse
     error = math.sqrt(max(2 * (blocks * squares - (sums**2).sum()) / ((blocks - 1) * (count - 1)), 0.0))
