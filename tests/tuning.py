@@ -12,6 +12,7 @@ from typing import Any
 from suite.analysis.racing import Race, Referee
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
+from suite.record.history import Course, Epoch
 from suite.record.job import Job
 from suite.record.record import Outcome, Phase, Record, Window
 from tests import records
@@ -31,6 +32,10 @@ def launched(cell: Cell, number: int, rate: float, memory: float = 1e9, **change
     }  # fmt: skip
     made = records.record(cell.framework, number, **own)
     step = Phase((Window(10, 10 * cell.effective_batch / rate),))
+    if cell.recipe and "course" not in changes:
+        seconds = 1000 / rate
+        epochs = tuple(Epoch(4, 1.5, seconds, 1.4, accuracy, 0.5) for accuracy in (0.82, 0.87 + 0.001 * (number % 3)))
+        changes["course"] = Course(cell.recipe, 2, 0.8, epochs)
     return replace(made, cell=cell, phases={"train": step}, memory={"rss_peak_bytes": int(memory)}, **changes)
 
 

@@ -189,6 +189,18 @@ def test_what_a_framework_does_not_support_is_never_launched(
     assert "Out: unsupported: no bf16 here (none of 2 launched): pytorch" in told
 
 
+def test_trainings_to_an_accuracy_are_searched_over_seeds(
+    launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(tmp_path, "--objective=seconds-to-accuracy=.8", "--within=memory=2GiB")) == 0
+    assert {cell.recipe for cell, _ in launcher.made} == {"modern"}
+    assert sum(number == 2 for _, number in launcher.made) == 8, "nothing is dropped before three seeds"
+    assert answer(tmp_path)["recommended"] == [f"{BEST}-modern"]
+    told = capsys.readouterr().out
+    assert "--matrix accuracy --target 0.8 --workload imdb_lstm --framework pytorch --precision bf16" in told
+    assert load(saved(tmp_path)).launches
+
+
 def test_a_search_without_any_answer_says_so(
     launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
