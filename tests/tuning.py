@@ -47,6 +47,7 @@ class Launcher:
     memory: Callable[[Cell], float] = lambda _: 1e9
     made: list[tuple[Cell, int]] = field(default_factory=list)
     stop_after: int | None = None
+    flags: tuple[str, ...] = ()
 
     def __call__(self, job: Job, *_: Any, **__: Any) -> Record:
         if self.stop_after is not None and len(self.made) >= self.stop_after:
@@ -56,7 +57,7 @@ class Launcher:
         if isinstance(found, Outcome):
             return Record(job.cell, found, job.launch)
         draw = random.Random(f"{job.cell.id}#{job.launch}").gauss(0, NOISE)
-        return launched(job.cell, job.launch, found * math.exp(draw), self.memory(job.cell))
+        return launched(job.cell, job.launch, found * math.exp(draw), self.memory(job.cell), flags=self.flags)
 
 
 def raced(cells: Sequence[Cell], launcher: Launcher, question: Question | None = None, budget: int = 10_000) -> Race:

@@ -14,6 +14,7 @@ from suite.analysis.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
 from suite.analysis.wording import NONE, listing
 from suite.plan.cell import Cell
 from suite.plan.sweep import AXES, spelled
+from suite.record.text import clean
 from suite.report.names import WORKLOADS, count, number
 from suite.report.view import LEFT, RIGHT, Grid
 
@@ -188,6 +189,14 @@ def risk(race: Race) -> str:
         else ""
     )
     return f"Risk that the tests dropped the best cell: at most {100 * race.risk:.1f} %.{screened}"
+
+
+def flagged(race: Race) -> str:
+    """How many launches were flagged, by flag: on a busy machine none of the figures means much; maybe empty."""
+    records = [record for each in race.records.values() for record in each.values()]
+    counts = Counter(clean(flag, 40) for record in records for flag in dict.fromkeys(record.flags))
+    listed = ", ".join(f"{flag} {n}" for flag, n in counts.most_common())
+    return f"Flagged launches, of {len(records)}: {listed}." if counts else ""
 
 
 def cost(race: Race, seconds: float) -> str:

@@ -78,7 +78,7 @@ def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str
             status, problem = 2, clean(error, 1000)
         finally:
             run.close()
-    resume = continued(arguments, str(run.info["id"]))
+    resume = continued(arguments, str(run.info["id"]), spent=not status)
     if problem:
         print(f"suite.tune: {problem}; {counted(run.done)} kept. Continue with: {resume}", file=sys.stderr)
     if not run.records and not status:
@@ -99,9 +99,15 @@ def _ended(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
     return int(not any(race.recommended for race in races))
 
 
-def continued(arguments: Sequence[str], run: str) -> str:
-    """The command that continues a search that was started or resumed with these arguments."""
-    return command(arguments, run).replace("pytest", "python -m suite.tune", 1)
+def continued(arguments: Sequence[str], run: str, spent: bool = False) -> str:
+    """The command that continues a search with these arguments; one whose budget is spent needs a larger one."""
+    kept: list[str] = []
+    for at, argument in enumerate(arguments):
+        of_budget = argument.partition("=")[0] == "--budget" or (at > 0 and arguments[at - 1] == "--budget")
+        if not (spent and of_budget):
+            kept.append(argument)
+    line = command(kept, run).replace("pytest", "python -m suite.tune", 1)
+    return f"{line} --budget MORE" if spent else line
 
 
 def _settings(search: Search) -> Settings:

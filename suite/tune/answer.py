@@ -15,6 +15,7 @@ from suite.report.race import (
     command,
     cost,
     findings,
+    flagged,
     outs,
     risk,
     standing,
@@ -44,11 +45,11 @@ def answered(races: Sequence[Race], records: Sequence[Record], resume: str, file
             terminal.say("What each setting brought, over pairs of cells that differ in nothing else:")
             terminal.show_grid(grid)
         terminal.print()
-        for line in [untried(race), *outs(race), risk(race), cost(race, seconds_of(race, records))]:
+        for line in [untried(race), *outs(race), flagged(race), risk(race), cost(race, seconds_of(race, records))]:
             if line:
                 terminal.say(line)
         if not race.over:
-            terminal.print(f"Continue with: {resume} --budget MORE", soft_wrap=True)
+            terminal.print(f"Continue with: {resume}", soft_wrap=True)
 
 
 def written(races: Iterable[Race], records: Sequence[Record], folder: Path, run: Mapping[str, Any]) -> None:

@@ -121,10 +121,21 @@ def test_a_spent_budget_ends_a_search_undecided_and_a_larger_one_goes_on(
     assert main(arguments(tmp_path, "--budget=10launches")) == 0
     told = capsys.readouterr().out
     assert "undecided" in told
-    assert "--budget MORE" in told
+    assert re.search(r"Continue with: python -m suite.tune .* --resume=\S+ --budget MORE\n", told)
+    assert "--budget=10launches" not in told
     assert len(launcher.made) == 10
     assert main(arguments(tmp_path, "--budget=16launches", "--resume")) == 0
     assert len(launcher.made) == 16
+
+
+def test_a_busy_machine_is_said_to_be_one_and_drops_nothing_after_one_launch(
+    launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launcher.flags = ("contaminated",)
+    assert main(arguments(tmp_path, "--budget=8launches")) == 0
+    told = capsys.readouterr().out
+    assert "Flagged launches, of 8: contaminated 8." in told
+    assert "7 others are not shown to be worse" in told
 
 
 def test_a_budget_of_seconds_ends_before_a_launch_that_would_not_fit(launcher: Launcher, tmp_path: Path) -> None:
