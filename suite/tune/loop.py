@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from suite.analysis.racing import Race, Referee
+from suite.analysis.racing import Race
+from suite.analysis.referee import Referee
 from suite.plan.cell import Cell
 from suite.plan.objective import Budget
 from suite.plan.space import workloads
