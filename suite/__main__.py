@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": ("suite.compare", "compare one or more runs: tables, plots, a report, a site, a check for CI"),
     "doctor": ("suite.doctor", "show what this machine can measure, and how to fix what it cannot"),
     "reproduce": ("suite.reproduce", "run a stored result again, and say whether it holds"),
+    "tune": ("suite.tune", "search for the best setting, with few launches and a known risk"),
     "profile": ("suite.profile", "profile one cell: where the time of its step goes, and a trace"),
     "export": ("suite.export", "send runs to MLflow, TensorBoard, W&B or Prometheus"),
     "checks": ("suite.checks", "measure the suite itself: its steps, its loaders, its monitoring"),

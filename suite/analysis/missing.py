@@ -39,6 +39,8 @@ def counts(loaded: Loaded) -> list[Count]:
 def _count(run: str, launches: Iterable[Launch], settings: Mapping[str, Any]) -> Count:
     done = {launch.record.key: launch.record for launch in launches}
     blocks = 1 + max(record.block for record in done.values())
+    if settings.get("search"):  # of `suite.tune`, which plans none: it decides as it goes
+        return Count(run, len(done), None, least=False, settings=settings)
     asked = settings.get("launches")
     recorded = settings.get("planned")
     copies = len({(record.cell, record.control) for record in done.values()})

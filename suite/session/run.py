@@ -104,7 +104,8 @@ class Run:
         if record:
             self.records.append(record)
             return record
-        counter = f"[{self.done + 1:{len(str(self.total))}}/{self.total}]"
+        total = "" if self.settings.search else f"/{self.total}"
+        counter = f"[{self.done + 1:{len(str(self.total))}}{total}]"
         self._searching_s = 0.0
         record = self._launch(cell, number, counter)
         took_s = time.monotonic() - self._ended_s  # with what happens between two launches
@@ -117,6 +118,16 @@ class Run:
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
         self.observers.ended(record, self._left_s(self._remaining()) if self._pace.known else None)
         return record
+
+    def next(self, cell: Cell, number: int) -> Record:
+        """Run a launch that a search has just decided on, or take it from the journal."""
+        self.planned[self.done :] = [(cell, number)]
+        self.info["planned"] = self.total
+        return self.launch(cell, number)
+
+    def expected_s(self, cell: Cell) -> float:
+        """How long a launch of this cell will take, from the launches so far; with the search for its batch."""
+        return self._left_s([cell])
 
     def close(self) -> None:
         """Release the driver, close the journal, and let those who watched the run finish."""
@@ -141,7 +152,8 @@ class Run:
             words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.on_cpu else ""
             self.say(f"{launches(len(remaining))}; those with a recipe train to the end{words}")
         elif remaining:
-            self.say(f"{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
+            first = "the first block: " if self.settings.search else ""
+            self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
         for name in sorted({specification(cell.workload).data for cell in cells}):
             self._prepared(name)
         if remaining:

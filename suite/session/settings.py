@@ -42,6 +42,7 @@ class Settings:
     profile: bool = False  # after all windows, so that a run may be resumed with or without
     profile_memory: bool = False
     profile_code: bool = False
+    search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
     def signature(self) -> dict[str, Any]:
@@ -58,6 +59,7 @@ class Settings:
             "shard": self.shard,
             "epochs": self.epochs,
             "target": self.target,
+            **({"search": self.search} if self.search else {}),
         }
 
 
@@ -77,7 +79,7 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         config.getoption("resume"), Path(config.getoption("journals")),
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
-        config.getoption("profile_memory"), config.getoption("profile_code"), typed(config),
+        config.getoption("profile_memory"), config.getoption("profile_code"), typed=typed(config),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
 from suite.report import plots
 from suite.report.plots import image
+from suite.report.plots.canvas import whiskers
 from suite.report.plots.look import FACE, HATCH, MARKER
 from tests import records
 from tests.records import HOSTILE, mixed, only, tables
@@ -190,3 +191,9 @@ def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:
     plot = plots.step_times(only(held))
     assert any("ms, up to 15," in text for text in texts(plot))
     assert plot.axes[0].get_xlim()[1] < 200
+
+
+def test_figures_that_are_equal_but_for_a_rounding_have_whiskers() -> None:
+    axes = Figure().add_subplot()
+    whiskers(axes, {0.0: (100.0, 100.00000000000001, 99.99999999999999), 1.0: (100.0, 90.0, 120.0)})
+    assert axes.containers

@@ -186,7 +186,11 @@ def bars(
 def whiskers(axes: Any, ranges: Mapping[float, tuple[float, float, float]], capsize: float = 3) -> None:
     """Draw a whisker for each (value, low, high)."""
     values = [value for value, _, _ in ranges.values()]
-    ends = [[value - low for value, low, _ in ranges.values()], [high - value for value, _, high in ranges.values()]]
+    # Not below zero: of equal figures, the low one may be above the value by a rounding.
+    ends = [
+        [max(0.0, value - low) for value, low, _ in ranges.values()],
+        [max(0.0, high - value) for value, _, high in ranges.values()],
+    ]
     if ranges:
         look = {"ecolor": INK, "capsize": capsize, "elinewidth": 1, "capthick": 1}
         axes.errorbar(values, list(ranges), xerr=ends, fmt="none", **look)

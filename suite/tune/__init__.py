@@ -1,0 +1,1 @@
+"""The command that searches for the best setting with few launches."""

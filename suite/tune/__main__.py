@@ -1,0 +1,125 @@
+"""Searches for the best setting, with few launches: ``python -m suite.tune``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from suite.analysis.racing import Race
+from suite.monitor.background import settle
+from suite.plan.cell import Cell, CellError
+from suite.plan.device import has_gpu
+from suite.plan.matrix import MatrixError
+from suite.record.text import clean
+from suite.session.benchmarks import saved
+from suite.session.interrupts import interruptible
+from suite.session.journal import JournalError
+from suite.session.launch import LaunchError
+from suite.session.resume import command
+from suite.session.run import Run
+from suite.session.settings import Settings
+from suite.session.wording import launches as counted
+from suite.tune import options as command_line
+from suite.tune.answer import answered, written
+from suite.tune.loop import Loop
+from suite.tune.options import ANSWERS, Search
+from suite.tune.screen import Screen
+from suite.tune.support import refuse_unmeasurable, unsupported
+from workloads.data.dataset import DataError
+from workloads.data.progress import waiting
+
+EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError, OSError)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Search, save the launches, and print the answer."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = command_line.parser().parse_args(arguments)
+    restore_handlers = interruptible()
+    try:
+        search = command_line.search(options)
+        on_cpu = options.device == "cpu" or not has_gpu()
+        refuse_unmeasurable(search.question, on_cpu)
+        excluded = _excluded(search)
+        return _searched(search, excluded, arguments)
+    except EXPECTED as error:
+        print(f"suite.tune: {clean(error, 1000)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("suite.tune: interrupted before the first launch", file=sys.stderr)
+        return 130
+    finally:
+        restore_handlers()
+
+
+def _excluded(search: Search) -> dict[Cell, str]:
+    if search.options.no_probe:
+        return {}
+    with waiting("asking the frameworks which precisions they support"):
+        excluded = unsupported(search.cells)
+    if len(excluded) == len(search.cells):
+        raise MatrixError(f"no cell can run here: {next(iter(excluded.values()))}")
+    return excluded
+
+
+def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str]) -> int:
+    """Launch until the search ends, is interrupted or cannot go on; what was measured is saved in any case."""
+    with Screen() as screen:
+        background = settle(search.options.wait_idle, screen.say, screen.show).to_json()
+        first = [(cell, 0) for cell in search.cells if cell not in excluded]
+        run = Run(_settings(search), first, screen.say, screen.show, screen.ended, background)
+        loop, status, problem = Loop(run, search, excluded, screen.watch), 0, ""
+        try:
+            run.prepare()
+            loop.go()
+        except KeyboardInterrupt:
+            status, problem = 130, "interrupted"
+        except EXPECTED as error:
+            status, problem = 2, clean(error, 1000)
+        finally:
+            run.close()
+    resume = continued(arguments, str(run.info["id"]), spent=not status)
+    if problem:
+        print(f"suite.tune: {problem}; {counted(run.done)} kept. Continue with: {resume}", file=sys.stderr)
+    if not run.records and not status:
+        print("suite.tune: the budget is too small for a single launch; give a larger --budget", file=sys.stderr)
+    if not run.records:
+        return status or 1
+    ended = _ended(run, loop.races, search, resume)
+    return status or ended
+
+
+def _ended(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
+    """Save and print what there is; returns the exit status."""
+    path = saved(run, search.options.storage, search.chosen.name)
+    folder = search.options.output or ANSWERS / str(run.info["id"])
+    answered(races, run.records, resume)
+    written(races, run.records, folder, {"run": run.info["id"], "saved": path.name})
+    print(f"\nAnswer and plots: {folder}\nLaunches: {path}\nCompare them with: python -m suite.compare {path}")
+    return int(not any(race.recommended for race in races))
+
+
+def continued(arguments: Sequence[str], run: str, spent: bool = False) -> str:
+    """The command that continues a search with these arguments; one whose budget is spent needs a larger one."""
+    kept: list[str] = []
+    for at, argument in enumerate(arguments):
+        of_budget = argument.partition("=")[0] == "--budget" or (at > 0 and arguments[at - 1] == "--budget")
+        if not (spent and of_budget):
+            kept.append(argument)
+    line = command(kept, run).replace("pytest", "python -m suite.tune", 1)
+    return f"{line} --budget MORE" if spent else line
+
+
+def _settings(search: Search) -> Settings:
+    options = search.options
+    return Settings(
+        f"tune-{search.chosen.name}", 1, search.chosen.plan, options.seed,
+        data=options.data, data_directory=options.data_dir, device=options.device, deadline_s=options.max_time,
+        resume=options.resume, journals=options.journals, sweep=command_line.typed(options) or None,
+        memory_limit=command_line.memory_limit(options), epochs=options.epochs, target=search.question.target,
+        search=search.question.to_json(),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Prints the answer of a search, and writes it with its plots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from suite.analysis.racing import Race
+from suite.record.record import Record
+from suite.report import plots
+from suite.report.plots.race import race_plot
+from suite.report.race import (
+    command,
+    cost,
+    findings,
+    flagged,
+    outs,
+    risk,
+    standing,
+    summary,
+    title,
+    untried,
+    verdict,
+)
+from suite.report.terminal import Terminal
+
+
+def answered(races: Sequence[Race], records: Sequence[Record], resume: str, file: IO[str] | None = None) -> None:
+    """Print the answer of each race."""
+    terminal = Terminal(file)
+    for race in races:
+        terminal.print()
+        terminal.say(title(race))
+        terminal.print("=" * len(title(race)))
+        terminal.say(verdict(race))
+        if race.recommended:
+            terminal.print()
+            terminal.show_grid(standing(race, race.recommended))
+            terminal.print()
+            terminal.print(f"Run it: {command(race.recommended[0], race.question.target)}", soft_wrap=True)
+        if grid := findings(race):
+            terminal.print()
+            terminal.say("What each setting brought, over pairs of cells that differ in nothing else:")
+            terminal.show_grid(grid)
+        terminal.print()
+        for line in [untried(race), *outs(race), flagged(race), risk(race), cost(race, seconds_of(race, records))]:
+            if line:
+                terminal.say(line)
+        if not race.over:
+            terminal.print(f"Continue with: {resume}", soft_wrap=True)
+
+
+def written(races: Iterable[Race], records: Sequence[Record], folder: Path, run: Mapping[str, Any]) -> None:
+    """Write the answer as text and JSON, and a plot of each race. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    races = list(races)
+    found = [summary(race, seconds_of(race, records)) for race in races]
+    (folder / "answer.json").write_text(json.dumps({**run, "races": found}, indent=1) + "\n", encoding="utf-8")
+    with (folder / "answer.txt").open("w", encoding="utf-8") as file:
+        answered(races, records, "python -m suite.tune --resume", file)
+    with plots.styled():
+        for race in races:
+            if plot := race_plot(race):
+                cell = race.cells[0]
+                plots.WRITERS["png"](plot, folder / f"race-{cell.workload}-{cell.size}.png")
+
+
+def seconds_of(race: Race, records: Iterable[Record]) -> float:
+    """What the launches of a race took, in seconds."""
+    cells = set(race.cells)
+    return sum(float(record.run.get("took_s") or 0.0) for record in records if record.cell in cells)

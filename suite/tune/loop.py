@@ -1,0 +1,74 @@
+"""The search itself: one race per workload, launch by launch, within the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from suite.analysis.racing import Race
+from suite.analysis.referee import Referee
+from suite.plan.cell import Cell
+from suite.plan.objective import Budget
+from suite.plan.space import workloads
+from suite.session.run import Run
+from suite.tune.options import Search
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a search has spent and may spend, in launches and seconds; None without a limit."""
+
+    launches: int
+    seconds: float
+    budget: Budget
+
+    @property
+    def share(self) -> float:
+        """How much of the budget is spent; 1 is all."""
+        if self.budget.launches is not None:
+            return self.launches / self.budget.launches
+        return self.seconds / (self.budget.seconds or math.inf)
+
+
+@dataclass
+class Loop:
+    """Asks each race what is due, and launches it. ``watch`` is called with the race after every launch."""
+
+    run: Run
+    search: Search
+    excluded: Mapping[Cell, str]
+    watch: Callable[[Race, Spent], None]
+    races: list[Race] = field(default_factory=list)
+
+    @property
+    def spent(self) -> Spent:
+        took_s = sum(float(record.run.get("took_s") or 0.0) for record in self.run.records)
+        return Spent(self.run.done, took_s, self.search.budget)
+
+    def go(self) -> list[Race]:
+        """Race each workload's cells until that is over or its part of the budget is spent; returns all races.
+
+        A workload's part of the budget is its part of the cells; what it leaves goes to the next ones.
+        """
+        raced = workloads(self.search.cells)
+        total = len(self.search.cells) - len(self.excluded) or 1
+        until = 0.0
+        for cells in raced:
+            until += sum(cell not in self.excluded for cell in cells) / total
+            options = self.search.options
+            referee = Referee(cells, self.search.question, options.seed, self.excluded)
+            self.races.append(referee.race())
+            while not self.races[-1].over and self._affordable(self.races[-1].due[0], min(until, 1.0)):
+                state = self.races[-1]
+                referee.add(self.run.next(state.due[0], state.blocks))
+                self.races[-1] = referee.race()
+                self.watch(self.races[-1], self.spent)
+        return self.races
+
+    def _affordable(self, cell: Cell, part: float) -> bool:
+        """Whether this part of the budget pays for one more launch."""
+        budget, spent = self.search.budget, self.spent
+        if budget.launches is not None:
+            return spent.launches < math.ceil(budget.launches * part - 1e-9)
+        return spent.seconds + self.run.expected_s(cell) <= (budget.seconds or math.inf) * part

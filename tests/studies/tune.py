@@ -1,0 +1,112 @@
+"""Does a search find the best setting? ``python -m tests.studies.tune`` simulates methods, for docs/tune.md.
+
+Nothing of the noise is invented: it is that of the launches in `results/runs`, drawn again, and the effects are those
+of committed cells (`tests.studies.tune_worlds`). Every search has 24 cells: the best one, two within 3 % of it, and 21
+others. A search succeeds if the true best cell, or one within the margin of 2 %, is among those recommended.
+"""
+
+# ruff: noqa: T201 - a command that prints
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from suite.analysis.statistics import MARGIN
+from suite.tune.options import usual_budget
+from tests.studies.tune_methods import METHODS, Method, ours
+from tests.studies.tune_worlds import CELLS, World, worlds
+
+PAGE = Path("docs/tune.md")
+BEGIN, END = "<!-- study: {} -->", "<!-- end of study -->"
+FULL = 6 * CELLS
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares of searches: with a good cell among those recommended, and whose choice is good; means of the rest."""
+
+    found: float
+    chosen: float
+    recommended: float
+    launches: float
+    regret: float
+
+
+def rates(method: Method, world: World, searches: int, seed: int = 0) -> Rates:
+    """The rates of a method over so many searches in one world."""
+    draws, budget = np.random.default_rng(seed), usual_budget(CELLS)
+    rows = []
+    for _ in range(searches):
+        search = world.search(draws)
+        recommended, chosen = method(search, budget)
+        best, least = search.truth.max(), search.truth.max() - math.log1p(MARGIN)
+        found, good = search.truth[recommended].max() >= least, search.truth[chosen] >= least
+        rows.append((found, good, recommended.sum(), search.launched / FULL, -math.expm1(search.truth[chosen] - best)))
+    return Rates(*np.mean(rows, axis=0).tolist())
+
+
+def by_method(searches: int) -> Iterator[str]:
+    """A row per method: the mean and the worst over all worlds."""
+    yield "| method | good cell recommended | worst world | cells recommended | choice good | regret | launches |"
+    yield "|:--|--:|--:|--:|--:|--:|--:|"
+    for name, method in METHODS.items():
+        found = [rates(method, world, searches) for world in worlds().values()]
+        mean = Rates(*np.mean([list(vars(each).values()) for each in found], axis=0).tolist())
+        worst = min(each.found for each in found)
+        print(f"{name}: {mean.found:.3f}, worst {worst:.3f}", flush=True)
+        yield (
+            f"| {name} | {mean.found:.1%} | {worst:.1%} | {mean.recommended:.1f} | {mean.chosen:.0%} "
+            f"| {mean.regret:.1%} | {mean.launches:.0%} |"
+        )
+
+
+def by_world(searches: int) -> Iterator[str]:
+    """A row per world, for the method that `suite.tune` uses."""
+    yield "| noise | good cell recommended | cells recommended | choice is good | regret | launches |"
+    yield "|:--|--:|--:|--:|--:|--:|"
+    for name, world in worlds().items():
+        each = rates(ours, world, searches, seed=1)
+        print(f"{name}: {each.found:.3f} with {each.launches:.0%} of the launches", flush=True)
+        yield (
+            f"| {name} | {each.found:.1%} | {each.recommended:.1f} | {each.chosen:.0%} "
+            f"| {each.regret:.1%} | {each.launches:.0%} |"
+        )
+
+
+def written(text: str, name: str, lines: Iterable[str]) -> str:
+    """The page with these lines between the marks of this name. Raises ValueError where it has none."""
+    before, mark, rest = text.partition(BEGIN.format(name))
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"{PAGE} has no {BEGIN.format(name)}")
+    return "\n".join([f"{before}{mark}", "", *lines, "", f"{end}{after}"])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--searches", type=int, default=1000, help="of each world, by the method used (default: 1000)")
+    parser.add_argument("--compared", type=int, default=100, help="of each world, by each method (default: 100)")
+    parser.add_argument("--part", choices=("methods", "worlds"), help="one of the two tables only")
+    parser.add_argument("--write", action="store_true", help=f"write the tables into {PAGE}")
+    options = parser.parse_args(arguments)
+    begin_s = time.monotonic()
+    parts = {"methods": (by_method, options.compared), "worlds": (by_world, options.searches)}
+    for name, (table, searches) in parts.items():
+        if options.part not in (None, name):
+            continue
+        lines = list(table(searches))
+        print("", *lines, "", sep="\n")
+        if options.write:
+            PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), name, lines), encoding="utf-8")
+    print(f"\n{time.monotonic() - begin_s:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

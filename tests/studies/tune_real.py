@@ -1,0 +1,156 @@
+"""Searches for real, beside the full matrix: ``python -m tests.studies.tune_real FOLDER``, hours on an idle machine.
+
+Both studied workloads at size small, in all frameworks, 20 cells each: `suite.tune` three times, then all cells with
+six launches each. The report has the launches, the minutes, and the regret: how much slower than the best cell of the
+full matrix the recommended one is there. What is done already in FOLDER is not repeated, so that the command can be
+interrupted; --report prints the report of what there is, and --write puts it into docs/tune.md.
+"""
+
+# ruff: noqa: T201 - a command that prints
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+from suite.analysis.groups import machine
+from suite.analysis.load import load
+from suite.analysis.statistics import MARGIN
+from suite.record.record import Record
+from tests.studies.tune import PAGE, written
+
+SPACE = {
+    "workload": "cifar100_cnn,imdb_lstm", "size": "small", "framework": "pytorch,tensorflow,jax", "batch": "32,128",
+    "precision": "fp32,bf16", "compile": "usual,compile", "loader": "tuned",
+}  # fmt: skip
+REPEATS, LAUNCHES = 3, 6
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one search found for a workload: its choice, all that it recommends, its launches and its minutes."""
+
+    chosen: str
+    recommended: tuple[str, ...]
+    launches: int
+    minutes: float
+
+
+def axes() -> list[str]:
+    return [word for axis, values in SPACE.items() for word in (f"--{axis}", values)]
+
+
+def searching(folder: Path, repeat: int, more: Sequence[str]) -> list[str]:
+    """The command of one search; the seed gives it another order of launches."""
+    places = [f"--output={folder}", f"--journals={folder}/journals", f"--storage={folder}/runs"]
+    return [sys.executable, "-m", "suite.tune", *axes(), *places, f"--seed={repeat}", *more]
+
+
+def measuring(folder: Path, more: Sequence[str]) -> list[str]:
+    """The command that launches all cells six times."""
+    places = [f"--journals={folder}/journals", f"--benchmark-storage={folder}/runs", "--benchmark-save=full"]
+    command = [sys.executable, "-m", "pytest", "suite", *axes(), *places, "--no-control", f"--launches={LAUNCHES}"]
+    return [*command, *more]
+
+
+def run(folder: Path, more: Sequence[str]) -> None:
+    """Make what is missing. What was begun goes on from its journal."""
+    folders = [folder / f"search{repeat}" for repeat in range(REPEATS)]
+    steps = [(each, searching(each, repeat, more)) for repeat, each in enumerate(folders)]
+    for place, command in [*steps, (folder / "full", measuring(folder / "full", more))]:
+        done = place / "done"
+        if done.exists():
+            continue
+        resume = ["--resume"] if list(place.glob("journals/*.jsonl")) else []
+        print(f"{place.name}: {' '.join(command[1:])}", flush=True)
+        status = subprocess.run([*command, *resume], check=False).returncode
+        # A launch that ends as crashed or diverged fails `pytest suite`, and is a result all the same.
+        if status not in ((0, 1) if place.name == "full" else (0,)):
+            raise SystemExit(f"{place.name} ended with status {status}; run this command again to continue")
+        done.touch()
+
+
+def found_in(folder: Path) -> dict[str, Found]:
+    """What the search in a folder found, by workload."""
+    races = json.loads((folder / "answer.json").read_text(encoding="utf-8"))["races"]
+    return {
+        race["workload"]: Found(
+            race["recommended"][0], tuple(race["recommended"]), race["launches"], race["seconds"] / 60
+        )
+        for race in races
+    }
+
+
+def truth(records: Sequence[Record]) -> dict[str, float]:
+    """The mean logarithm of the throughput of each cell in the full matrix, by the cell's id."""
+    rates: dict[str, list[float]] = {}
+    for record in records:
+        if record.outcome.ok and record.samples_per_s:
+            rates.setdefault(record.cell.id, []).append(math.log(record.samples_per_s))
+    return {cell: fmean(each) for cell, each in rates.items()}
+
+
+def regret(cell: str, means: Mapping[str, float]) -> float:
+    """How much slower a cell is than the best one of the full matrix; .02 is 2 %."""
+    return -math.expm1(means[cell] - max(means.values()))
+
+
+def agree(searches: Sequence[Found], means: Mapping[str, float]) -> bool:
+    """Whether the choices of all searches lie within the margin of each other in the full matrix."""
+    pairs = combinations([means[each.chosen] for each in searches], 2)
+    return all(abs(one - other) <= math.log1p(MARGIN) for one, other in pairs)
+
+
+def report(searches: Mapping[str, Sequence[Found]], records: Sequence[Record]) -> Iterator[str]:
+    """The report as Markdown: a row for each search and for the full matrix, and whether the searches agree."""
+    yield "| workload | run | launches | minutes | recommended | its choice | regret |"
+    yield "|:--|:--|--:|--:|--:|:--|--:|"
+    notes = []
+    for workload, found in searches.items():
+        own = [record for record in records if record.cell.workload == workload]
+        means = truth(own)
+        for number, each in enumerate(found, 1):
+            figures = f"{each.launches} | {each.minutes:.1f} | {len(each.recommended)}"
+            yield f"| {workload} | search {number} | {figures} | `{each.chosen}` | {regret(each.chosen, means):.1%} |"
+        best = max(means, key=means.__getitem__)
+        minutes = sum(float(record.run.get("took_s") or 0) for record in own) / 60
+        yield f"| {workload} | all cells | {len(own)} | {minutes:.1f} | | `{best}` | 0.0% |"
+        words = "agree" if agree(found, means) else "do not agree"
+        notes.append(f"{workload}: the choices of the searches {words} within the margin of {MARGIN:.0%}.")
+    machines = ", ".join(dict.fromkeys(map(machine, records)))
+    yield from ["", *notes, f"Machine: {machines}. Started {min(record.started for record in records)[:10]}."]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="for journals, saved runs and answers")
+    parser.add_argument("--report", action="store_true", help="run nothing, report what there is")
+    parser.add_argument("--write", action="store_true", help=f"write the report into {PAGE}")
+    parser.add_argument("--min-window", default="0.5", help="seconds of a timed window (default: 0.5)")
+    parser.add_argument("--wait-idle", default="600", help="seconds to wait for an idle machine (default: 600)")
+    options = parser.parse_args(arguments)
+    if not options.report:
+        run(options.folder, ["--min-window", options.min_window, "--wait-idle", options.wait_idle])
+    searches: dict[str, list[Found]] = {}
+    for repeat in range(REPEATS):
+        for workload, each in found_in(options.folder / f"search{repeat}").items():
+            searches.setdefault(workload, []).append(each)
+    records = [
+        launch.record for launch in load(sorted((options.folder / "full" / "runs").rglob("*.json"))[-1:]).launches
+    ]
+    lines = list(report(searches, records))
+    print(*lines, sep="\n")
+    if options.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), "measured", lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
