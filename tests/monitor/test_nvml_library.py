@@ -121,6 +121,34 @@ def test_the_doctor_shows_the_devices_as_nvml_finds_them(run: Run, tmp_path: Pat
     assert texts.count("1 other process uses it") == 2
 
 
+LINKS = """
+from suite.monitor.links import links, losses
+with opened() as (_, gpus):
+    answer([links(gpus), [loss.words for loss in losses(gpus)]])
+"""
+
+
+def test_links_are_read_through_the_binding(run: Run) -> None:
+    told, lost = answer(run("-c", PREAMBLE + LINKS))
+    assert told == [
+        *(f"GPU {number}: PCIe 5.0 x16, NUMA node 0, 4 of 4 NVLinks" for number in range(2)),
+        "GPU 0 to GPU 1: NVLink",
+    ]
+    assert lost == []
+    code = PREAMBLE + LINKS
+    variables = {"FAKE_NVML_DEVICES": "3", "FAKE_NVML_PCIE": "8", "FAKE_NVML_NVLINKS": "0"}
+    told, lost = answer(run("-c", code, **variables))
+    assert told == [
+        *(f"GPU {number}: PCIe 4.0 x8 (at most 5.0 x16), NUMA node {number // 2}" for number in range(3)),
+        "GPU 0 to GPU 1: through the host bridge",
+        "GPU 0 to GPU 2: through two NUMA nodes",
+        "GPU 1 to GPU 2: through two NUMA nodes",
+    ]
+    assert sum("8 of 16 lanes" in words for words in lost) == 3
+    assert sum("two NUMA nodes, so" in words for words in lost) == 2
+    assert answer(run("-c", code, FAKE_NVML_NVLINKS="3"))[1] == [f"GPU {n}: 1 of 4 NVLinks are down" for n in range(2)]
+
+
 WATCH = """
 import subprocess
 with opened() as (_, gpus):
