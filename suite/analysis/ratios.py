@@ -13,7 +13,7 @@ from suite.analysis.environments import differences
 from suite.analysis.groups import Group, Row, RowKey
 from suite.analysis.identity import Verdict
 from suite.analysis.statistics import LEAST, MARGIN, Paired
-from suite.plan.cell import COMPILES, USUAL_COMPILE
+from suite.plan.cell import COMPILES, STRATEGIES, USUAL_COMPILE, USUAL_STRATEGY
 from suite.record.record import Record
 
 
@@ -67,18 +67,21 @@ def ratios(
 def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     """The row at the base that this one is compared with.
 
-    Rows of the same run and machine come first, and among several compile modes the usual one.
+    Rows of the same run and machine come first, and among several compile modes and strategies the usual ones.
     """
     axis = at.axis
     candidates = [
         other
         for other in group.alike(row, *axis.free)
         if at.holds(other) and (group.across or other.run == row.run) and axis.fixed(other.cell) == axis.fixed(row.cell)
+        if axis.pairs(row.cell, other.cell)
     ]
 
-    def distance(other: Row) -> tuple[bool, bool, int]:
-        usual = [USUAL_COMPILE[other.cell.framework], *COMPILES]
-        return other.run != row.run, other.machine != row.machine, usual.index(other.cell.compile)
+    def distance(other: Row) -> tuple[bool, bool, int, int]:
+        modes = [USUAL_COMPILE[other.cell.framework], *COMPILES]
+        strategies = ["", USUAL_STRATEGY[other.cell.framework], *STRATEGIES]
+        of_usual = modes.index(other.cell.compile), strategies.index(other.cell.strategy)
+        return other.run != row.run, other.machine != row.machine, *of_usual
 
     return min(candidates, key=distance, default=None)
 
