@@ -89,7 +89,7 @@ class Row:
     @cached_property
     def batch(self) -> str:
         """The cell's batch, or ``auto`` and the sizes that the search chose."""
-        sizes = sorted({record.effective_batch // record.cell.accumulate for record in self.ok})
+        sizes = sorted({record.effective_batch // (record.cell.accumulate * record.cell.devices) for record in self.ok})
         return str(self.cell.batch or " ".join(["auto", *map(str, sizes)]))
 
     @property

@@ -178,7 +178,8 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
     for row in sorted(rows, key=lambda row: row.cell.batch == AUTO):
         known = set(rates)  # a batch that was given takes precedence over the same batch found by a search
         for record in row.ok:
-            batch, rate = record.effective_batch // row.cell.accumulate, record.samples_per_s
+            parts = row.cell.accumulate * row.cell.devices
+            batch, rate = record.effective_batch // parts, record.samples_per_s
             if batch in known or rate is None:
                 continue
             rates.setdefault(batch, []).append(rate)
