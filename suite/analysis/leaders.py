@@ -1,8 +1,8 @@
 """Which rows are marked as best: those that are significantly ahead of rows that they may be compared with.
 
-Only rows of the same run, machine, precision, batch and number of devices are compared. The row with the best median is tested against
-each of the others by block, with Holm's correction. The rows that do not fall behind it significantly and beyond the
-margin tie with it, and all of them are marked. If no row falls behind, none is best.
+Only rows of the same run, machine, precision, batch and number of devices are compared. The row with the best median
+is tested against each of the others by block, with Holm's correction. The rows that do not fall behind it significantly
+and beyond the margin tie with it, and all of them are marked. If no row falls behind, none is best.
 """
 
 from __future__ import annotations
