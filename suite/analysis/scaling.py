@@ -21,7 +21,7 @@ from suite.analysis.groups import Group, Row, RowKey
 from suite.analysis.identity import Verdict
 from suite.analysis.ratios import Ratio, decided, ratio_to
 from suite.analysis.statistics import MARGIN, Paired
-from suite.plan.cell import AUTO, Cell
+from suite.plan.cell import AUTO, FRAMEWORKS, Cell
 
 WEAK, STRONG = "weak", "strong"
 KINDS = (WEAK, STRONG)
@@ -111,7 +111,7 @@ def decided_by(scaling: Scaling, decide: Callable[[Ratio], Ratio]) -> Scaling:
 _Key = tuple[str, str, RowKey, bool]
 
 
-def _sets(rows: Iterable[Row], kind: str) -> Iterable[tuple[str, list[Row]]]:
+def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:
     """The sets of rows that ran well and differ in the number of devices alone, the fewest first, and their strategy.
 
     A single device has no strategy, and so it is in the sets of all.
@@ -122,11 +122,15 @@ def _sets(rows: Iterable[Row], kind: str) -> Iterable[tuple[str, list[Row]]]:
     for row in rows:
         if row.cell.devices > 1:
             sets.setdefault((row.run, _alone(row.cell, kind), row.cell.strategy), []).append(row)
+    ranks = {row.key: rank for rank, row in enumerate(rows)}
+    found = []
     for (run, cell, strategy), several in sets.items():
         first = [alone[run, cell]] if (run, cell) in alone else []
         members = [*first, *sorted(several, key=lambda row: row.cell.devices)]
         if len(members) > 1:
-            yield strategy, members
+            found.append((strategy, members))
+    # Those that share a base stand next to each other.
+    return sorted(found, key=lambda each: (FRAMEWORKS.index(each[1][0].cell.framework), ranks[each[1][0].key]))
 
 
 def _alone(cell: Cell, kind: str) -> Cell:

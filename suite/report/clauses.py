@@ -236,7 +236,7 @@ def _name(group: Sequence[Contest], name: str) -> str:
         modes = {cell.compile for cell in cells}
         words += f" in {f'mode {modes.pop()}' if len(modes) == 1 else 'its fastest mode'}"
     if any(name in contest.strategies for contest in group):
-        ways = {cell.strategy for cell in cells}
+        ways = {cell.strategy for cell in cells if cell.strategy}
         words += f" with {strategy(ways.pop()) if len(ways) == 1 else 'its fastest strategy'}"
     return words
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from suite.analysis.axes import OF_A_FRAMEWORK
 from suite.analysis.bottleneck import GAIN
 from suite.analysis.gains import Gain
 from suite.analysis.groups import SETTINGS, Group
@@ -60,7 +61,7 @@ def along(group: Group, gains: Sequence[Gain], base: str) -> str:
         verb = (
             "ran no faster" if untested else "is not decidedly faster" if len(rest) == 1 else "are not decidedly faster"
         )
-        reference = f"another {_axis(group)} than {'the usual one' if group.by == 'compile' else base}"
+        reference = f"another {_axis(group)} than {'the usual one' if group.by in OF_A_FRAMEWORK else base}"
         parts.append(f"{frameworks(rest)} {verb} with {reference}")
     return "; ".join(parts)
 

@@ -40,7 +40,7 @@ def views(table: Table) -> list[View]:
 def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
     group = table.group
     notes: dict[str, int] = {}
-    varied = [name for name in group.varying if name not in OWN and _varies(name, scalings)]
+    varied = [name for name in _varying(table) if name not in OWN and _varies(name, scalings)]
     names = ["framework", *varied, "strategy", "devices"]
     tested = any(ratio.verdict for each in scalings for ratio in each.ratios)
     headers = [
@@ -49,8 +49,9 @@ def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
     ]  # fmt: skip
     rows = [
         _row(table, each, point, varied=varied, tested=tested, notes=notes)
-        for each in scalings
-        for point in each.points
+        for before, each in zip((None, *scalings), scalings, strict=False)
+        # The base that two strategies share is shown once.
+        for point in (each.points[1:] if before and before.base.row is each.base.row else each.points)
     ]
     left = {"framework", "strategy", "verdict", "bottleneck", *varied}
     align = [LEFT if header in left else RIGHT for header in headers]
@@ -127,6 +128,15 @@ def _allreduce(found: Exchange) -> str:
     return f"{words} ({100 * found.of_peak:.0f} %)" if found.of_peak else words
 
 
+def _varying(table: Table) -> list[str]:
+    """Returns the settings in which rows of one framework differ; others say no more than its name."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for row in table.group.rows:
+        for name in table.group.varying:
+            values.setdefault((name, row.cell.framework), set()).add(SETTINGS[name](row))
+    return list(dict.fromkeys(name for (name, _), each in values.items() if len(each) > 1))
+
+
 def _varies(name: str, scalings: Sequence[Scaling]) -> bool:
     return len({SETTINGS[name](row) for each in scalings for row in each.rows}) > 1
 
@@ -146,7 +156,8 @@ def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]
             "whole interval of the efficiency is within the margin of 100 %."
         )
     else:
-        lines.append(f"Significance was not tested: {launched} per cell; a test needs at least {LEAST}.")
+        few = f"; a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""
+        lines.append(f"Significance was not tested: {launched} per cell{few}.")
     return [*lines, *_on_threads(scalings), *_on_communication(points), *_on_links(rows)]
 
 
