@@ -228,15 +228,15 @@ def _alike(contests: Sequence[Contest]) -> list[list[Contest]]:
 def _name(group: Sequence[Contest], name: str) -> str:
     """Returns ``PyTorch``, or ``PyTorch in mode compile``, the fastest, where several modes were measured.
 
-    The same for strategies of several devices: ``PyTorch with FSDP``.
+    The same for strategies, where all of these contests are of several devices: ``PyTorch with FSDP``.
     """
     cells = [row.cell for contest in group for row in contest.rows if row.cell.framework == name]
     words = framework(name)
     if any(name in contest.modes for contest in group):
         modes = {cell.compile for cell in cells}
         words += f" in {f'mode {modes.pop()}' if len(modes) == 1 else 'its fastest mode'}"
-    if any(name in contest.strategies for contest in group):
-        ways = {cell.strategy for cell in cells if cell.strategy}
+    if all(name in contest.strategies for contest in group):
+        ways = {cell.strategy for cell in cells}
         words += f" with {strategy(ways.pop()) if len(ways) == 1 else 'its fastest strategy'}"
     return words
 

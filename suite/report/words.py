@@ -16,8 +16,8 @@ from suite.report.tables import Table
 
 #: Below a table along the number of devices.
 ANOTHER_TRAINING = (
-    "The batch of each device is the same, so more devices see a larger global batch: the same work for each device, and "
-    "another training, with fewer updates in an epoch. The tables of scaling also compare equal global batches."
+    "The batch of each device is the same, so more devices see a larger global batch: the same work for each device, "
+    "and another training, with fewer updates in an epoch. The tables of scaling also compare equal global batches."
 )
 
 #: What the legend says besides where there are cells of several devices.
