@@ -51,12 +51,17 @@ def training_of(framework: ModuleType, cell: Cell, team: Team | None) -> Callabl
     return partial(team.devices.Training, ranks=team.ranks)
 
 
-def refuse(cell: Cell, strategies: tuple[str, ...]) -> None:
+def refuse(cell: Cell, strategies: tuple[str, ...], loaders: tuple[str, ...]) -> None:
     """Refuse what no framework has on several devices here. Raises `UnsupportedError` with the reason."""
     if cell.strategy in NOT_MEASURED:
         raise UnsupportedError(NOT_MEASURED[cell.strategy])
     if cell.strategy not in strategies:
         raise UnsupportedError(f"{cell.framework} has no strategy {cell.strategy}; it has {', '.join(strategies)}")
+    if cell.loader.kind not in loaders:
+        raise UnsupportedError(
+            f"the {cell.loader.kind} loader makes its batches on one device; with the strategy {cell.strategy} there "
+            f"are {', '.join(loaders)}"
+        )
     if cell.recipe:
         raise UnsupportedError("training to the end is measured on one device; several are measured without a recipe")
     if cell.precision == "fp16":
@@ -82,7 +87,7 @@ class Team:
 
     def connect(self, device: str) -> None:
         """Join the other processes, before the framework is asked for its devices. Raises `UnsupportedError`."""
-        refuse(self.cell, self.devices.STRATEGIES)
+        refuse(self.cell, self.devices.STRATEGIES, self.devices.loaders(self.cell))
         self.devices.connect(self.cell, device, self.ranks)
 
     def unite(self, device: str) -> dict[str, Any]:

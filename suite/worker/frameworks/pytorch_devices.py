@@ -16,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from suite.plan.cell import Cell
+from suite.plan.cell import LOADERS, Cell
 from suite.worker.frameworks import UnsupportedError, pytorch
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
@@ -26,6 +26,12 @@ from workloads.spec import WorkloadSpec
 STRATEGIES = ("ddp", "fsdp")
 
 TIMEOUT = timedelta(hours=1)  # the launch's deadline comes first
+
+
+def loaders(cell: Cell) -> tuple[str, ...]:
+    """The loaders whose batches the strategy takes."""
+    del cell  # each rank's batches are its own device's
+    return LOADERS
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
