@@ -89,7 +89,7 @@ COLUMNS = (
         "%",
         "share of a step of `compute` that communication costs; negative if steps without it took longer",
     ),
-    Column("skew", NUMBER, "", "step of the slowest process without communication relative to the median one"),
+    Column("skew", NUMBER, "times", "step of the slowest process without communication relative to the median one"),
     Column("first_step_s", NUMBER, "s", "time from everything being ready to the first loss, compiling included"),
     Column("compile_s", NUMBER, "s", "part of it that was spent compiling"),
     Column("seed", WHOLE, "", "seed of weights, order, augmentation and dropout"),
