@@ -38,9 +38,9 @@ def main(text: str, output: str, change: str = "") -> None:
     if team:
         team.unite(device)
     if change == "keras-sums":  # what Keras does where nobody divides
-        import_module("suite.worker.frameworks.tensorflow_devices").Training._loss_and_gradients = (
-            framework.Training._loss_and_gradients
-        )
+        import_module(
+            "suite.worker.frameworks.tensorflow_devices"
+        ).Training._loss_and_gradients = framework.Training._loss_and_gradients
     spec = specification(cell.workload, cell.size)
     data = synthetic.generate(spec.data, 200, 20 if spec.data == "imdb" else 100)
     source = Batches(data, cell.effective_batch, 0, getattr(spec, "length", None), share=team and team.share())

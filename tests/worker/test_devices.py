@@ -21,7 +21,11 @@ from tests.ranked import GLOBAL_BATCH
 pytestmark = [needs_frameworks, pytest.mark.launches]
 
 ROOT = Path(__file__).parents[2]
-STRATEGIES = {"pytorch": ("ddp", "fsdp"), "tensorflow": ("multiworker", "mirrored"), "jax": ("shard-map", "jit", "local")}
+STRATEGIES = {
+    "pytorch": ("ddp", "fsdp"),
+    "tensorflow": ("multiworker", "mirrored"),
+    "jax": ("shard-map", "jit", "local"),
+}
 CASES = [(framework, strategy) for framework, names in STRATEGIES.items() for strategy in names]
 TOLERANCE = 1e-12
 
