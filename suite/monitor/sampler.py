@@ -66,7 +66,12 @@ class Monitor:
     """A context in which a worker and the GPUs are sampled; `annotated` adds the metrics to its record."""
 
     def __init__(
-        self, pid: int | Sequence[int], spawned_s: float, gpus: Sequence[Gpu] = (), before: Idle | None = None, no_gpu: str = ""
+        self,
+        pid: int | Sequence[int],
+        spawned_s: float,
+        gpus: Sequence[Gpu] = (),
+        before: Idle | None = None,
+        no_gpu: str = "",
     ) -> None:
         """``pid`` is the worker's, or those of all ranks; ``gpus`` are those that they see, which train on the first.
 

@@ -139,8 +139,8 @@ class Cell:
     ``batch`` is the number of samples that go through the network at once (`AUTO`: as many as fit). ``accumulate`` is
     the number of such batches per update, on each of ``devices``, which average their gradients by the ``strategy``
     (empty for one device; for several the framework's usual one unless another is given). ``kernel`` is that of the
-    LSTM: the framework's choice, cuDNN's, or a loop over time steps. With a ``recipe`` (see `workloads.recipes`) the cell trains to its end and is evaluated after every
-    epoch.
+    LSTM: the framework's choice, cuDNN's, or a loop over time steps. With a ``recipe`` (see `workloads.recipes`) the
+    cell trains to its end and is evaluated after every epoch.
     """
 
     workload: Annotated[str, _one_of(WORKLOADS)]

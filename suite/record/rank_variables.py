@@ -10,3 +10,6 @@ COORDINATOR, TOKEN = "SUITE_COORDINATOR", "SUITE_TOKEN"
 
 #: The numbers of the cores that this rank may use, with commas between them; all where it is missing.
 CORES = "SUITE_CORES"
+
+#: How many cores all ranks of this host have together.
+HOST_CORES = "SUITE_HOST_CORES"

@@ -120,7 +120,8 @@ class Record:
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
     what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
-    time of a step went, ``ranks`` how the devices of a cell with several worked together. ``log`` holds the last lines of the worker's own output when the launch failed.
+    time of a step went, ``ranks`` how the devices of a cell with several worked together. ``log`` holds the last
+    lines of the worker's own output when the launch failed.
     """
 
     cell: Cell

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,8 +39,8 @@ from suite.session.listener import Listener, Progress
 ROOT = Path(__file__).resolve().parents[2]
 SHORT_PLACE = 50  # letters that a temporary folder's name may have, so that sockets fit into it (108 on Linux)
 
-#: Gets the ids of all ranks, and when they were spawned.
-Watch = Callable[[Sequence[int], float], Monitor | None]
+#: Gets the id of the worker, or those of all ranks, and when they were spawned.
+Watch = Callable[[Any, float], Monitor | None]
 
 
 class LaunchError(RuntimeError):
@@ -77,22 +77,23 @@ def launch(
     if job.cell.devices > 1 and (reason := ranks.impossible(job.cell, job.device)):
         environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
         return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
-    record = _launched(job, log, deadline_s, progress, watch, tick)
+    record = _launched(job, log, deadline_s, progress, watch, tick=tick)
     for _ in range(ranks.PORT_TRIES - 1):
         if job.cell.processes == 1 or not ranks.port_taken(record):
             break
-        record = _launched(job, log, deadline_s, progress, watch, tick)
+        record = _launched(job, log, deadline_s, progress, watch, tick=tick)
     return record
 
 
 def _launched(
-    job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, tick: Callable[[], None]
+    job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, *, tick: Callable[[], None]
 ) -> Record:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
     several = job.cell.processes > 1
     with scratch_folder() as folder, _spawned(job, log, folder) as (workers, pipes, spawned_s):
-        monitor = watch([worker.pid for worker in workers], spawned_s) if watch else None
+        pids = [worker.pid for worker in workers] if several else workers[0].pid
+        monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
             if several:
                 team = ranks.Team(parts, progress, tick, _exit_outcome)
@@ -171,9 +172,7 @@ def scratch_folder() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _spawned(
-    job: Job, log: Path, scratch: str
-) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
+def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
     """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock."""
     python = interpreter(job.cell.framework)
     environments = ranks.environments(job.cell, job.device) if job.cell.processes > 1 else [{}]
@@ -187,7 +186,9 @@ def _spawned(
             try:
                 command = [python, "-m", "suite.worker.process", str(write_end), text]
                 place = ranks.log_of(log, rank)
-                workers.append(opened.enter_context(_started(command, job, scratch, place, (write_end,), own, mark)))
+                workers.append(
+                    opened.enter_context(_started(command, job, scratch, place, (write_end,), own=own, mark=mark))
+                )
             finally:
                 os.close(write_end)
             pipes.append(read_end)
@@ -196,8 +197,14 @@ def _spawned(
 
 @contextlib.contextmanager
 def _started(
-    command: list[str], job: Job, scratch: str, log: Path, descriptors: tuple[int, ...],
-    own: Mapping[str, str] = MappingProxyType({}), mark: str = "",
+    command: list[str],
+    job: Job,
+    scratch: str,
+    log: Path,
+    descriptors: tuple[int, ...],
+    *,
+    own: Mapping[str, str] = MappingProxyType({}),
+    mark: str = "",
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process in its own group that prints into the log; on exit, all of its processes are ended."""
     try:
@@ -214,7 +221,7 @@ def _started(
             leftovers.note(mark, Path(scratch))
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors,
-                env=variables(job, scratch) | own | {MARK: mark}, cwd=ROOT, start_new_session=True,
+                env=variables(job, scratch) | {**own, MARK: mark}, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None

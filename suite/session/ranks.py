@@ -10,11 +10,10 @@ import os
 import re
 import secrets
 import selectors
-import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ import psutil
 from suite.plan.cell import Cell
 from suite.plan.device import has_gpu
 from suite.record.environment import own_cores, usable_cores
-from suite.record.rank_variables import COORDINATOR, CORES, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
+from suite.record.rank_variables import COORDINATOR, CORES, HOST_CORES, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 from suite.record.record import Outcome, Record
 from suite.session import logs
 from suite.session.listener import GRACE_S, LOOK_S, Listener
@@ -66,7 +65,12 @@ def environments(cell: Cell, device: str) -> list[dict[str, str]]:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]
-    shared = {WORLD_SIZE: str(world), COORDINATOR: f"{HOST}:{port}", TOKEN: secrets.token_hex(16)}
+    shared = {
+        HOST_CORES: str(len(cores)),
+        WORLD_SIZE: str(world),
+        COORDINATOR: f"{HOST}:{port}",
+        TOKEN: secrets.token_hex(16),
+    }
     made = []
     for rank in range(world):
         own = {RANK: str(rank), LOCAL_RANK: str(rank)}

@@ -217,7 +217,7 @@ class Run:
         fit = self._fits[cell]
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
-    def _watch(self, pids: Sequence[int], spawned_s: float) -> Monitor:
+    def _watch(self, pids: int | Sequence[int], spawned_s: float) -> Monitor:
         return Monitor(pids, spawned_s, self._gpus, self._idle, self._no_gpu)
 
     def _prepared(self, name: str) -> Path:

@@ -119,13 +119,19 @@ def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = 
 
 
 def take_turns(
-    train: Series, compute: Series, loading: Series, plan: Plan, prefetch: int | None = 0, local: Series | None = None
+    train: Series,
+    compute: Series,
+    loading: Series,
+    plan: Plan,
+    prefetch: int | None = 0,
+    *,
+    local: Series | None = None,
 ) -> Iterator[None]:
     """Take all windows of the phases of a cell; yields after each burst, so that results can be sent meanwhile.
 
-    Training and its steps alone take turns, and with several devices the steps without communication, ``local``. The loader's own windows go half before and half after: on average they lie
-    where the others do, and a queue that tunes its own length, which it doubles whenever it was full and runs empty, is
-    not made to grow in every turn.
+    Training and its steps alone take turns, and with several devices the steps without communication, ``local``. The
+    loader's own windows go half before and half after: on average they lie where the others do, and a queue that tunes
+    its own length, which it doubles whenever it was full and runs empty, is not made to grow in every turn.
 
     While the steps run alone, the loader fills its queue: it holds ``prefetch`` batches, or None where it tunes that.
     So the steps are timed when it had the time to fill it, and the batches made meanwhile are dropped before training

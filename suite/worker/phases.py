@@ -52,7 +52,7 @@ def measure_phases(
         own_batches = [local.put(training.get(held)) for held in compute_batches]
         steps = training_steps(cycle(own_batches), local, losses["local"])
         phases["local"] = series("local", steps, losses["local"], local)
-    for _ in take_turns(train, compute, phases["input"], plan, prefetch(loader), phases.get("local")):
+    for _ in take_turns(train, compute, phases["input"], plan, prefetch(loader), local=phases.get("local")):
         measured = {name: since(each.phase(), spawned_ns) for name, each in phases.items() if each.windows}
         send(part={"phases": {name: asdict(phase) for name, phase in measured.items()}})
     if training.compiled() != compiled:

@@ -26,15 +26,19 @@ from suite.record.environment import describe, redact
 from suite.record.history import Course
 from suite.record.job import Job
 from suite.record.mark import WORKER
+from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
 from suite.worker import group
-from suite.worker.evidence import TIMED_STEPS, Counted, Evidence, Subject
+from suite.worker.counted import Counted
+from suite.worker.described import described
+from suite.worker.evidence import TIMED_STEPS, Evidence, Subject
 from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.outcome import check, classify
+from suite.worker.peaks import measure_peaks
 from suite.worker.phases import measure_phases, since
+from suite.worker.probe import denormals, precision_errors
 from suite.worker.ranks import ALONE, Ranks, joined
-from suite.worker.probe import denormals, peak_flops_per_s, precision_errors
 from suite.worker.team import RANKS_APART, Team, training_of
 from suite.worker.training import Saved, follow
 from workloads.data.augment import Batches
@@ -80,7 +84,7 @@ def main(descriptor: str, text: str) -> None:
 class _Launch:
     """The steps of one launch, in the order in which they happen."""
 
-    def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks) -> None:
+    def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE) -> None:
         self.job, self.cell, self.framework, self.send, self.ranks = job, job.cell, framework, send, ranks
         self.team = Team(self.cell, ranks) if self.cell.devices > 1 else None
         if self.team:
@@ -171,28 +175,9 @@ class _Launch:
         profiling.profile(self.job, training, loader.loader, timed_s, self.send)
 
     def _measure_peak(self) -> None:
-        """Measure the peak rates last, since their large arrays would hide the peak memory of training.
-
-        If one fails, the record does not have it.
-        """
         self.send(progress="peak")
-        try:
-            self.settings["peak_flops_per_s"] = peak_flops_per_s(self.cell, self.framework, self.device)
-        except Exception:  # the measurements remain valid; the log holds the reason
-            traceback.print_exc()
-        if self.team:  # of all devices together, as the throughput is
-            self.team.add_up(self.settings, "peak_flops_per_s", self.device)
-        if self.job.profile:
-            self._measure_bandwidth()
+        measure_peaks(self.cell, self.framework, self.device, self.settings, self.team, profiled=self.job.profile)
         self.send(part={"settings": self.settings})
-
-    def _measure_bandwidth(self) -> None:
-        from suite.worker import profiling
-
-        try:
-            self.settings["peak_bytes_per_s"] = profiling.peak_bytes_per_s(self.cell.framework, self.device)
-        except Exception:  # as above
-            traceback.print_exc()
 
     def _measured_training(self, spec: WorkloadSpec, recipe: Recipe | None, rates: Array | None) -> Any:
         """The training to measure, at the spec's learning rate or by the recipe."""
@@ -221,17 +206,10 @@ class _Launch:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe(self.framework.DISTRIBUTIONS)
         name = self.settings.pop("device_name", None)
+        if cores := os.environ.get(HOST_CORES):  # of which this rank has some
+            environment["machine"]["cores"] = int(cores)
         environment["machine"]["gpus"] = [name] if name else []
-        workload = {
-            "name": spec.name,
-            "size": spec.size,
-            "parameters": spec.parameters,
-            "flops_per_sample": spec.flops_per_sample,
-            "flops_by_kind": spec.flops_by_kind,
-            "training_flops_per_sample": spec.training_flops_per_sample,
-            "digest": recipe.digest(spec) if recipe else spec.digest,
-        }
-        workload |= {"recipe": asdict(recipe) | {"name": self.cell.recipe}} if recipe else {}
+        workload = described(spec, self.cell.recipe, recipe)
         # A training resumes only if everything that its bits depend on is the same.
         self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
         self.key |= {"data": data.digest, "environment": environment["digest"], "machine": environment["machine"]}

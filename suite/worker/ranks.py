@@ -1,8 +1,8 @@
 """The processes of a launch with several: who this one is, and how they agree on numbers between timed windows.
 
 Whatever starts the ranks gives each of them a few neutral variables (`suite.record.rank_variables`), from which the
-framework's file makes its own. Besides the framework's collectives the ranks have a channel of their own, over which they gather
-small values: it works before a framework is imported and after it has failed, and never runs inside a window.
+framework's file makes its own. Besides the framework's collectives the ranks have a channel of their own, over which
+they gather small values: it works before a framework is imported, and never runs inside a window.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RankLostError(RuntimeError):
 
 @dataclass
 class Ranks:
-    """This process among all of its launch; alone where nothing else is said."""
+    """One process among all of its launch; alone where nothing else is said."""
 
     rank: int = 0
     world: int = 1
@@ -116,7 +116,7 @@ def free_port() -> int:
 def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connection]:
     """Rank 0's connections to the other ranks, in their order."""
     with Listener(address, backlog=world, authkey=token) as listener:
-        peers = {}
+        peers: dict[int, Connection] = {}
         while len(peers) < world - 1:
             with contextlib.suppress(AuthenticationError, EOFError):  # a stranger
                 peer = listener.accept()

@@ -21,7 +21,8 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.environment import usable_cores
-from suite.record.ranks import AllReduce, Rank, Ranks as Part
+from suite.record.ranks import AllReduce, Rank
+from suite.record.ranks import Ranks as Part
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.ranks import Ranks
 from workloads.data.augment import Share
@@ -33,7 +34,7 @@ PEAK_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}
 
 #: Strategies that are known by name and cannot be measured, with the reason.
 NOT_MEASURED = {
-    "deepspeed": "DeepSpeed's ZeRO clips gradients by default and refuses channels-last weights; it is not measured yet",
+    "deepspeed": "DeepSpeed clips gradients by default and refuses channels-last weights; it is not measured yet",
     "horovod": "Horovod's last release (0.28.1, June 2023) does not build against this PyTorch",
     "split": "a model whose layers lie on different devices is not measured yet",
 }
@@ -105,15 +106,16 @@ class Team:
             "batch_normalisation": "per replica",
             "threads_per_rank": usable_cores(),
         }
-        return settings | self.devices.unite(self.cell, device, self.ranks)
+        added: dict[str, Any] = self.devices.unite(self.cell, device, self.ranks)
+        return settings | added
 
     def share(self, parts: int | None = None) -> Share:
-        """This process's share of a global batch, which is cut into ``parts``: the cell's, unless given."""
+        """What this process takes of a global batch, which is cut into ``parts``: the cell's, unless given."""
         own = self.cell.devices // self.cell.processes
         return Share(self.cell.devices, parts or self.cell.accumulate, self.ranks.rank * own, own)
 
     def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
-        """This process's share of a batch; one that the devices cannot share is repeated, which keeps its mean."""
+        """What this process takes of a batch; one that the devices cannot share is repeated, which keeps its mean."""
         inputs, labels = batch
         times = math.lcm(len(labels), self.cell.devices * parts) // len(labels)
         share = self.share(parts)

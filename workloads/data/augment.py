@@ -62,8 +62,8 @@ class Share:
     """What one process of several gets of each global batch: the samples of its devices.
 
     A global batch is cut as one device would take it: into ``parts`` (the batches that are accumulated to one update),
-    and each part into equal slices, one for each of ``devices``. A process has the devices from ``first`` on, ``own`` of
-    them; its samples come device by device, and in each device part by part.
+    and each part into equal slices, one for each of ``devices``. A process has ``own`` devices, from ``first`` on; its
+    samples come device by device, and in each device part by part.
     """
 
     devices: int = 1

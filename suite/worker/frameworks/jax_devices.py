@@ -85,11 +85,11 @@ class Training(single.Training):
         self.explained = jax.jit(mapped(self._mapped_update, out_specs=PartitionSpec()), donate_argnums=0)
 
     def put(self, batch: tuple[Array, Array]) -> Any:
-        """This process's share as a part of the batch on all devices."""
+        """The process's share as a part of the batch on all devices."""
         return tuple(jax.make_array_from_process_local_data(self.split, np.asarray(array)) for array in batch)
 
     def get(self, batch: Any) -> tuple[Array, Array]:
-        """This process's share back on the host, as it reached its devices."""
+        """The process's share back on the host, as it reached its devices."""
         inputs, labels = (_own(array) for array in batch)
         return inputs, labels
 
@@ -136,7 +136,9 @@ class Training(single.Training):
     def _spread(self, state: single.State) -> single.State:
         """The same state on every device."""
         plain = state._replace(key=jax.random.key_data(state.key))
-        spread = jax.tree.map(lambda leaf: jax.make_array_from_process_local_data(self.everywhere, np.array(leaf)), plain)
+        spread = jax.tree.map(
+            lambda leaf: jax.make_array_from_process_local_data(self.everywhere, np.array(leaf)), plain
+        )
         return spread._replace(key=jax.random.wrap_key_data(spread.key, impl=self.prng))
 
 

@@ -36,6 +36,7 @@ def loaders(cell: Cell) -> tuple[str, ...]:
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     """Join the other ranks; comes before anything else asks the framework for its devices."""
+    del cell
     cuda = device != "cpu" and torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(0)  # the launcher shows each rank its own device only

@@ -14,7 +14,7 @@ import tensorflow as tf
 from suite.plan.cell import LOADERS, Cell
 from suite.worker.frameworks import UnsupportedError, check_batch
 from suite.worker.frameworks import tensorflow as single
-from suite.worker.frameworks.tensorflow_device import place, placed
+from suite.worker.frameworks.tensorflow_device import place
 from suite.worker.ranks import Ranks, free_port
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
@@ -75,7 +75,7 @@ class Training(single.Training):
         self.explained = tf.function(self._explained)
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Any:
-        """This process's share on its devices."""
+        """The process's share on its devices."""
         if self.cell.processes > 1:
             return super().put(batch)
         size = len(batch[1]) // self.cell.devices
@@ -90,8 +90,10 @@ class Training(single.Training):
         return tuple(distribute(lambda context, array=array: part(context, array)) for array in batch)
 
     def get(self, batch: Any) -> tuple[Array, Array]:
-        """This process's share back on the host, as it reached its devices."""
-        pieces = zip(*(super(Training, self).get(each) for each in zip(*map(self._locals, batch), strict=True)), strict=True)
+        """The process's share back on the host, as it reached its devices."""
+        pieces = zip(
+            *(super(Training, self).get(each) for each in zip(*map(self._locals, batch), strict=True)), strict=True
+        )
         inputs, labels = (np.concatenate(arrays) for arrays in pieces)
         return inputs, labels
 
@@ -122,7 +124,7 @@ class Training(single.Training):
 
     def logits(self, batch: Any) -> Array:
         """The model's output for this process's share, on the host."""
-        return super().logits([placed(array, self.device) for array in self.get(batch)])
+        return super().logits(single.Training.put(self, self.get(batch)))
 
     def _locals(self, value: Any) -> tuple[tf.Tensor, ...]:
         """A value on each of this process's devices."""
