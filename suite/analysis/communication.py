@@ -16,6 +16,7 @@ from suite.analysis import statistics
 from suite.analysis.environments import facts
 from suite.analysis.groups import Row
 from suite.record.ranks import Ranks
+from suite.record.record import Record
 
 #: Steps that take at most this many times as long as without communication are not limited by it.
 COVERED = 1.05
@@ -97,8 +98,17 @@ def threads_per_device(row: Row) -> str:
     """
     if any(record.settings.get("device") == "cuda" for record in row.ok):
         return ""
-    found = {_per_device(record.ranks) if record.ranks else facts(record).get("threads", "") for record in row.ok}
+    found = {_per_device(record.ranks) if record.ranks else _alone(record) for record in row.ok}
     return " and ".join(sorted(found - {""}))
+
+
+def _alone(record: Record) -> str:
+    """The threads of one device. JAX says nothing of them on a CPU, where it has one for each core."""
+    if record.settings.get("device") != "cpu":
+        return ""
+    machine = record.environment.get("machine")
+    cores = machine.get("cores") if isinstance(machine, dict) else None
+    return facts(record).get("threads") or (f"{cores}" if type(cores) is int else "")
 
 
 def _per_device(ranks: Ranks) -> str:

@@ -155,6 +155,8 @@ def _among(gain: Gain, gains: Sequence[Gain]) -> str:
     alike = [each for each in gains if each.framework == gain.framework and each.axis == gain.axis]
     alike = [each for each in alike if each.values == gain.values]
     names = [name for name in PHRASES if name != gain.axis and len({SETTINGS[name](each.row) for each in alike}) > 1]
+    if len({each.row.cell.strategy for each in alike} - {""}) < 2:  # the number of devices implies it
+        names = [name for name in names if name != "strategy"]
     return "".join(f" {phrase(name, SETTINGS[name](gain.row))}" for name in names)
 
 
