@@ -257,8 +257,8 @@ def everything(n: int = 2, gpu: bool = True) -> list[Record]:
     held += [each for size in (64, 128) for each in launches(["pytorch", "jax"], n=n, batch=size)]
     held += launches(["tensorflow"], n=n, compile="compile")
     held += [each for count in (0, 2) for each in launches(["pytorch"], n=n, loader=Loader("workers", count))]
-    held += launches(["pytorch"], n=n, devices=2)
     too_large = [each.cell.framework == "jax" and each.cell.batch == 128 for each in held]
     found = [failed(r, "out-of-memory") if no else watched(r, gpu) for r, no in zip(held, too_large, strict=True)]
     # The control of one row, which no plot may take for launches.
-    return [*map(profiled, found), watched(record("pytorch", CONTROL), gpu)]
+    held = [*map(profiled, found), watched(record("pytorch", CONTROL), gpu)]
+    return held + launches(["pytorch"], n=n, devices=2)
