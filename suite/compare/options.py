@@ -83,7 +83,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--baseline",
         metavar="VALUE",
         help="the value on that axis that ratios are relative to; default: pytorch; fp32, the smallest batch, each "
-        "framework's usual compile mode and strategy, the tuned loader, full, auto, 1, or the next value that a row has",
+        "framework's usual compile mode and strategy, the tuned loader, full, auto, 1, or the next value that a row "
+        "has",
     )
     parser.add_argument(
         "--across-machines",
