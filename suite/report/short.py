@@ -111,7 +111,7 @@ def _timed(compared: Table, columns: int) -> list[str]:
         }
         for row in rows
     ]
-    return [title(compared), *_narrowed(lines, columns, ["bottleneck"])]
+    return [title(compared), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
 
 
 def _learned(trained: Learned, columns: int) -> list[str]:

@@ -23,9 +23,9 @@ ANOTHER_TRAINING = (
 #: What the legend says besides where there are cells of several devices.
 SEVERAL = (
     " The best value of a column is that among rows with equally many devices. batch: the samples of each device; "
-    "global batch: those of an update, of all devices. samples/s: of all devices together. communication: the share of a step "
-    "that the exchange of gradients costs, from the same steps without it (95 % interval over launches). efficiency: "
-    "samples/s per device relative to one device with the same batch."
+    "global batch: those of an update, of all devices. samples/s: of all devices together. communication: the share of "
+    "a step that the exchange of gradients costs, from the same steps without it (95 % interval over launches). "
+    "efficiency: samples/s per device relative to one device with the same batch."
 )
 
 
