@@ -46,6 +46,10 @@ class Nvml:
         self.held: int | None = None
         self.samples: list[object] = []  # of GPM's, those that are not freed
         self.gpm, self.mig, self.persistent = True, False, True
+        self.pcie = {"CurrPcieLinkGeneration": 5, "MaxPcieLinkGeneration": 5, "GpuMaxPcieLinkGeneration": 5}
+        self.pcie |= {"CurrPcieLinkWidth": 16, "MaxPcieLinkWidth": 16}
+        self.nvlinks = [1, 1, 1, 1]  # whether each is up
+        self.nodes, self.topology = [0, 0], 30
 
     def __getattr__(self, name: str) -> Any:
         answers = {
@@ -72,6 +76,11 @@ class Nvml:
             "nvmlDeviceGetCudaComputeCapability": lambda handle: (9, 0),
             "nvmlDeviceGetPersistenceMode": lambda handle: int(self.persistent),
             "nvmlDeviceGetMigMode": lambda handle: [int(self.mig), 0],
+            **{f"nvmlDeviceGet{name}": lambda handle, value=value: value for name, value in self.pcie.items()},
+            "nvmlDeviceGetNvLinkState": self._nvlink,
+            "nvmlDeviceGetMemoryAffinity": lambda handle, words, scope: [1 << self.nodes[handle], *[0] * (words - 1)],
+            "nvmlDeviceGetP2PStatus": lambda handle, peer, kind: 0 if kind == 2 and any(self.nvlinks) else 5,
+            "nvmlDeviceGetTopologyCommonAncestor": lambda handle, peer: self.topology,
             "nvmlGpmQueryDeviceSupport": lambda handle: SimpleNamespace(isSupportedDevice=self.gpm),
             "nvmlGpmSampleAlloc": self.sample,
             "nvmlGpmSampleFree": self.samples.remove,
@@ -99,6 +108,11 @@ class Nvml:
         (number,) = numbers
         value = {186: 350_000, 185: 300_000}.get(number, 0)
         return [SimpleNamespace(nvmlReturn=0 if value else 3, valueType=1, value=SimpleNamespace(uiVal=value))]
+
+    def _nvlink(self, handle: int, link: int) -> int:
+        if link >= len(self.nvlinks):
+            raise NVMLError("Invalid Argument")
+        return self.nvlinks[link]
 
     def _processes(self, handle: int) -> list[Any]:
         return [SimpleNamespace(pid=pid, usedGpuMemory=self.held) for pid in self.pids]

@@ -14,6 +14,7 @@ from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
 from suite.record.evidence import Draws, Identity, Last, Trace
 from suite.record.history import Course, Epoch
+from suite.record.ranks import AllReduce, Rank, Ranks
 from suite.record.record import Outcome, Phase, Record, Window
 from tests.profiles import profiled
 
@@ -53,6 +54,7 @@ def record(
     cell = Cell(workload, framework, **changes)
     draw = random.Random(f"{cell.id}#{launch}").random  # whose stream Python keeps the same
     step_s = STEP_S[framework] * cell.batch * (0.8 if cell.compile == "compile" else 1) * (0.98 + 0.04 * draw())
+    step_s *= 1.1 if cell.devices > 1 else 1.0
     compile_s = COMPILE_S[cell.compile]
     made = Record(
         cell,
@@ -62,7 +64,7 @@ def record(
         run={"id": run, "seed": 1, "position": launch},
         data={"name": workload.partition("_")[0], "kind": kind, "digest": digest(f"{workload} {kind}")},
         workload={"parameters": 1_000_000, "flops_per_sample": 10**9, "digest": digest(f"{workload} {cell.size}")},
-        identity=identity(framework, cell.batch, noise={"fp64": 1e-13}.get(cell.precision, 1e-6)),
+        identity=identity(framework, cell.effective_batch, noise={"fp64": 1e-13}.get(cell.precision, 1e-6)),
         startup={
             "interpreter_s": 0.05,
             "import_s": IMPORT_S[framework],
@@ -76,11 +78,22 @@ def record(
             "train": phase(step_s, draw),
             "compute": phase(step_s * 0.9, draw),
             "input": phase(step_s * 0.05, draw),
+            **({"local": phase(step_s * 0.8, draw)} if cell.devices > 1 else {}),
         },
         memory={"rss_peak_bytes": int(700e6 + 1e6 * cell.batch)},
         environment={"machine": MACHINE, "digest": digest(framework)},
+        ranks=ranks(cell, step_s) if cell.devices > 1 else None,
     )
     return replace(made, **of_record)
+
+
+def ranks(cell: Cell, step_s: float = 1.0) -> Ranks:
+    """How the devices of a cell worked together, the last one a little slower than the others."""
+    own = cell.processes
+    sizes = dict.fromkeys(range(own), 1.0) | {own - 1: 1.02}
+    each = tuple(Rank(n, 0, "cpu", step_s, cell.batch / step_s, 0.8 * step_s * slow) for n, slow in sizes.items())
+    allreduce = AllReduce(4_000_000, 0.004, 20, 1e9, 2.5e9)
+    return Ranks(own, cell.devices, cell.strategy, "gloo", max(1, 8 // own), each, 1.02, 4_000_000, allreduce)
 
 
 def identity(framework: str, batch: int = 32, noise: float = 0.0) -> Identity:
@@ -121,7 +134,7 @@ def phase(step_s: float, draw: Callable[[], float], windows: int = 8) -> Phase:
 def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes: Any) -> Record:
     """A launch whose training step takes exactly so long; other phases by keyword, as ``compute_s``."""
     taken = {"train": step_s} | {
-        name: changes.pop(f"{name}_s") for name in ("compute", "input") if f"{name}_s" in changes
+        name: changes.pop(f"{name}_s") for name in ("compute", "input", "local") if f"{name}_s" in changes
     }
     phases = {name: Phase((Window(10, 10 * seconds),)) for name, seconds in taken.items()}
     return record(framework, launch, phases=phases, **changes)
@@ -220,6 +233,7 @@ def mixed() -> list[Record]:
 def watched(record: Record, gpu: bool = True) -> Record:
     """The same launch with what a monitor would have noted: spans, a timeline of the host and of one GPU, energy."""
     spans = {"train": (5.0, 12.0), "compute": (12.0, 19.0), "input": (19.0, 26.0)}
+    spans |= {"local": (26.0, 28.0)} if "local" in record.phases else {}
     phases = {name: replace(held, spans=(spans[name],)) for name, held in record.phases.items()}
     at_s = [0.5 * tick for tick in range(60)]
     busy = [float(any(begin <= at <= end for begin, end in spans.values())) for at in at_s]
@@ -246,4 +260,5 @@ def everything(n: int = 2, gpu: bool = True) -> list[Record]:
     too_large = [each.cell.framework == "jax" and each.cell.batch == 128 for each in held]
     found = [failed(r, "out-of-memory") if no else watched(r, gpu) for r, no in zip(held, too_large, strict=True)]
     # The control of one row, which no plot may take for launches.
-    return [*map(profiled, found), watched(record("pytorch", CONTROL), gpu)]
+    held = [*map(profiled, found), watched(record("pytorch", CONTROL), gpu)]
+    return held + launches(["pytorch"], n=n, devices=2)

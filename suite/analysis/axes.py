@@ -11,10 +11,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, SIZES, USUAL_COMPILE, Cell
+from suite.plan.cell import (
+    COMPILES,
+    FRAMEWORKS,
+    KERNELS,
+    LOADERS,
+    PRECISIONS,
+    SIZES,
+    STRATEGIES,
+    USUAL_COMPILE,
+    USUAL_STRATEGY,
+    Cell,
+)
 
 if TYPE_CHECKING:
     from suite.analysis.groups import Row
+
+
+#: The axes whose values are a framework's own, so that each framework has its usual one.
+OF_A_FRAMEWORK = ("compile", "strategy")
 
 
 @dataclass(frozen=True)
@@ -22,7 +37,8 @@ class Axis:
     """``value`` is a row's place on the axis, and ``rank`` sorts these values in their natural order.
 
     ``free`` names the settings of a cell that may differ within a ratio; the value that ``fixed`` returns must be equal
-    all the same. A ``usual`` value is preferred as the base over those that come before it.
+    all the same, and ``pairs`` says whether a cell may be compared with one at the base. A ``usual`` value is preferred
+    as the base over those that come before it.
     """
 
     name: str
@@ -31,11 +47,12 @@ class Axis:
     free: tuple[str, ...]
     fixed: Callable[[Cell], object] = lambda _: None
     usual: Callable[[Row], bool] = lambda _: True
+    pairs: Callable[[Cell, Cell], bool] = lambda _, __: True
 
 
 @dataclass(frozen=True)
 class Base:
-    """The value of an axis that ratios refer to, by framework: the usual compile mode is not the same for all."""
+    """The value of an axis that ratios refer to, by framework: the usual mode or strategy is not the same for all."""
 
     axis: Axis
     values: dict[str, str]
@@ -61,7 +78,7 @@ def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
         matching = (axis.value(row) for row in rows if wanted.lower() in axis.value(row).lower())
         value = next(matching, wanted) if axis.name == "machine" else wanted
         return Base(axis, dict.fromkeys(frameworks, value))
-    if axis.name == "compile":
+    if axis.name in OF_A_FRAMEWORK:
         by_framework = {name: [row for row in rows if row.cell.framework == name] for name in frameworks}
         return Base(axis, {name: _first(axis, of_framework) for name, of_framework in by_framework.items()})
     return Base(axis, dict.fromkeys(frameworks, _first(axis, rows)))
@@ -69,7 +86,7 @@ def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
 
 def order(axis: Axis) -> Callable[[Row], tuple[Any, ...]]:
     """The sort key of rows: those of one ratio next to each other, in the natural order."""
-    last = ("framework", "compile") if axis.name == "framework" else (axis.name,)
+    last = ("framework", *OF_A_FRAMEWORK) if axis.name == "framework" else (axis.name,)
     first = ("framework",) if axis.name not in ("framework", "machine") else ()
     names = [*first, *(name for name in AXES if name not in {*first, *last}), *last]
     ranks = [AXES[name].rank for name in names]
@@ -105,12 +122,20 @@ _AXES = (
         usual=lambda row: row.cell.loader.id == "tuned",
     ),
     Axis("kernel", lambda row: row.cell.kernel, lambda row: KERNELS.index(row.cell.kernel), ("kernel",)),
-    # Frameworks are compared each in its own compile mode.
+    # A device alone has no strategy, so it is the base for all of them; among several devices only the same one is.
+    Axis(
+        "devices",
+        lambda row: str(row.cell.devices),
+        lambda row: row.cell.devices,
+        ("devices", "strategy"),
+        pairs=lambda cell, base: base.devices == 1 or base.strategy == cell.strategy,
+    ),
+    # Frameworks are compared each in its own compile mode and its own strategy.
     Axis(
         "framework",
         lambda row: row.cell.framework,
         lambda row: FRAMEWORKS.index(row.cell.framework),
-        ("framework", "compile"),
+        ("framework", "compile", "strategy"),
     ),
     Axis(
         "compile",
@@ -118,6 +143,13 @@ _AXES = (
         lambda row: COMPILES.index(row.cell.compile),
         ("compile",),
         usual=lambda row: row.cell.compile == USUAL_COMPILE[row.cell.framework],
+    ),
+    Axis(
+        "strategy",
+        lambda row: row.cell.strategy or "none",
+        lambda row: ("", *STRATEGIES).index(row.cell.strategy),
+        ("strategy",),
+        usual=lambda row: row.cell.strategy == USUAL_STRATEGY[row.cell.framework],
     ),
     # Machines have no natural order: they stay in the order of the files.
     Axis("machine", lambda row: row.machine, lambda _: 0, ()),

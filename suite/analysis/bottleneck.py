@@ -5,8 +5,9 @@ the loader alone (input). If training takes no longer than its steps, the steps 
 loader is slower than the steps, or both are fast enough but do not overlap.
 
 The verdicts are `compute-bound`, `input-bound` and `poor overlap`; a row that does not wait for data can also be
-`launch-bound` or `memory-limited`. Each launch has a share of its own, and the 95 % interval over the launches
-(Student's t on the logarithms) must lie on one side of a limit; else the row is `undecided`, as is a row of one launch.
+`communication-bound` (`suite.analysis.communication`), `launch-bound` or `memory-limited`. Each launch has a share of
+its own, and the 95 % interval over the launches (Student's t on the logarithms) must lie on one side of a limit; else
+the row is `undecided`, as is a row of one launch.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from suite.analysis import gaps, statistics
+from suite.analysis.communication import Communication, communication
 from suite.analysis.groups import Group, Row
 from suite.analysis.ratios import by_block
 from suite.analysis.statistics import MARGIN, Paired
 from suite.analysis.underutilisation import allocated
-from suite.plan.cell import AUTO, Cell, Loader
+from suite.plan.cell import AUTO, STRATEGIES_OF, Cell, Loader
 from suite.record.record import DID_NOT_FIT
 
 #: Training that takes at most this many times as long as its steps alone is limited by them.
@@ -41,7 +43,8 @@ class Bottleneck:
     """``kind`` is one of the verdicts above or `UNDECIDED`, and empty if the phases were not measured.
 
     ``loading`` is the share of training time that loading costs, ``low`` and ``high`` its 95 % interval. If a step with
-    its loader was faster than without, ``loading`` is 0 and ``low`` is negative.
+    its loader was faster than without, ``loading`` is 0 and ``low`` is negative. What communication costs is in
+    `suite.analysis.communication`.
     """
 
     kind: str = ""
@@ -64,19 +67,23 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
         words = "; ".join(filter(None, ("one launch", gaps.told(row, UNDECIDED))))
         return Bottleneck(UNDECIDED, max(0.0, 1 - compute), words)
     loading, low, high = max(0.0, 1 - compute_share.value), 1 - compute_share.high, 1 - compute_share.low
-    kind, detail = _kind(row, group, compute_share)
-    costs = "" if kind == "compute-bound" else f"loading costs {_percent(loading, low, high)}"
-    words = "; ".join(part for part in (detail or costs, gaps.told(row, kind)) if part)
+    exchange = communication(row)
+    kind, detail = _kind(row, group, compute_share, exchange)
+    costs = "" if kind in ("compute-bound", "communication-bound") else f"loading costs {_percent(loading, low, high)}"
+    words = "; ".join(part for part in (detail or costs, _exchange(exchange), gaps.told(row, kind)) if part)
     return Bottleneck(kind, loading, words, low, high)
 
 
-def _kind(row: Row, group: Group, compute_share: Paired) -> tuple[str, str]:
+def _kind(row: Row, group: Group, compute_share: Paired, exchange: Communication | None) -> tuple[str, str]:
     """The verdict, and the reason if that is not what loading costs."""
     waits_for_data = COVERED * compute_share.high < 1
     if not waits_for_data and COVERED * compute_share.low < 1:
         return UNDECIDED, ""
     if waits_for_data and (slower := _loader_is_slower(row)) is not False:
         return "input-bound" if slower else UNDECIDED, ""
+    # Before the test of larger batches: they also cost little where the steps wait for the exchange of gradients.
+    if exchange and not waits_for_data and exchange.bound is not False:
+        return "communication-bound" if exchange.bound else UNDECIDED, ""
     launch_bound, words = _launch_bound(row, group)
     if launch_bound is not False:
         return "launch-bound" if launch_bound else UNDECIDED, words
@@ -91,6 +98,13 @@ def _loader_is_slower(row: Row) -> bool | None:
     if loader is None or loader.low < 1 <= loader.high:
         return None
     return loader.low >= 1
+
+
+def _exchange(exchange: Communication | None) -> str:
+    """What communication costs, in words; empty for one device."""
+    if exchange is None or exchange.low is None or exchange.high is None:
+        return ""
+    return f"communication costs {_percent(exchange.share, exchange.low, exchange.high)} of a step"
 
 
 def _percent(value: float, low: float, high: float) -> str:
@@ -145,7 +159,11 @@ def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
         yield "more workers", [other for other in loaders if other != cell]
         if cell.loader.kind != "resident":
             yield "resident loader", [cell.but(loader=Loader("resident"))]
-    if kind in ("launch-bound", "compute-bound") and cell.batch != AUTO:
+    if kind == "communication-bound":
+        strategies = [name for name in STRATEGIES_OF[cell.framework] if name != cell.strategy]
+        yield "another strategy", [cell.but(strategy=name) for name in strategies]
+        yield "accumulating", [cell.but(accumulate=cell.accumulate * factor) for factor in (2, 4, 8)]
+    if kind in ("launch-bound", "compute-bound", "communication-bound") and cell.batch != AUTO:
         yield "larger batch", [cell.but(batch=cell.batch * factor) for factor in (2, 4, 8, 16, 32, 64)]
     if kind in ("compute-bound", "memory-limited", "launch-bound"):
         if cell.precision in ("fp32", "tf32"):
@@ -161,6 +179,8 @@ def _named(cell: Cell, other: Cell) -> str:
         "batch": f"batch {other.batch}",
         "precision": other.precision,
         "compile": f"compile mode {other.compile}",
+        "strategy": f"strategy {other.strategy}",
+        "accumulate": f"accumulating {other.accumulate}",
     }
     return next((words for name, words in settings.items() if getattr(cell, name) != getattr(other, name)), "")
 

@@ -1,12 +1,14 @@
 """Which framework is fastest in each setting of a group, by how much, and whether that is decided.
 
-A contest holds the rows that share all settings but the framework and the compile mode. Each framework enters with its
-fastest row. A pair that the table compares has the table's own test. Pairs without the baseline are tested in the same
-way, with Holm's correction over the tests of both; `suite.analysis.family` corrects over all tests of a comparison.
+A contest holds the rows that share all settings but those that are a framework's own: its compile mode, and its
+strategy for several devices. Each framework enters with its fastest row. A pair that the table compares has the table's
+own test. Pairs without the baseline are tested in the same way, with Holm's correction over the tests of both;
+`suite.analysis.family` corrects over all tests of a comparison.
 
-A framework with several compile modes enters with the fastest of them, chosen on the launches that its ratio comes
-from. Such a ratio is too high: by 0.6 to 0.9 % where two or three modes are equally fast and launches scatter by 3 %
-(``python -m tests.studies.answers``), and less if one mode is clearly ahead. The interval makes no allowance for that.
+A framework with several compile modes or strategies enters with the fastest of them, chosen on the launches that its
+ratio comes from. Such a ratio is too high: by 0.6 to 0.9 % where two or three modes are equally fast and launches
+scatter by 3 % (``python -m tests.studies.answers``), and less if one mode is clearly ahead. The interval makes no
+allowance for that.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from itertools import combinations, permutations
 from statistics import median
 
 from suite.analysis import statistics
-from suite.analysis.axes import AXES, base
+from suite.analysis.axes import AXES, OF_A_FRAMEWORK, base
 from suite.analysis.comparability import obstacle
 from suite.analysis.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.identity import Verdict
@@ -63,7 +65,7 @@ class Contest:
 
     ``settings`` has the values of `Group.varying` that the rows share. ``gaps`` is keyed by the names of two
     frameworks, the one that stands first in ``rows`` first. ``unranked`` says by framework why it cannot be ranked.
-    ``modes`` has the compile mode of each framework that ran in several modes.
+    ``modes`` has the compile mode of each framework that ran in several modes, ``strategies`` the same for strategies.
     """
 
     settings: tuple[tuple[str, str], ...]
@@ -71,6 +73,7 @@ class Contest:
     gaps: Mapping[tuple[str, str], Gap]
     unranked: Mapping[str, str]
     modes: Mapping[str, str] = field(default_factory=dict)
+    strategies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def top(self) -> str:
@@ -130,7 +133,7 @@ def contests(
 
     ``formed`` are the group's ratios to the framework ``baseline``.
     """
-    names = [name for name in group.varying if name != "compile"]
+    names = [name for name in group.varying if name not in OF_A_FRAMEWORK]
     entered: dict[tuple[tuple[str, str], ...], list[Row]] = {}
     for row in group.rows:
         if row.ok and _rate(row):
@@ -157,7 +160,7 @@ def contests(
                 tuple(rows),
                 {(a.cell.framework, b.cell.framework): gaps[a.key, b.key] for a, b in combinations(rows, 2)},
                 _unranked(entered[key], rows, verdicts),
-                _modes(entered[key], rows),
+                *(_chosen(entered[key], rows, name) for name in OF_A_FRAMEWORK),
             )
         )
         for key, rows in ranked.items()
@@ -206,11 +209,12 @@ def _unranked(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowK
     return {row.cell.framework: obstacle(row, row, verdicts) for row in rows if row.cell.framework not in known}
 
 
-def _modes(rows: Sequence[Row], ranked: Iterable[Row]) -> dict[str, str]:
+def _chosen(rows: Sequence[Row], ranked: Iterable[Row], name: str) -> dict[str, str]:
+    """The value of this setting of each framework that ran with several values of it."""
     return {
-        row.cell.framework: row.cell.compile
+        row.cell.framework: SETTINGS[name](row)
         for row in ranked
-        if len({each.cell.compile for each in rows if each.cell.framework == row.cell.framework}) > 1
+        if len({SETTINGS[name](each) for each in rows if each.cell.framework == row.cell.framework}) > 1
     }
 
 

@@ -11,8 +11,9 @@ from suite.analysis.identity import Verdict
 from suite.analysis.ratios import Ratio, counterpart, ratios
 from suite.analysis.statistics import MARGIN
 
-#: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed.
-AXES_OF_GAINS = ("precision", "batch", "compile", "loader", "accumulate", "kernel")
+#: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
+#: numbers of devices have tables of their own (`suite.analysis.scaling`).
+AXES_OF_GAINS = ("precision", "batch", "compile", "loader", "accumulate", "kernel", "strategy")
 
 
 @dataclass(frozen=True)

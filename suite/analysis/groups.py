@@ -30,6 +30,8 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "loader": lambda row: row.cell.loader.id,
     "accumulate": lambda row: str(row.cell.accumulate),
     "kernel": lambda row: row.cell.kernel,
+    "devices": lambda row: str(row.cell.devices),
+    "strategy": lambda row: row.cell.strategy,
 }
 
 #: The settings in which the rows of one table differ only if the user asked for it.
@@ -46,8 +48,10 @@ WORDS = {
     "loader": "loader {}",
     "accumulate": "accumulating {}",
     "kernel": "LSTM kernel {}",
+    "devices": "{} devices",
+    "strategy": "strategy {}",
 }
-DEFAULTS = {"accumulate": "1", "kernel": "auto"}
+DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": ""}
 
 #: A value of each setting, put in where that setting is to be ignored.
 OPEN: dict[str, Any] = {
@@ -59,6 +63,8 @@ OPEN: dict[str, Any] = {
     "size": SIZES[0],
     "accumulate": 1,
     "kernel": KERNELS[0],
+    "devices": 1,
+    "strategy": "",
 }
 
 RowKey = tuple[str, Cell]
@@ -89,7 +95,7 @@ class Row:
     @cached_property
     def batch(self) -> str:
         """The cell's batch, or ``auto`` and the sizes that the search chose."""
-        sizes = sorted({record.effective_batch // record.cell.accumulate for record in self.ok})
+        sizes = sorted({record.effective_batch // (record.cell.accumulate * record.cell.devices) for record in self.ok})
         return str(self.cell.batch or " ".join(["auto", *map(str, sizes)]))
 
     @property
@@ -146,6 +152,12 @@ class Group:
         settings = [name for name in SETTINGS if name not in ON_DEMAND or self._demanded(name)]
         return [name for name in settings if len({SETTINGS[name](row) for row in self.rows}) > 1]
 
+    @cached_property
+    def settled(self) -> bool:
+        """Whether each framework has one strategy only, which the number of devices then implies."""
+        strategies = {(row.cell.framework, row.cell.strategy) for row in self.rows if row.cell.strategy}
+        return len(strategies) == len({framework for framework, _ in strategies})
+
     @property
     def constant(self) -> str:
         """The settings that all rows share, in words."""
@@ -161,11 +173,10 @@ class Group:
 
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
         """The framework and the settings in which rows differ, except ``without``: ``jax · b128 · compile``."""
-        forms = {"batch": "b{}", "accumulate": "a{}"}
-        settings = [
-            forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in self.varying if name not in without
-        ]
-        return mark.join([row.cell.framework, *settings])
+        forms = {"batch": "b{}", "accumulate": "a{}", "devices": "d{}"}
+        names = [name for name in self.varying if name not in without and not (name == "strategy" and self.settled)]
+        settings = [forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in names]
+        return mark.join([row.cell.framework, *filter(None, settings)])
 
     def row(self, run: str, cell: Cell) -> Row | None:
         """The row of this cell in this run."""

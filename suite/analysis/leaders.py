@@ -1,8 +1,8 @@
 """Which rows are marked as best: those that are significantly ahead of rows that they may be compared with.
 
-Only rows of the same run, machine, precision and batch are compared. The row with the best median is tested against
-each of the others by block, with Holm's correction. The rows that do not fall behind it significantly and beyond the
-margin tie with it, and all of them are marked. If no row falls behind, none is best.
+Only rows of the same run, machine, precision, batch and number of devices are compared. The row with the best median
+is tested against each of the others by block, with Holm's correction. The rows that do not fall behind it significantly
+and beyond the margin tie with it, and all of them are marked. If no row falls behind, none is best.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def leaders(
     comparable: dict[tuple[str, ...], list[Row]] = {}
     for row in group.rows:
         if sum(bool(value(record)) for record in row.ok) >= LEAST:
-            key = (row.run, row.machine, row.cell.size, row.cell.precision, row.batch, str(row.cell.accumulate))
+            counts = f"{row.cell.accumulate} {row.cell.devices}"
+            key = (row.run, row.machine, row.cell.size, row.cell.precision, row.batch, counts)
             comparable.setdefault(key, []).append(row)
     best: set[RowKey] = set()
     for rows in comparable.values():

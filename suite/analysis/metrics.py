@@ -43,28 +43,33 @@ def metrics(row: Row) -> dict[str, float | None]:
     return medians
 
 
-def peaks(group: Group) -> dict[tuple[str, str], float]:
-    """The highest rate of a large matrix product that any launch measured, by machine and precision, in FLOP/s.
+#: Machine, precision and number of devices.
+PeakKey = tuple[str, str, int]
 
-    It is one for all frameworks: whatever one of them achieves, the device can do.
+
+def peaks(group: Group) -> dict[PeakKey, float]:
+    """The highest rate of a large matrix product on one device that any launch measured, in FLOP/s.
+
+    It is one for all frameworks: whatever one of them achieves, the device can do. Several devices have a peak of their
+    own, since on a CPU each has a part of the cores.
     """
-    highest: dict[tuple[str, str], float] = {}
+    highest: dict[PeakKey, float] = {}
     for row in group.rows:
-        key = row.machine, row.cell.precision
+        key = row.machine, row.cell.precision, row.cell.devices
         measured = [peak for record in row.ok if (peak := number(record.settings.get("peak_flops_per_s")))]
         highest[key] = max([highest.get(key, 0.0), *measured])
     return highest
 
 
-def utilisation(row: Row, highest: Mapping[tuple[str, str], float]) -> float | None:
+def utilisation(row: Row, highest: Mapping[PeakKey, float]) -> float | None:
     """Model FLOPs utilisation: the spec's training FLOPs per second over the highest rate, as `peaks` returns it."""
-    peak = highest.get((row.machine, row.cell.precision))
+    peak = highest.get((row.machine, row.cell.precision, row.cell.devices))
     rates = [
         flops * rate
         for record in row.ok
         if (flops := number(record.workload.get("training_flops_per_sample"))) and (rate := record.samples_per_s)
     ]
-    return median(rates) / peak if rates and peak else None
+    return median(rates) / (peak * row.cell.devices) if rates and peak else None
 
 
 def _value(record: Record, name: str) -> float | None:

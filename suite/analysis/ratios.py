@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import TypeVar
 
 from suite.analysis import statistics
 from suite.analysis.axes import AXES, Base, base
@@ -13,8 +14,10 @@ from suite.analysis.environments import differences
 from suite.analysis.groups import Group, Row, RowKey
 from suite.analysis.identity import Verdict
 from suite.analysis.statistics import LEAST, MARGIN, Paired
-from suite.plan.cell import COMPILES, USUAL_COMPILE
+from suite.plan.cell import COMPILES, STRATEGIES, USUAL_COMPILE, USUAL_STRATEGY
 from suite.record.record import Record
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -55,30 +58,39 @@ def ratios(
         formed[row.key], test = _ratio(row, group, at, verdicts)
         if test:
             tested[row.key] = test
+    return formed | decided(formed, tested, margin)
+
+
+def decided(formed: Mapping[Key, Ratio], tested: Mapping[Key, Paired], margin: float = MARGIN) -> dict[Key, Ratio]:
+    """The ratios that were tested, with their verdicts after Holm's correction over all of these tests."""
     corrected = statistics.holm([test.p for test in tested.values()])
+    found: dict[Key, Ratio] = {}
     for (key, test), p in zip(tested.items(), corrected, strict=True):
         verdict = statistics.verdict(test, p, margin)
         needed = statistics.blocks_to_decide(test, margin) if verdict == "inconclusive" else None
         ratio = replace(formed[key], value=test.value, low=test.low, high=test.high)
-        formed[key] = replace(ratio, p=p, raw=test.p, verdict=verdict, blocks_to_decide=needed)
-    return formed
+        found[key] = replace(ratio, p=p, raw=test.p, verdict=verdict, blocks_to_decide=needed)
+    return found
 
 
 def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     """The row at the base that this one is compared with.
 
-    Rows of the same run and machine come first, and among several compile modes the usual one.
+    Rows of the same run and machine come first, and among several compile modes and strategies the usual ones.
     """
     axis = at.axis
     candidates = [
         other
         for other in group.alike(row, *axis.free)
         if at.holds(other) and (group.across or other.run == row.run) and axis.fixed(other.cell) == axis.fixed(row.cell)
+        if axis.pairs(row.cell, other.cell)
     ]
 
-    def distance(other: Row) -> tuple[bool, bool, int]:
-        usual = [USUAL_COMPILE[other.cell.framework], *COMPILES]
-        return other.run != row.run, other.machine != row.machine, usual.index(other.cell.compile)
+    def distance(other: Row) -> tuple[bool, bool, int, int]:
+        modes = [USUAL_COMPILE[other.cell.framework], *COMPILES]
+        strategies = ["", USUAL_STRATEGY[other.cell.framework], *STRATEGIES]
+        of_usual = modes.index(other.cell.compile), strategies.index(other.cell.strategy)
+        return other.run != row.run, other.machine != row.machine, *of_usual
 
     return min(candidates, key=distance, default=None)
 
@@ -90,10 +102,20 @@ def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict])
     other = counterpart(row, group, at)
     if other is None:
         return Ratio(reason=f"no ratio: {_missing(row, group, at)}"), None
+    return ratio_to(row, other, verdicts, across=group.across)
+
+
+def ratio_to(
+    row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], *, across: bool = False, per: float = 1.0
+) -> tuple[Ratio, Paired | None]:
+    """The ratio of two rows before its test, and the test if there are enough launches; none of a row to itself.
+
+    Within a run, ratios are divided by ``per`` first: the throughput per device.
+    """
     name = other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
-    if reason := obstacle(row, other, verdicts, group.across):
+    if reason := obstacle(row, other, verdicts, across):
         return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
-    formed, test = _within_run(row, other) if other.run == row.run else _between_runs(row, other)
+    formed, test = _within_run(row, other, per) if other.run == row.run else _between_runs(row, other)
     if formed is None:
         return Ratio(baseline=name, reason=f"no ratio to {name}: no block in which both ended well"), None
     speed = differences(row, other)[1]
@@ -121,8 +143,8 @@ def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[floa
     return [rate / base for block, rate in rates.items() if rate and (base := bases.get(block))]
 
 
-def _within_run(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
-    block_ratios = by_block(row, other)
+def _within_run(row: Row, other: Row, per: float) -> tuple[Ratio | None, Paired | None]:
+    block_ratios = [ratio / per for ratio in by_block(row, other)]
     if not block_ratios:
         return None, None
     formed = Ratio(median(block_ratios), min(block_ratios), max(block_ratios), len(block_ratios))

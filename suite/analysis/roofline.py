@@ -15,7 +15,7 @@ from statistics import median
 
 from suite.analysis.costs import Costs, costs
 from suite.analysis.groups import Group, Row
-from suite.analysis.metrics import number, peaks
+from suite.analysis.metrics import PeakKey, number, peaks
 from suite.record.record import Record
 
 #: The categories of a part, and how many forward passes of which kinds of the spec it stands for. A recurrent kernel
@@ -105,12 +105,14 @@ def roofline(group: Group) -> list[Placed]:
     return [
         Placed(row, roof, parts, _counted(found), _bandwidth(found, roof))
         for row in group.rows
-        if (found := costs(row)) and (roof := roofs.get((row.machine, row.cell.precision))) and (parts := _parts(found))
+        if (found := costs(row))
+        and (roof := roofs.get((row.machine, row.cell.precision, row.cell.devices)))
+        and (parts := _parts(found))
     ]
 
 
-def _roofs(group: Group) -> dict[tuple[str, str], Roof]:
-    """The highest peaks that any launch measured, by machine and precision: what one achieves, the device can do."""
+def _roofs(group: Group) -> dict[PeakKey, Roof]:
+    """The highest peaks that any launch measured, by the key of `peaks`: what one achieves, the device can do."""
     bandwidths: dict[str, float] = {}
     for row in group.rows:
         measured = [rate for record in row.ok if (rate := number(record.settings.get("peak_bytes_per_s")))]
@@ -128,7 +130,7 @@ def _positive(value: float) -> bool:
 
 def _parts(found: Costs) -> tuple[Part, ...]:
     """The parts that take time and have FLOPs, and the whole step."""
-    samples = median(record.effective_batch for record in found.row.ok)
+    samples = _samples(found)
     kinds = _kinds(found.row.ok[0])
     parts = []
     for name, (categories, of_kinds, passes) in PARTS.items():
@@ -140,6 +142,11 @@ def _parts(found: Costs) -> tuple[Part, ...]:
     if whole and whole > 0:
         parts.append(Part(STEP, samples * whole, found.step_s, _bytes(found, tuple(found.moved))))
     return tuple(parts)
+
+
+def _samples(found: Costs) -> float:
+    """The samples of a step of the process that was profiled, one of several where each has a device of its own."""
+    return median(record.effective_batch / record.cell.processes for record in found.row.ok)
 
 
 def _kinds(record: Record) -> dict[str, float]:
@@ -163,7 +170,7 @@ TIMELESS = ("host and launch overhead", "idle")
 
 def _counted(found: Costs) -> float | None:
     whole = number(found.row.ok[0].workload.get("training_flops_per_sample"))
-    samples = median(record.effective_batch for record in found.row.ok)
+    samples = _samples(found)
     counts = [each.counted_flops for each in found.profiles.values() if each.counted_flops]
     return median(counts) / (samples * whole) if counts and whole and whole > 0 else None
 

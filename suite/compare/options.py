@@ -42,6 +42,7 @@ examples:
   python -m suite.compare results/journals/x.jsonl    what an interrupted run has measured
   python -m suite.compare --by precision              what a precision gains within each framework
   python -m suite.compare --by batch --baseline 128   the same for batch sizes, as ratios to batch 128
+  python -m suite.compare --by devices                what further devices gain, with efficiency and communication
   python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, relative to A's
   python -m suite.compare 0003 --publish results/     a report in its own folder, and an index over all of them
   python -m suite.compare 0003 --format json          everything in the tables, for other programs
@@ -75,13 +76,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=one_of("axis", sorted(AXES)),
         metavar="AXIS",
         help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
-        "precision, batch, compile, loader, size, kernel or accumulate (at the same effective batch); or machine",
+        "precision, batch, compile, loader, size, kernel, accumulate (at the same effective batch), devices (with the "
+        "same batch on each) or strategy; or machine",
     )
     parser.add_argument(
         "--baseline",
         metavar="VALUE",
         help="the value on that axis that ratios are relative to; default: pytorch; fp32, the smallest batch, each "
-        "framework's usual compile mode, the tuned loader, full, auto, 1, or the next value that a row has",
+        "framework's usual compile mode and strategy, the tuned loader, full, auto, 1, or the next value that a row "
+        "has",
     )
     parser.add_argument(
         "--across-machines",

@@ -8,7 +8,7 @@ from pathlib import Path
 from suite.analysis.load import REPORT
 from suite.analysis.missing import counts
 from suite.record.text import clean
-from suite.report import accuracy, columns, markdown, missing
+from suite.report import accuracy, columns, markdown, missing, scaling
 from suite.report.answer import answer
 from suite.report.breakdowns import breakdowns
 from suite.report.comparison import to_json
@@ -80,7 +80,8 @@ def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str]) ->
     for text in _answer(compared):
         terminal.say(text)
     terminal.print()
-    views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
+    views = [view for table in compared.tables for view in (columns.view(table), *scaling.views(table))]
+    views += map(accuracy.view, compared.learned)
     for number, view in enumerate(views):
         if number:
             terminal.print("\n")

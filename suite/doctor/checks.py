@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from suite.doctor.probes import FAILED, NO_ANSWER
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
+from suite.monitor.links import links, losses
 from suite.record.environment import core_limit, machine
 from workloads.data.cache import folder_of
 from workloads.data.prepare import NAMES, cache_directory, data_directory
@@ -102,6 +103,7 @@ def gpus() -> tuple[Driver | None, list[Finding], list[dict[str, Any]]]:
                 text = f"CUDA_VISIBLE_DEVICES={visible!r} shows no whole device (a MIG slice has no readings here)"
                 findings.append(Finding("GPU", WARNING, text, "unset it, or name a GPU by its number or UUID"))
             findings += [finding for gpu in cards for finding in card(gpu)]
+            findings += placement(cards)
             return (driver if cards else None), findings, [gpu.describe() for gpu in cards]
     except NvmlError as error:
         return (
@@ -141,6 +143,14 @@ def card(gpu: Gpu) -> Iterator[Finding]:
         yield Finding("GPU", WARNING, text, "end them, or choose another GPU in CUDA_VISIBLE_DEVICES")
     for name, reason in absent.items():
         yield Finding("GPU", NOTE, f"no {name}: {reason}")
+
+
+def placement(cards: Sequence[Gpu]) -> Iterator[Finding]:
+    """Check how the GPUs are linked with their host and with each other, and what of it costs bandwidth."""
+    for line in links(cards):
+        yield Finding("links", OK, line)
+    for loss in losses(cards):
+        yield Finding("links", WARNING if loss.certain else NOTE, loss.words, loss.mend)
 
 
 def host() -> Iterator[Finding]:

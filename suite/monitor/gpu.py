@@ -1,4 +1,4 @@
-"""The only file that talks to NVML: devices, their readings, and on Hopper and later GPM's.
+"""NVML's devices, their readings, and on Hopper and later GPM's; only `links` asks NVML for more.
 
 Thin on purpose, so that everything above it can be tested without a GPU. A reading that a device, a driver, a container
 or MIG does not provide is absent with its reason, never zero. Names end in their unit.

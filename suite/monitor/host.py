@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,15 @@ USS_EVERY_S = 10.0
 
 
 class Host:
-    """A process and all its descendants. CPU time is in seconds over all cores, memory in bytes.
+    """A process, or some, and all their descendants. CPU time is in seconds over all cores, memory in bytes.
 
     ``absent`` names what the machine does not provide, with the reason. The CPU time of other processes counts on the
     cores that the worker may use: what runs on the others takes no time from it.
     """
 
-    def __init__(self, pid: int) -> None:
-        self._root, self._cores = psutil.Process(pid), own_cores()
+    def __init__(self, pid: int | Sequence[int]) -> None:
+        pids = [pid] if isinstance(pid, int) else pid
+        self._roots, self._cores = [psutil.Process(each) for each in pids], own_cores()
         self.absent: dict[str, str] = {}
         self._uss_s = -USS_EVERY_S
         self._tree: list[psutil.Process] = []
@@ -78,10 +80,10 @@ class Host:
         """
         newest = _newest()
         if not newest or newest != self._newest:
-            self._tree = [self._root, *self._root.children(recursive=True)]
+            self._tree = [each for root in self._roots for each in (root, *root.children(recursive=True))]
             self._newest = newest
-        elif not self._root.is_running():
-            raise psutil.NoSuchProcess(self._root.pid)
+        elif not self._roots[0].is_running():
+            raise psutil.NoSuchProcess(self._roots[0].pid)
         return self._tree
 
     def _uss(self) -> dict[str, float]:

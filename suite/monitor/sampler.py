@@ -66,9 +66,17 @@ class Monitor:
     """A context in which a worker and the GPUs are sampled; `annotated` adds the metrics to its record."""
 
     def __init__(
-        self, pid: int, spawned_s: float, gpus: Sequence[Gpu] = (), before: Idle | None = None, no_gpu: str = ""
+        self,
+        pid: int | Sequence[int],
+        spawned_s: float,
+        gpus: Sequence[Gpu] = (),
+        before: Idle | None = None,
+        no_gpu: str = "",
     ) -> None:
-        """``gpus`` are those that the worker sees, which trains on the first; ``no_gpu`` says why there is none."""
+        """``pid`` is the worker's, or those of all ranks; ``gpus`` are those that they see, which train on the first.
+
+        ``no_gpu`` says why there is none.
+        """
         self.pid, self.spawned_s, self.gpus, self.before = pid, spawned_s, gpus, before or Idle({}, {})
         self.host: list[Sample] = []
         self.samples: dict[str, list[Sample]] = {gpu.uuid: [] for gpu in gpus}

@@ -23,6 +23,19 @@ LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout")
 
+#: The strategies by which several devices train one model, of each framework; its usual one first. The last ones are
+#: known by name and end as unsupported, with the reason.
+STRATEGIES_OF = {
+    "pytorch": ("ddp", "fsdp", "deepspeed", "horovod", "split"),
+    "tensorflow": ("multiworker", "mirrored", "horovod", "split"),
+    "jax": ("shard-map", "jit", "local", "split"),
+}
+STRATEGIES = tuple(dict.fromkeys(name for names in STRATEGIES_OF.values() for name in names))
+USUAL_STRATEGY = {framework: names[0] for framework, names in STRATEGIES_OF.items()}
+
+#: Strategies that run all devices of a host in one process; the others have a process for each device.
+IN_ONE_PROCESS = ("mirrored", "local")
+
 #: Parts of a loader's id, with the setting and the value that each stands for.
 LOADER_SWITCHES = {
     "pinned": ("pin_memory", True),
@@ -39,6 +52,10 @@ USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
 
 #: All compile modes of each framework: the keys of `COMPILE_MODES` in its file in `suite/worker/frameworks`.
 COMPILES_OF = {"pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "compile"), "jax": ("compile",)}
+
+
+#: Settings of cells with several devices alone.
+SEVERAL = ("devices", "strategy")
 
 
 class CellError(ValueError):
@@ -120,9 +137,10 @@ class Cell:
     """The settings of one measured training run.
 
     ``batch`` is the number of samples that go through the network at once (`AUTO`: as many as fit). ``accumulate`` is
-    the number of such batches per update. ``kernel`` is that of the LSTM: the framework's choice, cuDNN's, or a loop
-    over time steps. With a ``recipe`` (see `workloads.recipes`) the cell trains to its end and is evaluated after every
-    epoch.
+    the number of such batches per update, on each of ``devices``, which average their gradients by the ``strategy``
+    (empty for one device; for several the framework's usual one unless another is given). ``kernel`` is that of the
+    LSTM: the framework's choice, cuDNN's, or a loop over time steps. With a ``recipe`` (see `workloads.recipes`) the
+    cell trains to its end and is evaluated after every epoch.
     """
 
     workload: Annotated[str, _one_of(WORKLOADS)]
@@ -135,6 +153,8 @@ class Cell:
     accumulate: Positive = 1
     kernel: Annotated[str, _one_of(KERNELS)] = "auto"
     recipe: Annotated[str, _one_of(RECIPES)] = ""
+    devices: Positive = 1
+    strategy: Annotated[str, _one_of(("", *STRATEGIES))] = ""
 
     def __post_init__(self) -> None:
         _choice("workload", self.workload, WORKLOADS)
@@ -149,11 +169,32 @@ class Cell:
         if not self.compile:
             object.__setattr__(self, "compile", USUAL_COMPILE[self.framework])
         _choice("compile", self.compile, COMPILES)
+        _natural("devices", self.devices, least=1)
+        if self.devices > 1 and not self.strategy:
+            object.__setattr__(self, "strategy", USUAL_STRATEGY[self.framework])
+        _choice("strategy", self.strategy, ("", *STRATEGIES))
+        if self.devices == 1 and self.strategy:
+            raise CellError(f"strategy {self.strategy!r} is for several devices; leave it out, or ask for 2 devices")
 
     @property
     def effective_batch(self) -> int:
-        """Samples per update; 0 for batch `AUTO`, for which the record has it."""
+        """Samples per update, of all devices together; 0 for batch `AUTO`, for which the record has it."""
+        return self.device_batch * self.devices
+
+    @property
+    def global_batch(self) -> int:
+        """Another name of `effective_batch`, usual where there are several devices."""
+        return self.effective_batch
+
+    @property
+    def device_batch(self) -> int:
+        """Samples per update of one device; 0 for batch `AUTO`."""
         return self.batch * self.accumulate
+
+    @property
+    def processes(self) -> int:
+        """How many processes train: one for each device, or one for all of them."""
+        return 1 if self.strategy in IN_ONE_PROCESS else self.devices
 
     @property
     def id(self) -> str:
@@ -168,18 +209,28 @@ class Cell:
         ]
         parts += [f"a{self.accumulate}"] if self.accumulate > 1 else []
         parts += [self.kernel] if self.kernel != "auto" else []
+        parts += [f"d{self.devices}"] if self.devices > 1 else []
+        parts += [self.strategy] if self.strategy not in ("", USUAL_STRATEGY[self.framework]) else []
         parts += [self.size] if self.size != "full" else []
         parts += [self.recipe] if self.recipe else []
         return "-".join(parts)
 
     def but(self, **changes: Any) -> Cell:
-        """The same cell with some settings changed; a new framework gets its usual compile mode."""
+        """The same cell with some settings changed.
+
+        A new framework gets its usual compile mode, and its usual strategy, as another number of devices does that
+        has or had none.
+        """
         if "framework" in changes:
             changes.setdefault("compile", "")
+        if "framework" in changes or 1 in (self.devices, changes.get("devices")):
+            changes.setdefault("strategy", "")
         return replace(self, **changes)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """The settings; of one device without those of several, as before there were any."""
+        settings = asdict(self)
+        return settings if self.devices > 1 else {name: settings[name] for name in settings if name not in SEVERAL}
 
     @classmethod
     def from_json(cls, data: Any) -> Cell:

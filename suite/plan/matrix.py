@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
+from suite.plan.device import has_gpu
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from suite.plan.suggest import unknown
 from workloads.spec import specification
@@ -99,6 +100,13 @@ def accumulate() -> Matrix:
     return Matrix("accumulate", tuple(cells))
 
 
+def devices() -> Matrix:
+    """One device and two, each framework in its usual way; on a CPU in size small."""
+    size = "full" if has_gpu() else "small"
+    cells = (cell.but(devices=count, size=size) for count in (1, 2) for cell in _base(STUDIED, batch=32))
+    return Matrix("devices", tuple(cells), plan=smoke().plan)
+
+
 def lstm_kernel() -> Matrix:
     """The LSTM of cuDNN against a loop over time steps."""
     cells = (cell.but(kernel=kernel) for kernel in ("cudnn", "scan") for cell in _base(("imdb_lstm",)))
@@ -141,6 +149,7 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
     "compile": compile_modes,
     "loader": loader,
     "accumulate": accumulate,
+    "devices": devices,
     "lstm-kernel": lstm_kernel,
     "accuracy": accuracy,
     "accuracy-precision": accuracy_precision,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.plan.cell import AUTO, LOADERS
+from suite.plan.cell import AUTO, LOADERS, STRATEGIES_OF
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, shard, with_windows
@@ -64,6 +64,11 @@ LISTS = {
     "accumulate": "batches per update, such as 1,4 (default: 1)",
     "kernel": f"of the LSTM, one or more of: {', '.join(CHOICES['kernel'])} (default: auto)",
     "size": "of the workloads: full, small (for slow CPUs; another workload, which is never compared with full)",
+    "devices": "of this machine that train one model together, such as 1,2: GPUs, or on a CPU processes that share its "
+    "cores; --batch is that of each (default: 1)",
+    "strategy": "how several devices train together, one or more of: usual, "
+    + "; ".join(f"{name}: {', '.join(names)}" for name, names in STRATEGIES_OF.items())
+    + ". Each framework takes those that it has (default: usual, which is the first)",
 }
 
 

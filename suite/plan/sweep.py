@@ -13,6 +13,8 @@ from suite.plan.cell import (
     KERNELS,
     PRECISIONS,
     SIZES,
+    STRATEGIES,
+    STRATEGIES_OF,
     USUAL_COMPILE,
     WORKLOADS,
     Cell,
@@ -21,7 +23,8 @@ from suite.plan.cell import (
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, smoke
 from suite.plan.suggest import unknown
 
-#: The axes that have a fixed list of values, and those values. ``usual`` is each framework's usual compile mode.
+#: The axes that have a fixed list of values, and those values. ``usual`` is each framework's usual compile mode,
+#: or its usual strategy.
 CHOICES = {
     "workload": WORKLOADS,
     "framework": FRAMEWORKS,
@@ -29,10 +32,21 @@ CHOICES = {
     "compile": ("usual", *COMPILES),
     "kernel": KERNELS,
     "size": SIZES,
+    "strategy": ("usual", *STRATEGIES),
 }
 
 #: All axes, in the order of their values in the name of a sweep.
-AXES = ("workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size")
+AXES = (
+    "workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size", "devices",
+    "strategy",
+)  # fmt: skip
+
+#: The axes whose values are numbers, and what these count.
+COUNTED = {
+    "batch": "a number of samples, or auto",
+    "accumulate": "a number of batches per update, at least 1",
+    "devices": "a number of devices, at least 1",
+}
 
 #: Workloads that have a choice of kernels.
 LSTMS = ("imdb_lstm",)
@@ -57,8 +71,8 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     """The matrix with the values of these axes in place of its own, crossed with each other, under a name of its own.
 
     A workload or framework that the matrix has keeps its cells; one that it lacks gets those of the others. Of compile
-    modes each framework takes those that it has; one that has none of them keeps all, which end as unsupported. The
-    kernel is set for LSTMs only. Raises `MatrixError`.
+    modes and of strategies each framework takes those that it has; one that has none of them keeps all, which end as
+    unsupported. The kernel is set for LSTMs only, the strategy for several devices only. Raises `MatrixError`.
     """
     cells: Sequence[Cell] = base.cells
     for axis in ("workload", "framework"):
@@ -66,6 +80,8 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
             cells = [cell for value in axes[axis] for cell in _own(cells, axis, value)]
     if "kernel" in axes and not any(cell.workload in LSTMS for cell in cells):
         raise MatrixError(f"--kernel sets the kernel of an LSTM, and there is none here: add --workload {LSTMS[0]}")
+    if "strategy" in axes and max((cell.devices for cell in cells), default=1) == max(axes.get("devices", (1,))) == 1:
+        raise MatrixError("--strategy sets how several devices train, and there is one here: add --devices 2")
     for axis in (
         axis for axis in AXES[2:] if axis in axes
     ):  # in this order, since the cells' order seeds that of launches
@@ -120,6 +136,9 @@ def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
         return (cell.kernel,)
     if axis == "compile":
         return [mode for mode in values if not mode or mode in COMPILES_OF[cell.framework]] or values
+    if axis == "strategy":
+        taken = [name for name in values if not name or name in STRATEGIES_OF[cell.framework]] or values
+        return taken if cell.devices > 1 else ("",)
     return values
 
 
@@ -134,16 +153,15 @@ def _value(axis: str, text: str) -> Any:
     if axis == "batch" and text == "auto":
         return AUTO
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
-        what = "a number of samples, or auto" if axis == "batch" else "a number of batches per update, at least 1"
-        raise MatrixError(f"--{axis} is {text!r}; write {what}")
+        raise MatrixError(f"--{axis} is {text!r}; write {COUNTED[axis]}")
     return int(text)
 
 
 def _label(axis: str, value: Any) -> str:
-    letter = {"batch": "b", "accumulate": "a"}.get(axis, "")
+    letter = {"batch": "b", "accumulate": "a", "devices": "d"}.get(axis, "")
     return letter + spelled(axis, value)
 
 
 def _example(axis: str) -> str:
-    examples = {"batch": "32,64", "loader": "tuned,w2", "accumulate": "1,4"}
+    examples = {"batch": "32,64", "loader": "tuned,w2", "accumulate": "1,4", "devices": "1,2"}
     return examples.get(axis) or ",".join(CHOICES[axis][:2])

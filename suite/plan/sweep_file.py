@@ -20,7 +20,7 @@ from typing import Any
 from suite.plan.cell import CellError
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.suggest import unknown
-from suite.plan.sweep import AXES, parsed, swept
+from suite.plan.sweep import AXES, COUNTED, parsed, swept
 
 #: Keys besides the axes.
 OTHERS = ("matrix", "launches", "min-window", "name")
@@ -72,7 +72,7 @@ def _name_of(path: Path) -> str:
 
 def _values(axis: str, value: Any) -> list[str]:
     """The values of an axis as text: the file has one value or a list of them."""
-    numbers = axis in ("batch", "accumulate")
+    numbers = axis in COUNTED
     return [str(each) if numbers and type(each) is int else _text(axis, each) for each in _list(axis, value)]
 
 

@@ -20,6 +20,7 @@ from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.evidence import Identity
 from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Seconds, Some
 from suite.record.profile import Profile
+from suite.record.ranks import Ranks
 
 # 1 had no span and no metrics, 2 no course; up to 3 a window was an object, a phase had one span, and there was no
 # evidence of identity besides the fingerprint; 4 had no profile.
@@ -34,7 +35,11 @@ SKIPPED = ("unsupported", "out-of-memory")
 #: that cannot allocate.
 DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 
+#: The phases of every cell.
 PHASES = ("train", "compute", "input")
+
+#: Those of a cell with several devices, which has the same steps without communication besides.
+ALL_PHASES = (*PHASES, "local")
 
 #: Objects and lists within one another, at most.
 LEVELS_MOST = 50
@@ -52,7 +57,7 @@ FREE = ("run", "workload", "settings", "environment", "metrics")
 REASON_MOST = 1000
 
 #: For the JSON Schema; `Record` looks into the tuple itself.
-NAMED = Meta(extra_json_schema={"propertyNames": {"enum": list(PHASES)}})
+NAMED = Meta(extra_json_schema={"propertyNames": {"enum": list(ALL_PHASES)}})
 
 Bytes = Annotated[int, Meta(ge=0, le=BYTES_MOST)]
 Moment = Annotated[float, Meta(ge=-SECONDS_MOST, le=SECONDS_MOST)]
@@ -115,7 +120,8 @@ class Record:
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
     what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
-    time of a step went. ``log`` holds the last lines of the worker's own output when the launch failed.
+    time of a step went, ``ranks`` how the devices of a cell with several worked together. ``log`` holds the last
+    lines of the worker's own output when the launch failed.
     """
 
     cell: Cell
@@ -138,6 +144,7 @@ class Record:
     metrics: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
+    ranks: Ranks | None = None
 
     @property
     def key(self) -> str:
@@ -168,7 +175,10 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """The record as `json.dumps` takes it; NumPy numbers become plain ones."""
-        return {"schema": SCHEMA, **to_builtins(self, enc_hook=float)}
+        values = {"schema": SCHEMA, **to_builtins(self, enc_hook=float)} | {"cell": self.cell.to_json()}
+        if self.ranks is None:  # as before there were several devices
+            del values["ranks"]
+        return values
 
     @classmethod
     def from_json(cls, data: Any) -> Record:
@@ -196,7 +206,7 @@ class Record:
         usable = type(batch) is int and (0 < batch <= COUNT_MOST or not (batch or self.outcome.ok))
         _require(usable, f"settings say batch {reprlib.repr(batch)}")
         for name, phase in self.phases.items():
-            _require(name in PHASES, f"phases has {reprlib.repr(name)}; there are: {', '.join(PHASES)}")
+            _require(name in ALL_PHASES, f"phases has {reprlib.repr(name)}; there are: {', '.join(ALL_PHASES)}")
             moments = [moment for span in phase.spans for moment in span]
             _require(moments == sorted(moments), f"phases.{name}.spans are not one after the other")
         if self.outcome.ok:

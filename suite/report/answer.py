@@ -17,9 +17,10 @@ from suite.analysis.gains import Gain, gains, gains_along
 from suite.analysis.groups import Group, gpus, processor
 from suite.analysis.identity import verdicts
 from suite.analysis.ratios import Ratio, ratios
+from suite.analysis.scaling import Scaling, decided_by
 from suite.analysis.statistics import LEAST, MARGIN
 from suite.record.record import Record
-from suite.report import clauses, training
+from suite.report import clauses, devices, training
 from suite.report.gains import along, along_card, best_setting, training_time
 from suite.report.names import count, framework, number, times, workload
 from suite.report.tables import Table
@@ -57,11 +58,11 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
     found = [_found(table) for table in tables]
     trained = [_trained(each) for each in learned]
     tests = family(
-        [ratio for each in (*found, *trained) for ratio in each.ratios],
+        [ratio for each in (*found, *trained) for ratio in (*each.ratios, *each.scaled)],
         [contest for each in (*found, *trained) for contest in each.contests],
         [gain for each in (*found, *trained) if each.group.by == "framework" for gain in each.gains],
     )
-    timed, every_gain = [], list[tuple[Group, Gain]]()
+    timed, every_gain, grown = [], list[tuple[Group, Gain]](), list[str]()
     cards = []
     for table, each in zip(tables, (each.decided(tests) for each in found), strict=True):
         group = table.group
@@ -69,6 +70,9 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
             text = clauses.sentence(each.contests, _where(group)) + _absent(group)
             verdict = clauses.card(each.contests)
             every_gain += [(group, gain) for gain in each.gains]
+            grown += [f"{_where(group)}, {words}"] if (words := devices.sentence(each.scalings)) else []
+        elif group.by == "devices" and (words := devices.sentence(each.scalings)):
+            text, verdict = f"{_where(group)}, {words}", devices.card(each.scalings)
         else:
             text = f"{_where(group)}, {along(group, each.gains, table.baseline)}"
             verdict = along_card(group, each.gains)
@@ -88,7 +92,7 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         shorter.append(training_time(each.gains, training.same_as_fp32(accuracy), training.train_seconds(accuracy)))
         short = training.short(accuracy)
         cards.append(_card(group, f"{short}; {clauses.card(each.contests, clauses.CARD - len(short) - 2)}", short))
-    sentences = _chosen([*timed, *accuracies], [best_setting(every_gain), *shorter], speeds)
+    sentences = _chosen([*timed, *accuracies], [*grown, best_setting(every_gain), *shorter], speeds)
     groups = [*(table.group for table in tables), *(each.group for each in learned)]
     machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
     words = "; ".join(dict.fromkeys(name for name in machines if name))
@@ -104,20 +108,30 @@ class _Found:
     contests: Sequence[Contest] = ()
     gains: Sequence[Gain] = ()
     margin: float = MARGIN
+    scalings: Sequence[Scaling] = ()
+
+    @property
+    def scaled(self) -> list[Ratio]:
+        """Returns the ratios of scalings, without those that the table has tested itself."""
+        own = {ratio.raw for ratio in self.ratios if self.group.by == "devices"}
+        return [ratio for each in self.scalings for ratio in each.ratios if ratio.raw not in own]
 
     def decided(self, tests: Family) -> _Found:
         """Returns the same with the verdicts of all tests together."""
         found = [tests.contest(each, self.margin) for each in self.contests]
-        return replace(self, contests=found, gains=[tests.gain(each, self.margin) for each in self.gains])
+        scaled = [decided_by(each, lambda ratio: tests.decided(ratio, self.margin)) for each in self.scalings]
+        gained = [tests.gain(each, self.margin) for each in self.gains]
+        return replace(self, contests=found, gains=gained, scalings=scaled)
 
 
 def _found(table: Table) -> _Found:
     group, margin, formed = table.group, table.margin, list(table.ratios.values())
     if group.by != "framework":
         # These gains are the table's own tests, so they do not count twice.
-        return _Found(group, formed, gains=gains_along(group, table.base, table.ratios), margin=margin)
+        along_axis = gains_along(group, table.base, table.ratios)
+        return _Found(group, formed, gains=along_axis, margin=margin, scalings=table.scalings)
     found = contests(group, table.baseline, table.identities, table.ratios, margin)
-    return _Found(group, formed, found, gains(group, table.identities, margin), margin)
+    return _Found(group, formed, found, gains(group, table.identities, margin), margin, table.scalings)
 
 
 def _trained(table: Learned) -> _Found:
@@ -179,8 +193,8 @@ def _absent(group: Group) -> str:
 
 def _machine(record: Record) -> str:
     """Returns processor, cores and GPUs in words; empty if the record does not say."""
-    name, devices = processor(record), gpus(record)
+    name, cards = processor(record), gpus(record)
     if not name:
         return ""
     on_cpu = record.settings.get("device") == "cpu"
-    return f"{name}, {f'{devices} (not used)' if on_cpu else devices}" if devices else f"{name}, no GPU"
+    return f"{name}, {f'{cards} (not used)' if on_cpu else cards}" if cards else f"{name}, no GPU"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from suite.analysis.contests import EQUAL, PARTLY, UNDECIDED, Contest, Gap
 from suite.analysis.wording import DASH, listing
 from suite.plan.cell import FRAMEWORKS
-from suite.report.names import counts, framework, frameworks, scope, times
+from suite.report.names import counts, framework, frameworks, scope, strategy, times
 
 #: The most clauses of a sentence; with more of them the sentence counts settings instead.
 CLAUSES_MOST = 2
@@ -226,11 +226,19 @@ def _alike(contests: Sequence[Contest]) -> list[list[Contest]]:
 
 
 def _name(group: Sequence[Contest], name: str) -> str:
-    """Returns ``PyTorch``, or ``PyTorch in mode compile``, the fastest, where several modes were measured."""
-    if not any(name in contest.modes for contest in group):
-        return framework(name)
-    modes = {row.cell.compile for contest in group for row in contest.rows if row.cell.framework == name}
-    return f"{framework(name)} in {f'mode {modes.pop()}' if len(modes) == 1 else 'its fastest mode'}"
+    """Returns ``PyTorch``, or ``PyTorch in mode compile``, the fastest, where several modes were measured.
+
+    The same for strategies, where all of these contests are of several devices: ``PyTorch with FSDP``.
+    """
+    cells = [row.cell for contest in group for row in contest.rows if row.cell.framework == name]
+    words = framework(name)
+    if any(name in contest.modes for contest in group):
+        modes = {cell.compile for cell in cells}
+        words += f" in {f'mode {modes.pop()}' if len(modes) == 1 else 'its fastest mode'}"
+    if all(name in contest.strategies for contest in group):
+        ways = {cell.strategy for cell in cells}
+        words += f" with {strategy(ways.pop()) if len(ways) == 1 else 'its fastest strategy'}"
+    return words
 
 
 def _names(group: Sequence[Contest], names: Sequence[str], last: str = "and") -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from suite.analysis.groups import SETTINGS
 from suite.analysis.wording import DASH, NONE, figure, middle
 from suite.record.text import clean
+from suite.report import several
 from suite.report.tables import Table, best
 from suite.report.text import spread
 from suite.report.view import LEFT, RIGHT, Grid, View
@@ -43,12 +44,15 @@ def _measured(table: Table, notes: _Notes) -> Grid:
     kinds = {str(kind) for kind in table.frame["peak_memory_kind"]} - {""}
     memory = f"{_memory_words(*kinds)} MiB" if len(kinds) == 1 else "peak memory MiB"
     names = _names(table)
+    of_several, sides = several.columns(table.group)
     columns: dict[str, Read] = {
         **names,
+        **{name: read for name, read in of_several.items() if name == "global batch"},
         "n": lambda row: _launch_count(row["launches_ok"], row["launches"]),
         "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
         "ratio": lambda row: _ratio(row, notes),
         **({"verdict": lambda row: row["ratio_verdict"] or NONE} if table.tested else {}),
+        **{name: read for name, read in of_several.items() if name != "global batch"},
         "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
         "loader efficiency": lambda row: _share(row["train_of_compute"]),
         "first step s": lambda row: figure(row["first_step_s"]),
@@ -63,7 +67,7 @@ def _measured(table: Table, notes: _Notes) -> Grid:
         "outcome": lambda row: _outcome(row, notes),
     }
     headers = list(columns)
-    align = [RIGHT if header == "batch" else LEFT for header in names]
+    align = [RIGHT if header == "batch" else sides.get(header, LEFT) for header in names]
     align += [LEFT if header in ("identity", "outcome") else RIGHT for header in headers[len(names) :]]
     shown_as = {"samples_per_s": "samples/s", "step_ms_median": "step ms", "first_step_s": "first step s"}
     shown_as["peak_memory_bytes"] = memory
@@ -109,7 +113,7 @@ def _names(table: Table) -> dict[str, Read]:
 
 
 def _setting(name: str) -> Read:
-    return lambda row: middle(row[name])  # only the name of a run can be long
+    return lambda row: middle(row[name]) or NONE  # only the name of a run can be long
 
 
 def _scaled(value: float | None, unit: float) -> str:

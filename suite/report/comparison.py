@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from suite.analysis.accuracy import Learned
 from suite.analysis.groups import ON_DEMAND, SETTINGS, Group
 from suite.analysis.load import Loaded
 from suite.analysis.missing import counts
+from suite.analysis.ratios import Ratio as Formed
+from suite.analysis.scaling import Scaling as Found
 from suite.record.text import clean
 from suite.report.answer import answer
 from suite.report.columns import MONITORED
@@ -22,16 +25,17 @@ from suite.report.comparison_schema import (
     Cell,
     Comparison,
     Control,
+    Devices,
     Difference,
     Identity,
     Power,
-    Ratio,
     Run,
     Spread,
     TimedTable,
     TrainedCell,
 )
 from suite.report.explanations import explanations
+from suite.report.ratio_schema import Interval, Ratio, Scaling, ScalingPoint
 from suite.report.tables import Table, best
 
 
@@ -73,6 +77,38 @@ def _timed(table: Table, verdict: str) -> TimedTable:
         ),
         cells=[_cell(row, [name for name, places in marked.items() if at in places]) for at, row in enumerate(rows)],
         why=explanations(table),
+        scalings=[_scaling(each) for each in table.scalings],
+    )
+
+
+def _scaling(found: Found) -> Scaling:
+    points = [
+        ScalingPoint(
+            cell=point.row.cell.id,
+            devices=point.devices,
+            global_batch=point.global_batch,
+            speed_up=_ratio(point.speed_up),
+            efficiency=_ratio(point.efficiency),
+        )
+        for point in found.points
+    ]
+    return Scaling(kind=found.kind, framework=found.framework, strategy=found.strategy, points=points)
+
+
+def _ratio(found: Formed) -> Ratio:
+    return Ratio(**{each.name: getattr(found, each.name) for each in fields(Ratio)})
+
+
+def _devices(row: Mapping[str, Any]) -> Devices:
+    shares = {end: _number(row[f"communication_percent{end}"]) for end in ("", "_min", "_max")}
+    value, low, high = (None if share is None else share / 100 for share in shares.values())
+    return Devices(
+        devices=int(row["devices"]),
+        strategy=row["strategy"],
+        global_batch=_whole(row["global_batch"]),
+        threads_per_device=row["threads_per_device"],
+        communication=None if value is None else Interval(value=value, low=low, high=high),
+        **{name: _number(row[name]) for name in ("skew", "allreduce_bytes_per_s", "allreduce_of_peak")},
     )
 
 
@@ -103,6 +139,7 @@ def _cell(row: Mapping[str, Any], best_columns: Sequence[str]) -> Cell:
             **{name: row[f"ratio_{name}"] for name in ("blocks", "baseline", "verdict", "reason", "caveat")},
             blocks_to_decide=_whole(row["ratio_blocks_to_decide"]),
         ),
+        devices=_devices(row),
         control=Control(**control, verdict=row["control_verdict"]) if control["value"] is not None else None,
         step_ms=_spread(row, "step_ms", ("_median", "_q1", "_q3")),
         loader_efficiency=number["train_of_compute"],

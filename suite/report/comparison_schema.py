@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from suite.report.explanation_schema import Explanation
+from suite.report.ratio_schema import Interval, Ratio, Scaling
 
 #: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
 SCHEMA = 1
@@ -24,28 +25,6 @@ class Spread:
     median: float | None
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ratio:
-    """Samples per second relative to the cell ``baseline``, over ``blocks`` blocks.
-
-    With a ``verdict`` (faster, slower, equal, inconclusive), ``value`` is the geometric mean, ``low`` and ``high`` are
-    its 95 % interval, and ``p`` is corrected after Holm. Without one nothing was tested, and they are the median, the
-    lowest and the highest. Without a ratio, ``value`` is null and ``reason`` says why. ``caveat`` names conditions in
-    which the rows differ. ``blocks_to_decide`` is an estimate, for inconclusive rows.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    blocks: int
-    baseline: str
-    p: float | None
-    verdict: str
-    blocks_to_decide: int | None
-    reason: str
-    caveat: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +61,26 @@ class Identity:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Devices:
+    """What a cell of several devices has besides the others; of one device, its own batch and threads.
+
+    ``global_batch`` is the samples of an update, of all devices. ``threads_per_device`` is text, empty on a GPU.
+    ``communication`` is the share of a step that the exchange of gradients costs. ``skew`` is the slowest process's
+    step without communication relative to the median one. ``allreduce_of_peak`` is the rate of a sum of the gradient
+    relative to the best rate of the same backend.
+    """
+
+    devices: int
+    strategy: str
+    global_batch: int | None
+    threads_per_device: str
+    communication: Interval | None
+    skew: float | None
+    allreduce_bytes_per_s: float | None
+    allreduce_of_peak: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """A cell that was timed: one row of a table.
 
@@ -97,6 +96,7 @@ class Cell:
     launches_ok: int
     samples_per_s: Spread
     ratio: Ratio
+    devices: Devices
     control: Control | None
     step_ms: Spread
     loader_efficiency: float | None
@@ -137,6 +137,7 @@ class TimedTable:
     """Cells of one workload, size, data and spec. Their ratios are along ``by``, relative to ``baseline``.
 
     ``verdict`` is the answer of the table in a line. ``why`` explains its ratios, and is empty without any profile.
+    ``scalings`` are those of its cells of several devices.
     """
 
     workload: str
@@ -152,6 +153,7 @@ class TimedTable:
     power: Power
     cells: list[Cell]
     why: list[Explanation]
+    scalings: list[Scaling]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ class Consumption:
 
 
 def speed_ups(table: Table) -> list[SpeedUp]:
-    """Returns the speed-up of every cell over the base cell of its framework and run.
+    """Returns the speed-up of every cell over the base cell of its framework, run and number of devices.
 
     The base has the usual compile mode, fp32, the tuned loader, no accumulation, and the batch that most cells have.
     With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its 95 % interval, with fewer the
@@ -104,32 +104,36 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     bases = _bases(sound)
     ratios: list[SpeedUp] = []
     for row in sound:
-        base = bases.get((row.run, row.cell.framework))
+        base = bases.get(_of_base(row))
         if base is row:
             ratios.append(SpeedUp(row))
         elif base and row.machine == base.machine and (values := by_block(row, base)):
             ratios.append(_summarised(row, values))
-    compared = {(each.row.run, each.row.cell.framework) for each in ratios if each.blocks}
-    return [each for each in ratios if (each.row.run, each.row.cell.framework) in compared]
+    compared = {_of_base(each.row) for each in ratios if each.blocks}
+    return [each for each in ratios if _of_base(each.row) in compared]
 
 
-def _bases(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
-    """Returns the base by run and framework. If several batches have equally many cells, the smallest counts."""
-    bases: dict[tuple[str, str], Row] = {}
+def _of_base(row: Row) -> tuple[str, str, int]:
+    return row.run, row.cell.framework, row.cell.devices
+
+
+def _bases(rows: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
+    """Returns the bases by `_of_base`. If several batches have equally many cells, the smallest counts."""
+    bases: dict[tuple[str, str, int], Row] = {}
     for run in dict.fromkeys(row.run for row in rows):
         candidates = [row for row in rows if row.run == run and row.cell.batch != AUTO]
         counts = Counter(row.cell.batch for row in candidates)
         plain_rows = [row for row in candidates if row.cell == _plain(row.cell)]
         if plain_rows:
             batch = min({row.cell.batch for row in plain_rows}, key=lambda size: (-counts[size], size))
-            bases |= {(run, row.cell.framework): row for row in plain_rows if row.cell.batch == batch}
+            bases |= {_of_base(row): row for row in plain_rows if row.cell.batch == batch}
     return bases
 
 
 def _plain(cell: Cell) -> Cell:
-    """Returns the cell with the same workload, size and batch and the usual settings for the rest."""
+    """Returns the cell with the same workload, size, batch and devices and the usual settings for the rest."""
     usual = USUAL_COMPILE[cell.framework]
-    return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto")
+    return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="")
 
 
 def _summarised(row: Row, values: Sequence[float]) -> SpeedUp:
@@ -178,7 +182,8 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
     for row in sorted(rows, key=lambda row: row.cell.batch == AUTO):
         known = set(rates)  # a batch that was given takes precedence over the same batch found by a search
         for record in row.ok:
-            batch, rate = record.effective_batch // row.cell.accumulate, record.samples_per_s
+            parts = row.cell.accumulate * row.cell.devices
+            batch, rate = record.effective_batch // parts, record.samples_per_s
             if batch in known or rate is None:
                 continue
             rates.setdefault(batch, []).append(rate)

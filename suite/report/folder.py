@@ -19,7 +19,7 @@ from suite.analysis.load import REPORT, SUMMARY, Loaded
 from suite.analysis.missing import counts
 from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
-from suite.report import accuracy, columns, markdown, plots
+from suite.report import accuracy, columns, markdown, plots, scaling
 from suite.report.answer import answer
 from suite.report.breakdowns import breakdowns
 from suite.report.document import ASSETS, charts_script
@@ -155,7 +155,8 @@ def why_of(compared: Compared) -> str:
 
 def text_of(compared: Compared) -> str:
     """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
-    views = [*map(columns.view, compared.tables), *map(accuracy.view, compared.learned)]
+    views = [view for table in compared.tables for view in (columns.view(table), *scaling.views(table))]
+    views += map(accuracy.view, compared.learned)
     legends = [f"{markdown.escape(legend(compared.tables))}\n"] if compared.tables else []
     reasons = [text] if (text := why_of(compared)) else []
     return "\n".join([*map(markdown.document, views), *legends, *reasons])

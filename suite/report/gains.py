@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from suite.analysis.axes import OF_A_FRAMEWORK
 from suite.analysis.bottleneck import GAIN
 from suite.analysis.gains import Gain
 from suite.analysis.groups import SETTINGS, Group
@@ -17,6 +18,7 @@ from suite.report.names import (
     counts,
     framework,
     frameworks,
+    phrase,
     times,
     workload,
 )
@@ -59,7 +61,7 @@ def along(group: Group, gains: Sequence[Gain], base: str) -> str:
         verb = (
             "ran no faster" if untested else "is not decidedly faster" if len(rest) == 1 else "are not decidedly faster"
         )
-        reference = f"another {_axis(group)} than {'the usual one' if group.by == 'compile' else base}"
+        reference = f"another {_axis(group)} than {'the usual one' if group.by in OF_A_FRAMEWORK else base}"
         parts.append(f"{frameworks(rest)} {verb} with {reference}")
     return "; ".join(parts)
 
@@ -153,7 +155,9 @@ def _among(gain: Gain, gains: Sequence[Gain]) -> str:
     alike = [each for each in gains if each.framework == gain.framework and each.axis == gain.axis]
     alike = [each for each in alike if each.values == gain.values]
     names = [name for name in PHRASES if name != gain.axis and len({SETTINGS[name](each.row) for each in alike}) > 1]
-    return "".join(f" {PHRASES[name][0].format(SETTINGS[name](gain.row))}" for name in names)
+    if len({each.row.cell.strategy for each in alike} - {""}) < 2:  # the number of devices implies it
+        names = [name for name in names if name != "strategy"]
+    return "".join(f" {phrase(name, SETTINGS[name](gain.row))}" for name in names)
 
 
 def _change(gain: Gain, short: bool = False) -> str:
@@ -163,7 +167,7 @@ def _change(gain: Gain, short: bool = False) -> str:
 
 
 def _place(gain: Gain) -> str:
-    return PHRASES[gain.axis][0].format(gain.values[0])
+    return phrase(gain.axis, gain.values[0])
 
 
 def _ratio(gain: Gain) -> str:
@@ -172,7 +176,7 @@ def _ratio(gain: Gain) -> str:
     bounds = span([ratio.low or 0.0, ratio.high or 0.0])
     n = count(ratio.blocks, "launch")
     words = f"95 % interval {bounds}, {n}" if ratio.verdict else f"{bounds} in {n}" if ratio.low != ratio.high else n
-    return f"{figures}x as fast as {PHRASES[gain.axis][0].format(gain.values[1])} ({words})"
+    return f"{figures}x as fast as {phrase(gain.axis, gain.values[1])} ({words})"
 
 
 def _others(best: Gain, gains: Sequence[Gain], told: Sequence[Gain] = ()) -> str:

@@ -16,6 +16,20 @@ WORKLOADS = {
     "imdb_lstm": "IMDB LSTM",
 }
 
+#: What users of each framework call the strategies of several devices.
+STRATEGIES = {
+    "ddp": "DDP",
+    "fsdp": "FSDP",
+    "deepspeed": "DeepSpeed",
+    "horovod": "Horovod",
+    "split": "split layers",
+    "multiworker": "MultiWorkerMirroredStrategy",
+    "mirrored": "MirroredStrategy",
+    "shard-map": "shard_map",
+    "jit": "jit and NamedSharding",
+    "local": "one process",
+}
+
 #: Of each setting: one value in a phrase, several values with the word before them, and the plural of its name.
 PHRASES = {
     "run": ("in run {}", "in runs", "runs"),
@@ -27,6 +41,8 @@ PHRASES = {
     "loader": ("with loader {}", "with loaders", "loaders"),
     "accumulate": ("when accumulating {}", "when accumulating", "accumulation counts"),
     "kernel": ("with LSTM kernel {}", "with LSTM kernels", "LSTM kernels"),
+    "devices": ("on {} devices", "with device counts", "device counts"),
+    "strategy": ("with strategy {}", "with strategies", "strategies"),
 }
 
 #: What a setting is called, where that differs from its option.
@@ -35,6 +51,7 @@ SETTING_NAMES = {
     "compile": "compile mode",
     "kernel": "LSTM kernel",
     "accumulate": "accumulation",
+    "devices": "number of devices",
 }
 
 #: A value of a setting as the subject of a sentence.
@@ -45,11 +62,24 @@ SUBJECTS = {
     "loader": "loader {}",
     "accumulate": "accumulating {} batches",
     "kernel": "LSTM kernel {}",
+    "strategy": "strategy {}",
+    "devices": "{} devices",
     "size": "size {}",
     "machine": "{}",
 }
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def strategy(name: str) -> str:
+    """Returns what users of the framework call it, such as ``DDP``."""
+    return STRATEGIES.get(name, name)
+
+
+def phrase(name: str, value: str) -> str:
+    """Returns a value of a setting in a phrase, such as ``at batch 32`` or ``on one device``."""
+    words = PHRASES[name][0].format(value)
+    return words.replace("1 devices", "one device") if name == "devices" and value == "1" else words
 
 
 def framework(name: str) -> str:
@@ -106,7 +136,7 @@ def scope(some: Sequence[Contest], every: Sequence[Contest], each: bool = False)
     shared = [name for name in varying if all(dict(contest.settings)[name] == values[name] for contest in some)]
     alike = [contest for contest in every if all(dict(contest.settings)[name] == values[name] for name in shared)]
     if shared and len(alike) == len(some):  # these values name the contests, and no other
-        return " ".join(PHRASES[name][0].format(values[name]) for name in shared)
+        return " ".join(phrase(name, values[name]) for name in shared)
     if len(varying) == 1 and len(some) < 4:
         return f"{PHRASES[varying[0]][1]} {listing([dict(contest.settings)[varying[0]] for contest in some])}"
     before, plural = (PHRASES[varying[0]][1:]) if len(varying) == 1 else ("in", "settings")

@@ -25,7 +25,7 @@ from suite.report.answer import Answer, answer
 from suite.report.document import BESIDE, EMBEDDED, Library, PageTable, render
 from suite.report.names import count, workload
 from suite.report.plots import alt_text
-from suite.report.sections import Section, explained, section
+from suite.report.sections import Section, explained, scaled, section
 from suite.report.sparklines import timelines
 from suite.report.tables import Table
 from suite.report.text import capital
@@ -93,7 +93,7 @@ def report(
         section(f"{kind}{number}", view, group)
         for number, ((kind, view), group) in enumerate(zip(views, groups, strict=True))
     ]
-    sections = [*map(explained, made, tables), *made[len(tables) :]]
+    sections = [*map(explained, map(scaled, made, tables), tables), *made[len(tables) :]]
     pictures = list(plots)
     heroes = _heroes(pictures)
     library = Library("" if one_file else place.library) if one_file or place.library else None

@@ -9,6 +9,7 @@ from suite.analysis.groups import Group
 from suite.report.breakdowns import breakdowns
 from suite.report.document import PageTable
 from suite.report.names import workload
+from suite.report.scaling import views
 from suite.report.tables import Table
 from suite.report.text import capital
 from suite.report.view import View
@@ -21,7 +22,7 @@ LESS_PREFIXES = ("epochs to ",)
 
 @dataclass(frozen=True)
 class Section:
-    """A table under its heading, with its notes; folded below it, what explains its ratios, and tables of that."""
+    """A table under its heading, with its notes; below it its scalings, and folded what explains its ratios."""
 
     title: str
     subtitle: str
@@ -29,6 +30,7 @@ class Section:
     notes: Sequence[str]
     why: Sequence[Told] = ()
     breakdowns: Sequence[Section] = ()
+    scalings: Sequence[Section] = ()
 
 
 def section(identity: str, view: View, group: Group) -> Section:
@@ -44,14 +46,24 @@ def _table(identity: str, caption: str, view: View, more: frozenset[int] = froze
     return PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best, more)
 
 
+def scaled(section: Section, table: Table) -> Section:
+    """Returns the section of a table of timed cells with its weak and strong scaling, if it has several devices."""
+    found = enumerate(views(table))
+    parts = [
+        Section(view.title, "", _table(f"{section.table.id}-scaling{number}", view.title, view), view.notes)
+        for number, view in found
+    ]
+    return replace(section, scalings=parts)
+
+
 def explained(section: Section, table: Table) -> Section:
     """Returns the section of a table of timed cells with what explains it; without any profile nothing does."""
     if not is_profiled([table]):
         return section
-    views = enumerate(breakdowns(table))
+    found = enumerate(breakdowns(table))
     parts = [
         Section(view.title, "", _table(f"{section.table.id}-part{number}", view.title, view), view.notes)
-        for number, view in views
+        for number, view in found
     ]
     return replace(section, why=why(table), breakdowns=parts)
 

@@ -17,6 +17,7 @@ from suite.analysis.wording import DASH, NONE, middle
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.report import several
 from suite.report.accuracy import view
 from suite.report.answer import answer
 from suite.report.names import count
@@ -94,21 +95,23 @@ def _timed(compared: Table, columns: int) -> list[str]:
     """Returns title, header and a line per row; what no framework supports goes last."""
     rows = sorted(compared.frame.to_dict("records"), key=lambda row: row["outcome"] == "unsupported")
     ran_well = all(row["outcome"] == "ok" and not row["flags"] for row in rows)
+    of_several, _ = several.columns(compared.group)
     proved = all(row["identity_kind"] in ("same", "") for row in rows)
     lines = [
-        {name: middle(str(row[name])) for name in ("framework", *compared.group.varying)}
+        {name: middle(str(row[name])) or NONE for name in ("framework", *compared.group.varying)}
         | {
             "n": _count(row["launches_ok"], row["launches"]),
             "samples/s": spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
             f"to {compared.baseline}" if compared.group.by == "framework" else "ratio": _ratio(row),
             **({"verdict": row["ratio_verdict"] or NONE} if compared.tested else {}),
+            **({name: read(row) for name, read in of_several.items() if compared.group.by == "devices"}),
             "bottleneck": row["bottleneck"] or NONE,
             **({} if proved else {"identity": row["identity_kind"] or NONE}),
             **({} if ran_well else {"outcome": "; ".join(filter(None, [row["outcome"], row["flags"]]))}),
         }
         for row in rows
     ]
-    return [title(compared), *_narrowed(lines, columns, ["bottleneck"])]
+    return [title(compared), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
 
 
 def _learned(trained: Learned, columns: int) -> list[str]:

@@ -20,11 +20,16 @@ from suite.analysis.identity import Verdict, verdicts
 from suite.analysis.leaders import leaders
 from suite.analysis.metrics import Prices, metrics, peaks, utilisation
 from suite.analysis.ratios import Ratio, break_even_steps, ratios
+from suite.analysis.scaling import Scaling, scalings
 from suite.analysis.statistics import MARGIN, quartiles
 from suite.analysis.underutilisation import symptoms
 from suite.analysis.wording import figure
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.report import several
+
+#: The axes whose tables also show how throughput grows with the number of devices.
+SCALED = ("framework", "devices", "strategy")
 
 #: Kinds of peak memory in order of preference: the framework's own allocator says most.
 MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
@@ -45,6 +50,7 @@ class Table:
     )  # the rows that are best, by column of `BEST`
     ratios: Mapping[RowKey, Ratio] = field(default_factory=dict)
     identities: Mapping[RowKey, Verdict] = field(default_factory=dict)
+    scalings: tuple[Scaling, ...] = ()  # of its rows with several devices
 
     @property
     def baseline(self) -> str:
@@ -73,8 +79,10 @@ def table(
     row_ratios = ratios(group, baseline, identities, margin)
     control_by_row = {control.row.key: control for control in controls(group, margin)}
     kinds = _memory_kinds(group.rows)
+    scaled = tuple(scalings(group, identities, margin)) if group.by in SCALED and not group.across else ()
     figures = [
         _cell(group, row, identities, row_ratios, kinds, control=control_by_row.get(row.key), margin=margin)
+        | several.figures(row, scaled)
         for row in group.rows
     ]
     peak_flops = peaks(group)
@@ -86,7 +94,7 @@ def table(
     detectable = power(group, baseline, row_ratios, copies, margin)
     best_rows = _leaders(group, identities, kinds, margin)
     frame = _frame(figures)
-    return Table(group, reference, frame, margin, copies, detectable, best_rows, row_ratios, identities)
+    return Table(group, reference, frame, margin, copies, detectable, best_rows, row_ratios, identities, scaled)
 
 
 #: Columns in which the best values of a table are marked, and whether more is better.

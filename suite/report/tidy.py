@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -17,103 +16,9 @@ import pandas as pd
 from suite.analysis.groups import machine
 from suite.analysis.load import Launch
 from suite.analysis.statistics import quartiles
-from suite.analysis.wording import NONE
 from suite.record.record import PHASES, Record
 from suite.record.text import clean
-
-#: Version of the columns. It grows when a column is removed or changes its meaning, not when one is added.
-SCHEMA = 1
-
-TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
-
-
-@dataclass(frozen=True)
-class Column:
-    """``unit`` may be empty. A column that does not apply to a launch is empty there, never zero."""
-
-    name: str
-    kind: str
-    unit: str
-    meaning: str
-
-
-def _of_phase(name: str, words: str) -> tuple[Column, ...]:
-    return (
-        Column(
-            f"{name}_samples_per_s",
-            NUMBER,
-            "samples/s",
-            f"{words}: all samples divided by the total time of its windows",
-        ),
-        Column(f"{name}_step_ms_median", NUMBER, "ms", "median over the windows of the mean time per step"),
-        Column(f"{name}_step_ms_q1", NUMBER, "ms", "first quartile over the windows"),
-        Column(f"{name}_step_ms_q3", NUMBER, "ms", "third quartile over the windows"),
-        Column(f"{name}_windows", WHOLE, "windows", "number of timed windows"),
-        Column(
-            f"{name}_warmup_windows", WHOLE, "windows", "number of warm-up windows before them, which are not timed"
-        ),
-        Column(f"{name}_steady", FLAG, "", "whether the windows were steady: their two halves agreed"),
-    )
-
-
-COLUMNS = (
-    Column("schema", WHOLE, "", "version of these columns"),
-    Column("run", TEXT, "", "id of the run"),
-    Column("source", TEXT, "", "name of the file that held the launch"),
-    Column("cell", TEXT, "", "all settings in one readable id"),
-    Column("workload", TEXT, "", "name of the workload"),
-    Column("size", TEXT, "", "`full`, or `small`, a smaller network that is a workload of its own"),
-    Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
-    Column("precision", TEXT, "", "number format"),
-    Column("batch", WHOLE, "samples", "samples per step; empty if the largest batch that fits was searched for"),
-    Column(
-        "effective_batch",
-        WHOLE,
-        "samples",
-        "samples per update: batch times accumulate, or the size that the search found",
-    ),
-    Column("compile", TEXT, "", "compile mode"),
-    Column("loader", TEXT, "", "loader that made the batches"),
-    Column("accumulate", WHOLE, "batches", "batches per update"),
-    Column("kernel", TEXT, "", "kernel of the LSTM"),
-    Column("recipe", TEXT, "", "recipe of a cell that trained to its end; empty if steps were timed"),
-    Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks"),
-    Column("control", FLAG, "", "whether the launch belongs to the A/A control, a second copy of its cell"),
-    Column("started", TEXT, "ISO 8601, UTC", "when the process was started"),
-    Column("status", TEXT, "", "`ok`, or how else the launch ended"),
-    Column("reason", TEXT, "", "reason, if the status is not `ok`"),
-    Column("flags", TEXT, "", "problems while it ran, separated by spaces"),
-    Column("data_kind", TEXT, "", "`real` or `synthetic`"),
-    Column("data_digest", TEXT, "SHA-256", "digest of the data"),
-    Column("spec_digest", TEXT, "SHA-256", "digest of the sizes and hyperparameters"),
-    Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions"),
-    Column("machine", TEXT, "", "processor, cores, GPUs"),
-    *_of_phase("train", "training with its loader"),
-    *_of_phase("compute", "the same steps on batches already on the device"),
-    *_of_phase("input", "only the loader and the transfer to the device"),
-    Column("first_step_s", NUMBER, "s", "time from everything being ready to the first loss, compiling included"),
-    Column("compile_s", NUMBER, "s", "part of it that was spent compiling"),
-    Column("seed", WHOLE, "", "seed of weights, order, augmentation and dropout"),
-    Column("epochs", WHOLE, "epochs", "epochs trained; this and the following columns are empty if steps were timed"),
-    Column("test_accuracy", NUMBER, "share", "accuracy on the whole test split after the last epoch"),
-    Column(
-        "seconds_to_target", NUMBER, "s", "training time until the target accuracy was reached; empty if it was not"
-    ),
-)
-
-#: Columns by the prefix of their names, for values that not every framework and device has.
-FAMILIES = (
-    Column("startup_", NUMBER, "s", "time from the start to the first step, by part: `startup_import_s` and others"),
-    Column(
-        "memory_", WHOLE, "bytes", "memory by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"
-    ),
-    Column(
-        "profile_",
-        NUMBER,
-        "ms",
-        "time of a profiled step, `profile_step_ms`, and of its categories: `profile_matrix_product_ms` and others",
-    ),
-)
+from suite.report.launch_columns import COLUMNS, FLAG, NUMBER, SCHEMA, TEXT, WHOLE, column
 
 #: The order of the phases of a worker's start; others follow.
 _PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
@@ -138,11 +43,6 @@ def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
     return pd.DataFrame({name: _series(name, columns.pop(name), count) for name in [*known, *extra_names]})
 
 
-def column(name: str) -> Column:
-    """Returns the definition of a column, by its name or its prefix."""
-    return _NAMED.get(name) or next(each for each in FAMILIES if name.startswith(each.name))
-
-
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
     """Write the frame with typed columns and their version as metadata. Raises `ImportError` without pyarrow."""
     import pyarrow as pa
@@ -158,41 +58,6 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
         columns.append(pa.array(values, types[definition.kind], from_pandas=True))
     schema = pa.schema(fields, metadata={"suite_schema": str(SCHEMA)})
     parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path)
-
-
-def documented() -> str:
-    """Returns the documentation of the columns in Markdown."""
-    lines = ["| column | kind | unit | meaning |", "|:--|:--|:--|:--|"]
-    for each in [*COLUMNS, *FAMILIES]:
-        name = f"{each.name}*" if each in FAMILIES else each.name
-        lines.append(f"| `{name}` | {each.kind} | {each.unit or NONE} | {each.meaning} |")
-    return "\n".join(
-        [
-            "# Every launch: `launches.csv`",
-            "",
-            f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
-            "empty. A file in which no launch has a column that ends in `*` may lack that column. The version is in",
-            "the column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows when a column is",
-            "removed or changes its meaning, not when one is added.",
-            "",
-            "`python -m suite.compare RUN --output DIR` also writes `launches.parquet`, the same table with typed",
-            "columns. One line loads either file:",
-            "",
-            "```python",
-            'pandas.read_csv("launches.csv")',
-            'pandas.read_parquet("launches.parquet")',
-            "```",
-            "",
-            "The records in journals and saved runs have a JSON Schema:",
-            "[record.schema.json](record.schema.json). The output of `suite.compare --format json`, which has all",
-            "ratios, intervals and verdicts, has another one: [comparison.schema.json](comparison.schema.json).",
-            "",
-            *lines,
-            "",
-            "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tidy.py`.",
-            "",
-        ]
-    )
 
 
 def _series(name: str, values: list[Any], count: int) -> Any:
@@ -220,6 +85,9 @@ def _row(launch: Launch) -> dict[str, Any]:
         "loader": cell.loader.id,
         "accumulate": cell.accumulate,
         "kernel": cell.kernel,
+        "devices": cell.devices,
+        "strategy": cell.strategy,
+        "global_batch": record.effective_batch or None,
         "recipe": cell.recipe,
         "launch": record.block,
         "control": record.control,
@@ -235,6 +103,7 @@ def _row(launch: Launch) -> dict[str, Any]:
     }
     for name in PHASES:
         row |= _phase(record, name)
+    row |= _of_several(record)
     row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
     seed, course = record.run.get("seed"), record.course
     row["seed"] = seed if isinstance(seed, int) else None
@@ -265,6 +134,17 @@ def _phase(record: Record, name: str) -> dict[str, Any]:
     }
 
 
+def _of_several(record: Record) -> dict[str, Any]:
+    """Returns the columns that only cells of several devices have."""
+    row: dict[str, Any] = {"skew": record.ranks.skew} if record.ranks else {}
+    if local := record.phases.get("local"):
+        _, middle, _ = quartiles([1e3 * t for t in local.step_times_s])
+        row |= {"local_samples_per_s": record.effective_batch / local.step_s, "local_step_ms_median": middle}
+        if compute := record.phases.get("compute"):
+            row["communication_percent"] = 100 * (1 - local.step_s / compute.step_s)
+    return row
+
+
 def _sort_key(name: str, first: Sequence[str]) -> Any:
     return (first.index(name), "") if name in first else (0, name)
 
@@ -276,5 +156,4 @@ def _whole(value: Any) -> int | None:
     return int(value) if abs(value) < 2**63 else None
 
 
-_NAMED = {column.name: column for column in COLUMNS}
 _DTYPES: dict[str, Any] = {TEXT: None, WHOLE: object, NUMBER: float, FLAG: None}

@@ -11,7 +11,22 @@ from suite.analysis.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import DASH, listing
 from suite.report.names import SETTING_NAMES, counts
+from suite.report.several import has_several
 from suite.report.tables import Table
+
+#: Below a table along the number of devices.
+ANOTHER_TRAINING = (
+    "The batch of each device is the same, so more devices see a larger global batch: the same work for each device, "
+    "and another training, with fewer updates in an epoch. The tables of scaling also compare equal global batches."
+)
+
+#: What the legend says besides where there are cells of several devices.
+SEVERAL = (
+    " The best value of a column is that among rows with equally many devices. batch: the samples of each device; "
+    "global batch: those of an update, of all devices. samples/s: of all devices together. communication: the share of "
+    "a step that the exchange of gradients costs, from the same steps without it (95 % interval over launches). "
+    "efficiency: samples/s per device relative to one device with the same batch."
+)
 
 
 def legend(tables: Sequence[Table]) -> str:
@@ -33,6 +48,7 @@ def legend(tables: Sequence[Table]) -> str:
         "by the worker's processes; background load: by other processes. MFU: the model's FLOP/s relative to a large "
         "matrix product in the same precision (the best that any framework measured on the device). GPU busy: share of "
         "the time in which any kernel ran; SM active: how much of the GPU worked."
+        + (SEVERAL if any(has_several(table.group) for table in tables) else "")
     )
 
 
@@ -64,6 +80,7 @@ def foot_lines(table: Table) -> list[str]:
         same = ", with the same effective batch" if group.by == "accumulate" else ""
         value = f"{SETTING_NAMES.get(group.by, group.by)} {table.baseline}"
         lines.append(f"Ratios are within each framework, to {value}{same}.")
+        lines += [ANOTHER_TRAINING] if group.by == "devices" else []
     if group.across:
         lines.append(
             "Runs share no blocks. Ratios between runs are ratios of medians; their bounds are the extremes over all "

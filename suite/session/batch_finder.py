@@ -57,7 +57,7 @@ class Fit:
     def annotated(self, record: Record, cell: Cell) -> Record:
         """The record of a launch with this fit's batch, as a record of the cell with batch `AUTO`."""
         tries = [vars(attempt) for attempt in self.tries]
-        effective = (self.batch or 0) * cell.accumulate
+        effective = (self.batch or 0) * cell.accumulate * cell.devices
         settings = record.settings | {"effective_batch": effective, "batch_search": tries}
         return replace(record, cell=cell, settings=settings)
 
@@ -109,7 +109,7 @@ def fits_by_cell(records: Iterable[Record]) -> dict[Cell, Fit]:
     for record in records:
         tries = record.settings.get("batch_search")
         if record.cell.batch == AUTO and isinstance(tries, list):
-            batch = record.effective_batch // record.cell.accumulate
+            batch = record.effective_batch // (record.cell.accumulate * record.cell.devices)
             with contextlib.suppress(SchemaError):  # what no search can have written; it is searched again
                 fits[record.cell] = Fit(batch or None, tuple(decode(Try, attempt) for attempt in tries))
     return fits

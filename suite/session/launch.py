@@ -15,10 +15,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -32,13 +33,14 @@ from suite.record.mark import MARK
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
 from suite.record.scratch import scratch
 from suite.record.text import clean
-from suite.session import leftovers, logs
+from suite.session import leftovers, logs, ranks
 from suite.session.listener import Listener, Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT_PLACE = 50  # letters that a temporary folder's name may have, so that sockets fit into it (108 on Linux)
 
-Watch = Callable[[int, float], Monitor | None]
+#: Gets the id of the worker, or those of all ranks, and when they were spawned.
+Watch = Callable[[Any, float], Monitor | None]
 
 
 class LaunchError(RuntimeError):
@@ -65,22 +67,45 @@ def launch(
     job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None,
     *, tick: Callable[[], None] = lambda: None,
 ) -> Record:  # fmt: skip
-    """Run one job in a fresh process and return its record, however it ended.
+    """Run one job in fresh processes, one or a few ranks, and return its record, however it ended.
 
     ``progress`` is called with each of the worker's progress messages, and ``tick`` about once a second without one.
-    ``watch`` may return a `Monitor` for the worker, given its process id and the moment it was spawned, in seconds of
-    the monotonic clock. Raises `LaunchError` if the process cannot be spawned, and passes on KeyboardInterrupt after
+    ``watch`` may return a `Monitor` for the ranks, given their process ids and the moment they were spawned, in seconds
+    of the monotonic clock. Raises `LaunchError` if the process cannot be spawned, and passes on KeyboardInterrupt after
     ending the whole process tree.
     """
+    if job.cell.devices > 1 and (reason := ranks.impossible(job.cell, job.device)):
+        environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
+        return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
+    record = _launched(job, log, deadline_s, progress, watch, tick=tick)
+    for _ in range(ranks.PORT_TRIES - 1):
+        if job.cell.processes == 1 or not ranks.port_taken(record):
+            break
+        record = _launched(job, log, deadline_s, progress, watch, tick=tick)
+    return record
+
+
+def _launched(
+    job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, *, tick: Callable[[], None]
+) -> Record:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
-    with scratch_folder() as folder, _spawned(job, log, folder) as (worker, pipe, spawned_s):
-        monitor = watch(worker.pid, spawned_s) if watch else None
+    several = job.cell.processes > 1
+    with scratch_folder() as folder, _spawned(job, log, folder) as (workers, pipes, spawned_s):
+        pids = [worker.pid for worker in workers] if several else workers[0].pid
+        monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
-            ended = Listener(parts, progress, log, tick).listen(worker, pipe, time.monotonic() + deadline_s)
+            if several:
+                team = ranks.Team(parts, progress, tick, _exit_outcome)
+                for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
+                    team.add(worker, pipe, ranks.log_of(log, rank))
+                log = team.listen(deadline_s).log
+            else:
+                listener = Listener(parts, progress, log, tick)
+                ended = listener.listen(workers[0], pipes[0], time.monotonic() + deadline_s)
     if "outcome" not in parts:
-        outcome = _exit_outcome(worker) if ended else Outcome("timeout", f"no end after {deadline_s:g} s")
-        parts["outcome"] = vars(outcome)
+        timeout = Outcome("timeout", f"no end after {deadline_s:g} s")
+        parts["outcome"] = vars(_exit_outcome(workers[0]) if several or ended else timeout)
     logs.cut(log)
     try:
         record = Record.from_json({"schema": SCHEMA, **parts})
@@ -147,25 +172,39 @@ def scratch_folder() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], int, float]]:
-    """The worker of a job, its pipe, and when it was spawned, in seconds of the monotonic clock."""
+def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
+    """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock."""
     python = interpreter(job.cell.framework)
-    read_end, write_end = os.pipe()
+    environments = ranks.environments(job.cell, job.device) if job.cell.processes > 1 else [{}]
+    spawned_ns, mark = time.perf_counter_ns(), leftovers.mark()
+    text = replace(job, spawned_ns=spawned_ns).dumps()
+    workers, pipes = [], []
     with contextlib.ExitStack() as opened:
-        opened.callback(os.close, read_end)
-        try:
-            spawned_ns = time.perf_counter_ns()
-            text = replace(job, spawned_ns=spawned_ns).dumps()
-            command = [python, "-m", "suite.worker.process", str(write_end), text]
-            worker = opened.enter_context(_started(command, job, scratch, log, (write_end,)))
-        finally:
-            os.close(write_end)
-        yield worker, read_end, spawned_ns / 1e9
+        for rank, own in enumerate(environments):
+            read_end, write_end = os.pipe()
+            opened.callback(os.close, read_end)
+            try:
+                command = [python, "-m", "suite.worker.process", str(write_end), text]
+                place = ranks.log_of(log, rank)
+                workers.append(
+                    opened.enter_context(_started(command, job, scratch, place, (write_end,), own=own, mark=mark))
+                )
+            finally:
+                os.close(write_end)
+            pipes.append(read_end)
+        yield workers, pipes, spawned_ns / 1e9
 
 
 @contextlib.contextmanager
 def _started(
-    command: list[str], job: Job, scratch: str, log: Path, descriptors: tuple[int, ...]
+    command: list[str],
+    job: Job,
+    scratch: str,
+    log: Path,
+    descriptors: tuple[int, ...],
+    *,
+    own: Mapping[str, str] = MappingProxyType({}),
+    mark: str = "",
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process in its own group that prints into the log; on exit, all of its processes are ended."""
     try:
@@ -178,11 +217,11 @@ def _started(
         ) from None
     with output:
         try:
-            mark = leftovers.mark()
+            mark = mark or leftovers.mark()
             leftovers.note(mark, Path(scratch))
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors,
-                env=variables(job, scratch) | {MARK: mark}, cwd=ROOT, start_new_session=True,
+                env=variables(job, scratch) | {**own, MARK: mark}, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None

@@ -56,7 +56,7 @@ class Listener:
                         received = os.read(pipe, 1 << 16)
                         if not received:
                             selector.unregister(pipe)
-                        self._receive(received)
+                        self.receive(received)
                         if "outcome" in self.parts:
                             deadline = min(deadline, time.monotonic() + GRACE_S)
                     elif process in ready:
@@ -68,7 +68,8 @@ class Listener:
             finally:
                 os.close(process)
 
-    def _receive(self, received: bytes) -> None:
+    def receive(self, received: bytes) -> None:
+        """Take in what was read from a pipe: whole lines, and the beginning of the next."""
         *ended, rest = received.split(b"\n")
         for piece in ended:
             self._keep(piece)

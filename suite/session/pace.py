@@ -115,7 +115,18 @@ def _seconds(value: Any) -> float:
 
 def _distance(cell: Cell, other: Cell) -> float:
     """In how many settings two cells differ, weighted; the usual compile modes of two frameworks count as the same."""
-    names = ("workload", "framework", "precision", "batch", "loader", "size", "accumulate", "kernel", "recipe")
+    names = (
+        "workload",
+        "framework",
+        "precision",
+        "batch",
+        "loader",
+        "size",
+        "accumulate",
+        "kernel",
+        "recipe",
+        "devices",
+    )
     modes = [each.compile != USUAL_COMPILE[each.framework] and each.compile for each in (cell, other)]
     different = [name for name in names if getattr(cell, name) != getattr(other, name)]
     return sum(WEIGHTS.get(name, 1.0) for name in different) + (modes[0] != modes[1])

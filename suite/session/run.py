@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -243,8 +243,8 @@ class Run:
         fit = self._fits[cell]
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
-    def _watch(self, pid: int, spawned_s: float) -> Monitor:
-        monitor = Monitor(pid, spawned_s, self._gpus, self._idle, self._no_gpu)
+    def _watch(self, pids: int | Sequence[int], spawned_s: float) -> Monitor:
+        monitor = Monitor(pids, spawned_s, self._gpus, self._idle, self._no_gpu)
         self.observers.watched(monitor)
         return monitor
 

@@ -21,12 +21,14 @@ import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.record.evidence import Draws, Identity, Last, Trace
+from suite.worker.counted import Counted
 from suite.worker.fingerprint import BATCH, EARLY, SEED, STEPS, fixed_batches, movement, proof
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
 from suite.worker.replay import Replay
+from suite.worker.team import Team, training_of
 from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array, DataSet, Split
@@ -48,31 +50,8 @@ DRAWS, DRAWS_BATCH, DRAWS_SIZE = 20, 32, "small"
 DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
 
-#: The first batch that a loader's count keeps, and how many it keeps at most.
-KEPT_FROM, KEPT = 8, 4
-
-
-class Counted:
-    """A loader that counts the batches it delivers and keeps some of them: numbers 8, 16, 32 and so on.
-
-    So a loader that errs for a while is seen, however long it ran. Of those kept only the latest stay, in the device's
-    memory. Counting takes 0.2 microseconds a batch.
-    """
-
-    def __init__(self, loader: Any) -> None:
-        self.loader, self.settings, self.close, self.delivered = loader, loader.settings, loader.close, 0
-        self.kept: dict[int, Any] = {}
-
-    def __iter__(self) -> Counted:
-        return self
-
-    def __next__(self) -> Any:
-        number, batch = self.delivered, next(self.loader)
-        self.delivered += 1
-        if number >= KEPT_FROM and not number & (number - 1):
-            self.kept[number] = batch
-            self.kept.pop(number >> KEPT, None)
-        return batch
+#: Strategies that keep a part of the weights on each device: their state is not taken over by a fresh model.
+SHARDED = ("fsdp",)
 
 
 @dataclass(frozen=True)
@@ -89,6 +68,7 @@ class Subject:
     recipe: WorkloadSpec | None = None  # the spec with a recipe's optimizer, where the cell trains to its end
     rates: Array | None = None  # and the learning rates of all its steps
     programs: str = ""  # the run's folder for compiled programs
+    team: Team | None = None  # the processes of a cell with several devices
 
     @property
     def tools(self) -> ModuleType:
@@ -112,7 +92,12 @@ class Subject:
     @property
     def proves_itself(self) -> bool:
         """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
-        return proof(self.spec) == self.spec and not self.draws
+        unsharded = self.cell.strategy not in SHARDED
+        return proof(self.spec) == self.spec and not self.draws and unsharded
+
+    def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
+        """Returns what a process takes of a batch: all of it on one device."""
+        return self.team.mine(batch, parts) if self.team else batch
 
     def training(
         self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
@@ -120,7 +105,8 @@ class Subject:
     ) -> Any:  # fmt: skip
         """A new model, with the fingerprint's weights unless others are given."""
         weights, place = weights or spec.reference_weights(SEED), device or self.device
-        return self.framework.Training(cell, spec, self.module, weights, place, dropout=dropout, seed=SEED, rates=rates)
+        make = training_of(self.framework, cell, self.team)
+        return make(cell, spec, self.module, weights, place, dropout=dropout, seed=SEED, rates=rates)
 
 
 class Evidence:
@@ -147,7 +133,8 @@ class Evidence:
     def delivered(self, batches: list[tuple[Array, Array]]) -> None:
         """The loader's first batches, as they reached the device."""
         with self._part("batches"):
-            self.parts["batches"] = batches_digest(batches)
+            team = self.subject.team
+            self.parts["batches"] = batches_digest([team.whole(each) for each in batches] if team else batches)
 
     def first_steps(self, training: Any, losses: list[float], batches: list[Any], seed: int) -> None:
         """The steps of the timed object after its first one, which has given ``losses``; ``seed`` is its weights'."""
@@ -179,7 +166,11 @@ class Evidence:
             digests = {index: batches_digest([training.get(batch)]) for index, batch in checked.items()}
             mismatched = [index for index, digest in digests.items() if digest != batches_digest([source[index]])]
             loader.kept.clear()
-            self.parts["last"] = Last(min(mismatched, default=number), not mismatched, movement(before, self.after))
+            first = min(mismatched, default=number)
+            if self.subject.team:  # of any process
+                wrong = [each for each in self.subject.team.ranks.gather([first, bool(mismatched)]) if each[1]]
+                first, mismatched = min(wrong, default=(number,))[0], [each[0] for each in wrong]
+            self.parts["last"] = Last(first, not mismatched, movement(before, self.after))
 
     def afterwards(self, timed: Any = None) -> None:
         """What needs models of its own. ``timed`` is the timed object where `Subject.proves_itself`.
@@ -196,7 +187,8 @@ class Evidence:
                 with self.subject.programs_kept(), self._part(name):
                     self.parts |= compute()
             except Exception as error:
-                if not (isinstance(error, UnsupportedError) or self.subject.framework.out_of_memory(error)):
+                no_memory = not self.subject.team and self.subject.framework.out_of_memory(error)
+                if not (isinstance(error, UnsupportedError) or no_memory):  # where others would wait for this process
                     raise
                 traceback.print_exc()
 
@@ -212,7 +204,7 @@ class Evidence:
 def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
     training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), proof(subject.spec))
-    host_batches = fixed_batches(subject.data, subject.length)
+    host_batches = [subject.mine(batch) for batch in fixed_batches(subject.data, subject.length)]
     batches = [training.put(batch) for batch in host_batches]
     before = training.weights()
     errors = {}
@@ -234,7 +226,7 @@ def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
     cell = subject.cell
     training = subject.training(cell, proof(subject.spec))
     host_batches = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
-    batches = [training.put(batch) for batch in host_batches]
+    batches = [training.put(subject.mine(batch, cell.accumulate)) for batch in host_batches]
     if timed is None:
         training.compile(batches[0])
     else:
@@ -249,7 +241,7 @@ def draws(subject: Subject) -> Draws:
     spec = subject.spec if subject.spec.size == DRAWS_SIZE else specification(subject.spec.name, DRAWS_SIZE)
     frozen = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.0))
     compile_mode = USUAL_COMPILE[subject.cell.framework]
-    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, size=DRAWS_SIZE)
+    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, size=DRAWS_SIZE, devices=1)
     training = subject.training(cell, frozen, dropout=True)
     shape = (DRAWS_BATCH, *subject.data.train.inputs.shape[1:])
     noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
@@ -258,6 +250,8 @@ def draws(subject: Subject) -> Draws:
     batch = training.put((noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]))
     training.compile(batch)
     losses = check([training.step(batch) for _ in range(DRAWN_STEPS)], training, "the steps with dropout")
+    if subject.team:  # no two devices draw the same masks either
+        losses = [loss for each in subject.team.ranks.gather(losses) for loss in each]
     return Draws(spread(logits), tuple(losses))
 
 
@@ -280,7 +274,7 @@ def float64(subject: Subject) -> dict[str, Any]:
         formula = Formula(spec.optimizer, subject.rates)
         before = expected = training.weights()
         for batch in fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS):
-            loss, gradients = subject.tools.explained_step(training, training.put(batch))
+            loss, gradients = subject.tools.explained_step(training, training.put(subject.mine(batch)))
             expected = formula.step(expected, gradients)
             losses.append(loss)
         after = training.weights()

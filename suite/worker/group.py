@@ -10,6 +10,7 @@ import sys
 import threading
 
 from suite.record.mark import MARK, WORKER
+from suite.record.rank_variables import CORES
 
 
 def adopt() -> None:
@@ -23,6 +24,13 @@ def adopt() -> None:
         shared_memory._SHM_SAFE_NAME_LENGTH = len(mark) + 18  # type: ignore[attr-defined]
     if mark and hasattr(process.current_process(), "_config"):
         process.current_process()._config["semprefix"] = f"/{mark}"  # type: ignore[attr-defined]
+
+
+def take_cores() -> None:
+    """Run on the cores that a rank may use, so that every library starts as many threads as there are of them."""
+    cores = os.environ.get(CORES)
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
 
 
 def end_with_worker() -> None:

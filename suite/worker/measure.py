@@ -14,6 +14,7 @@ from statistics import median, quantiles
 
 from suite.plan.measuring import Plan
 from suite.record.record import Phase, Window
+from suite.worker.ranks import ALONE, Ranks
 
 #: Two halves of a series agree when their medians (and quartiles, from eight windows on) differ by no more than this.
 STEADY_WITHIN = 0.05
@@ -35,12 +36,16 @@ class Series:
     """The windows of one phase: warmed up once, then taken in bursts when it is the phase's turn.
 
     ``steps`` runs the given number of steps and returns when they are done; ``say`` gets every window, after its end.
+    Several ``ranks`` begin each window together, and it lasts as long as the slowest of them takes: so all have the
+    same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock.
     """
 
     def __init__(
-        self, steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns
-    ) -> None:
-        self.steps, self.plan, self.say, self.clock = steps, plan, say, clock
+        self, steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns,
+        ranks: Ranks = ALONE,
+    ) -> None:  # fmt: skip
+        self.steps, self.plan, self.say, self.clock, self.ranks = steps, plan, say, clock, ranks
+        self.own_step_s: list[float] = []
         self.warmup: list[Window] = []
         self.windows: list[Window] = []
         self.spans: list[tuple[float, float]] = []
@@ -66,7 +71,7 @@ class Series:
         spent = 0.0
         while not self.warm and (spent < plan.max_warmup_s or self.last.seconds < plan.min_window_s):
             previous = self.last
-            window, _ = self._window(_steps(previous, plan.min_window_s))
+            window, *_ = self._window(_steps(previous, plan.min_window_s))
             self.warmup.append(window)
             spent += window.seconds
             long_enough = min(previous.seconds, window.seconds) >= plan.min_window_s
@@ -75,7 +80,8 @@ class Series:
     def burst(self, windows: int) -> None:
         """Measure the given number of windows in a row."""
         timed = [self._window(self.last.steps) for _ in range(windows)]
-        self.windows += [window for window, _ in timed]
+        self.own_step_s += [own_s / window.steps for window, _, own_s in timed]
+        self.windows += [window for window, _, _ in timed]
         if timed:
             self.spans.append((timed[0][1], timed[-1][1] + timed[-1][0].seconds))
 
@@ -92,14 +98,16 @@ class Series:
         steady = self.warm and _agree([window.seconds for window in self.windows])
         return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
 
-    def _window(self, steps: int) -> tuple[Window, float]:
-        """A window and its start in seconds of the clock."""
+    def _window(self, steps: int) -> tuple[Window, float, float]:
+        """A window, its start in seconds of the clock, and the seconds that it took on this rank."""
+        self.ranks.barrier()
         start = self.clock()
         self.steps(steps)
         end = self.clock()
-        window = Window(steps, max(end - start, 1) / 1e9)
+        own_s = max(end - start, 1) / 1e9
+        window = Window(steps, self.ranks.slowest(own_s))
         self.say(window)
-        return window, start / 1e9
+        return window, start / 1e9, own_s
 
 
 def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns) -> Phase:
@@ -110,19 +118,27 @@ def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = 
     return series.phase()
 
 
-def take_turns(train: Series, compute: Series, loading: Series, plan: Plan, prefetch: int | None = 0) -> Iterator[None]:
-    """Take all windows of the three phases of a cell; yields after each burst, so that results can be sent meanwhile.
+def take_turns(
+    train: Series,
+    compute: Series,
+    loading: Series,
+    plan: Plan,
+    prefetch: int | None = 0,
+    *,
+    local: Series | None = None,
+) -> Iterator[None]:
+    """Take all windows of the phases of a cell; yields after each burst, so that results can be sent meanwhile.
 
-    Training and its steps alone take turns. The loader's own windows go half before and half after: on average they lie
-    where the others do, and a queue that tunes its own length, which it doubles whenever it was full and runs empty, is
-    not made to grow in every turn.
+    Training and its steps alone take turns, and with several devices the steps without communication, ``local``. The
+    loader's own windows go half before and half after: on average they lie where the others do, and a queue that tunes
+    its own length, which it doubles whenever it was full and runs empty, is not made to grow in every turn.
 
     While the steps run alone, the loader fills its queue: it holds ``prefetch`` batches, or None where it tunes that.
     So the steps are timed when it had the time to fill it, and the batches made meanwhile are dropped before training
     is timed again, and before the loader is. Then training runs untimed until the queue is as long as training keeps
     it, at least for one step, which also warms up what the loader left cold.
     """
-    for series in (train, compute, loading):
+    for series in (train, compute, loading, *([local] if local else [])):
         series.warm_up()
     windows_per_burst = round(BURST_S / max(plan.min_window_s, 1e-3))
     burst = max(1, min(windows_per_burst, math.ceil(plan.windows / TURNS)))
@@ -146,6 +162,9 @@ def take_turns(train: Series, compute: Series, loading: Series, plan: Plan, pref
         compute.untimed(round(fill_s / compute.step_s))
         compute.burst(windows)
         yield
+        if local:
+            local.burst(windows)
+            yield
     loading.untimed(queued)
     loading.burst(plan.windows - plan.windows // 2)
     yield

@@ -1,45 +1,63 @@
-"""The three phases of a cell, over the object that is timed: training, its steps alone, and its loader alone."""
+"""The phases of a cell, over the object that is timed: training, its steps alone, and its loader alone.
+
+With several devices there is a fourth: the same steps without communication, on a model that is this process's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 from suite.plan.measuring import Plan
 from suite.record.record import Phase, Window
 from suite.worker.measure import Say, Series, Steps, take_turns
 from suite.worker.outcome import RecompiledError, check
+from suite.worker.ranks import ALONE, Ranks
 
 HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes in turn
 
 Send = Callable[..., None]
 
 
-def measure_phases(training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int) -> Phase:
-    """Measure the phases, and send the results so far after each burst of windows; returns the `train` phase.
+class Measured(NamedTuple):
+    """The `train` phase, and by the name of each phase this rank's own seconds of a step, one for each window."""
 
-    ``batch`` is how many samples a step sees; spans are in seconds since ``spawned_ns``. Raises `RecompiledError` if
-    a window had to compile, and `DivergedError` for a loss that is not finite.
+    train: Phase
+    own_step_s: dict[str, list[float]]
+
+
+def measure_phases(
+    training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, ranks: Ranks = ALONE,
+    local: Any = None,
+) -> Measured:  # fmt: skip
+    """Measure the phases, and send the results so far after each burst of windows.
+
+    ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
+    ``local`` is a compiled training without communication. Raises `RecompiledError` if a window had to compile, and
+    `DivergedError` for a loss that is not finite.
     """
     compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
     compiled = training.compiled()
 
-    def series(name: str, steps: Steps, losses: list[Any]) -> Series:
-        return Series(steps, plan, _say(name, losses, training, batch, send))
+    def series(name: str, steps: Steps, losses: list[Any], object_: Any = training) -> Series:
+        return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks)
 
-    losses: dict[str, list[Any]] = {"train": [], "compute": []}
+    losses: dict[str, list[Any]] = {"train": [], "compute": [], "local": []}
     train = series("train", training_steps(loader, training, losses["train"]), losses["train"])
     compute = series("compute", training_steps(cycle(compute_batches), training, losses["compute"]), losses["compute"])
-    loading = series("input", loading_steps(loader, training), [])
-    for _ in take_turns(train, compute, loading, plan, prefetch(loader)):
-        phases = {"train": train, "compute": compute, "input": loading}
+    phases = {"train": train, "compute": compute, "input": series("input", loading_steps(loader, training), [])}
+    if local:
+        own_batches = [local.put(training.get(held)) for held in compute_batches]
+        steps = training_steps(cycle(own_batches), local, losses["local"])
+        phases["local"] = series("local", steps, losses["local"], local)
+    for _ in take_turns(train, compute, phases["input"], plan, prefetch(loader), local=phases.get("local")):
         measured = {name: since(each.phase(), spawned_ns) for name, each in phases.items() if each.windows}
         send(part={"phases": {name: asdict(phase) for name, phase in measured.items()}})
     if training.compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
-    return train.phase()
+    return Measured(train.phase(), {name: each.own_step_s for name, each in phases.items()})
 
 
 def training_steps(batches: Any, training: Any, last: list[Any]) -> Steps:

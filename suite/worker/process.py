@@ -26,14 +26,20 @@ from suite.record.environment import describe, redact
 from suite.record.history import Course
 from suite.record.job import Job
 from suite.record.mark import WORKER
+from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
 from suite.worker import group
-from suite.worker.evidence import TIMED_STEPS, Counted, Evidence, Subject
+from suite.worker.counted import Counted
+from suite.worker.described import described
+from suite.worker.evidence import TIMED_STEPS, Evidence, Subject
 from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.outcome import check, classify
+from suite.worker.peaks import measure_peaks
 from suite.worker.phases import measure_phases, since
-from suite.worker.probe import denormals, peak_flops_per_s, precision_errors
+from suite.worker.probe import denormals, precision_errors
+from suite.worker.ranks import ALONE, Ranks, joined
+from suite.worker.team import RANKS_APART, Team, training_of
 from suite.worker.training import Saved, follow
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -51,6 +57,7 @@ def main(descriptor: str, text: str) -> None:
     group.die_with_parent()
     os.environ[WORKER] = str(os.getpid())
     group.adopt()
+    group.take_cores()
     with os.fdopen(int(descriptor), "w", encoding="utf-8") as pipe:
 
         def send(**message: Any) -> None:
@@ -59,23 +66,32 @@ def main(descriptor: str, text: str) -> None:
 
         status, reason = "ok", ""
         framework: ModuleType | None = None
+        ranks = ALONE
         try:
             send(progress="starting")
             interpreter_s = _since(job.spawned_ns)
             framework = import_module(f"suite.worker.frameworks.{job.cell.framework}")
-            _Launch(job, framework, send, interpreter_s).run()
+            ranks = joined()
+            _Launch(job, framework, send, interpreter_s, ranks).run()
         except BaseException as error:  # any exception becomes the result of this launch
             traceback.print_exc()
             status, reason = classify(error, job, framework)
         send(part={"outcome": {"status": status, "reason": redact(reason)}})
+        if status == "ok":
+            ranks.leave()  # no rank ends while another still needs it
 
 
 class _Launch:
     """The steps of one launch, in the order in which they happen."""
 
-    def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float) -> None:
-        self.job, self.cell, self.framework, self.send = job, job.cell, framework, send
-        self.device, settings = framework.prepare(self.cell, job.device, job.seed)
+    def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE) -> None:
+        self.job, self.cell, self.framework, self.send, self.ranks = job, job.cell, framework, send, ranks
+        self.team = Team(self.cell, ranks) if self.cell.devices > 1 else None
+        if self.team:
+            self.team.connect(job.device)
+        # Each rank draws dropout's masks from a seed of its own.
+        self.device, settings = framework.prepare(self.cell, job.device, job.seed + RANKS_APART * ranks.rank)
+        settings |= self.team.unite(self.device) if self.team else {}
         if job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
             settings["memory_limit_bytes"] = job.memory_limit
@@ -96,7 +112,8 @@ class _Launch:
             raise UnsupportedError(
                 f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
             )
-        source = Batches(data, self.cell.effective_batch, self.job.seed, length)
+        share = self.team.share() if self.team else None
+        source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch) if recipe else None
         training = self._measured_training(spec, recipe, rates)
@@ -108,7 +125,7 @@ class _Launch:
         dropout, recipe_spec = not recipe or recipe.dropout, recipe.applied(spec) if recipe else None
         subject = Subject(
             self.cell, self.framework, self.module, self.device, spec, data, dropout, recipe_spec, rates,
-            self.job.programs,
+            self.job.programs, self.team,
         )  # fmt: skip
         evidence = Evidence(subject, self.send)
         try:
@@ -118,16 +135,22 @@ class _Launch:
             if not recipe:
                 evidence.first_steps(training, losses, batches[1:TIMED_STEPS], self.job.seed)
             self._check_precision(evidence)
+            local = self._local(spec, training, batches[0]) if self.team else None
             del first_batch, batches
             if not recipe:
                 measured = measure_phases(
-                    training, loader, self.job.plan,
-                    batch=self.cell.effective_batch, send=self.send, spawned_ns=self.job.spawned_ns,
+                    training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
+                    spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local,
                 )  # fmt: skip
                 self._memory()
+                if self.team:
+                    self.send(progress="ranks")
+                    ranks = self.team.part(training, self.device, self.settings, measured.own_step_s)
+                    self.send(part={"ranks": ranks})
+                del local
                 evidence.last(training, loader, source)
-                if self.job.profile:
-                    self._profile(training, loader, measured.step_s)
+                if self.job.profile and not self.team:
+                    self._profile(training, loader, measured.train.step_s)
         finally:
             loader.close()
         if recipe:
@@ -140,7 +163,8 @@ class _Launch:
 
     def _memory(self) -> None:
         """Send the peak memory of the measurement, since what follows may need more."""
-        self.send(part={"memory": {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}})
+        memory = {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}
+        self.send(part={"memory": self.team.memory(memory) if self.team else memory})
         if self.job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
@@ -151,26 +175,9 @@ class _Launch:
         profiling.profile(self.job, training, loader.loader, timed_s, self.send)
 
     def _measure_peak(self) -> None:
-        """Measure the peak rates last, since their large arrays would hide the peak memory of training.
-
-        If one fails, the record does not have it.
-        """
         self.send(progress="peak")
-        try:
-            self.settings["peak_flops_per_s"] = peak_flops_per_s(self.cell, self.framework, self.device)
-        except Exception:  # the measurements remain valid; the log holds the reason
-            traceback.print_exc()
-        if self.job.profile:
-            self._measure_bandwidth()
+        measure_peaks(self.cell, self.framework, self.device, self.settings, self.team, profiled=self.job.profile)
         self.send(part={"settings": self.settings})
-
-    def _measure_bandwidth(self) -> None:
-        from suite.worker import profiling
-
-        try:
-            self.settings["peak_bytes_per_s"] = profiling.peak_bytes_per_s(self.cell.framework, self.device)
-        except Exception:  # as above
-            traceback.print_exc()
 
     def _measured_training(self, spec: WorkloadSpec, recipe: Recipe | None, rates: Array | None) -> Any:
         """The training to measure, at the spec's learning rate or by the recipe."""
@@ -180,23 +187,29 @@ class _Launch:
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
         weights = spec.reference_weights(seed)
-        return self.framework.Training(cell, spec, self.module, weights, self.device, seed=seed, **options)
+        make = training_of(self.framework, cell, self.team)
+        return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
+
+    def _local(self, spec: WorkloadSpec, training: Any, batch: Any) -> Any:
+        """A training of each process by itself, after its first step; None where the strategy has none."""
+        assert self.team
+        alone = self.team.alone()
+        if alone is None:
+            return None
+        local = self._training(spec, alone, self.job.seed, dropout=True)
+        first = local.put(training.get(batch))
+        local.compile(first)
+        local.fence(local.step(first))
+        return local
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe(self.framework.DISTRIBUTIONS)
         name = self.settings.pop("device_name", None)
+        if cores := os.environ.get(HOST_CORES):  # of which this rank has some
+            environment["machine"]["cores"] = int(cores)
         environment["machine"]["gpus"] = [name] if name else []
-        workload = {
-            "name": spec.name,
-            "size": spec.size,
-            "parameters": spec.parameters,
-            "flops_per_sample": spec.flops_per_sample,
-            "flops_by_kind": spec.flops_by_kind,
-            "training_flops_per_sample": spec.training_flops_per_sample,
-            "digest": recipe.digest(spec) if recipe else spec.digest,
-        }
-        workload |= {"recipe": asdict(recipe) | {"name": self.cell.recipe}} if recipe else {}
+        workload = described(spec, self.cell.recipe, recipe)
         # A training resumes only if everything that its bits depend on is the same.
         self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
         self.key |= {"data": data.digest, "environment": environment["digest"], "machine": environment["machine"]}

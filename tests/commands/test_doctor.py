@@ -13,7 +13,7 @@ import pytest
 
 from suite.doctor import __main__ as command
 from suite.doctor import checks, probes
-from suite.doctor.checks import BAD, NOTE, OK, WARNING, Finding, card, data, frameworks, host
+from suite.doctor.checks import BAD, NOTE, OK, WARNING, Finding, card, data, frameworks, host, placement
 from suite.doctor.probes import FAILED, NOT_INSTALLED
 from suite.monitor.gpu import Driver, opened
 from suite.plan.cell import FRAMEWORKS, PRECISIONS
@@ -76,6 +76,27 @@ def test_what_stands_in_the_way_on_a_gpu_is_named(monkeypatch: pytest.MonkeyPatc
         text = "\n".join(map(str, card(gpu)))
     for words in ("MIG is on", "nvidia-smi -pm 1", "1 other process", "no gpm: the device has no GPM"):
         assert words in text
+
+
+def test_a_placement_that_costs_bandwidth_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    nvml = Nvml()
+    with opened(nvml) as (_, cards):
+        good = list(placement(cards))
+        assert [finding.status for finding in good] == [OK] * 3
+        assert "GPU 0 to GPU 1: NVLink" in "\n".join(map(str, good))
+        nvml.pcie |= {"CurrPcieLinkGeneration": 1}
+        idle = list(placement(cards))
+        assert status(idle, "links") == NOTE, "an idle GPU lowers its link, which is no fault"
+        nvml.pcie |= {"CurrPcieLinkWidth": 4, "MaxPcieLinkGeneration": 4}
+        nvml.nvlinks, nvml.nodes, nvml.topology = [], [0, 1], 50
+        bad = list(placement(cards))
+        nvml.broken = {f"nvmlDeviceGet{name}" for name in (*nvml.pcie, "MemoryAffinity", "TopologyCommonAncestor")}
+        assert list(placement(cards)) == [], "nothing is guessed"
+    text = "\n".join(map(str, bad))
+    for words in ("4 of 16 lanes", "its slot offers PCIe 4.0", "through two NUMA nodes, so", "NUMA node 1"):
+        assert words in text
+    assert all(finding.mend for finding in bad if finding.status != OK)
 
 
 def test_devices_that_are_all_hidden_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@
  *                     "full": there is memory for one sample only
  * FAKE_NVML_MIG       "on": MIG is on, and what is told of whole devices only is refused; "none": it cannot be
  * FAKE_NVML_PROCESSES ids of the processes that compute on every device, with commas between them
+ * FAKE_NVML_PCIE      lanes of the PCIe link (default 16); with fewer its generation is 4, of 5
+ * FAKE_NVML_NVLINKS   number of NVLinks that are up, of 4 (default 4); with 0 the device has none
  * FAKE_NVML_TYPE      number of the type in which field values are told (default 1, an unsigned int)
  */
 #include <stdio.h>
@@ -155,6 +157,49 @@ int nvmlDeviceGetCudaComputeCapability(Device *device, int *major, int *minor) {
 GETS(nvmlDeviceGetEnforcedPowerLimit, unsigned, 700000)
 GETS(nvmlDeviceGetPersistenceMode, unsigned, 1)
 GETS_OF(nvmlDeviceGetMaxClockInfo, kind == 1, 1980)
+
+/* How devices are linked. The first two are near to NUMA node 0, the next two to node 1, and so on. */
+
+static int lanes(void) { return number("FAKE_NVML_PCIE", 16); }
+
+GETS(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, (lanes() < 16 ? 4 : 5))
+GETS(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, 5)
+GETS(nvmlDeviceGetGpuMaxPcieLinkGeneration, unsigned, 5)
+GETS(nvmlDeviceGetCurrPcieLinkWidth, unsigned, lanes())
+GETS(nvmlDeviceGetMaxPcieLinkWidth, unsigned, 16)
+
+int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *up) {
+    int known = number("FAKE_NVML_NVLINKS", 4);
+    DEVICE(device);
+    if (!known) return NOT_SUPPORTED;
+    if (link >= 4) return INVALID_ARGUMENT;
+    *up = (int)link < known;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryAffinity(Device *device, unsigned words, unsigned long *nodes, unsigned scope) {
+    DEVICE(device);
+    NEEDS(words > 0 && scope == 0, "%u words of scope %u", words, scope);
+    memset(nodes, 0, words * sizeof *nodes);
+    nodes[0] = 1ul << (device - devices) / 2;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetP2PStatus(Device *device, Device *peer, unsigned kind, unsigned *status) {
+    DEVICE(device);
+    DEVICE(peer);
+    NEEDS(kind == 2 && device != peer, "kind %u", kind);
+    *status = number("FAKE_NVML_NVLINKS", 4) ? 0 : 5;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTopologyCommonAncestor(Device *device, Device *peer, unsigned *level) {
+    DEVICE(device);
+    DEVICE(peer);
+    NEEDS(device != peer, "one device");
+    *level = (device - devices) / 2 == (peer - devices) / 2 ? 30 : 50;
+    return SUCCESS;
+}
 
 int nvmlDeviceGetMigMode(Device *device, unsigned *current, unsigned *pending) {
     DEVICE(device);

@@ -7,10 +7,7 @@ that structures, handles, buffers and GPM samples are right. Nothing here says h
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,38 +44,6 @@ with opened() as (driver, gpus):
 """
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders with the library of a current driver and with that of an older one."""
-    pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler:
-        pytest.skip("there is no C compiler (cc or gcc)")
-    found = {}
-    for name, options in {"current": [], "older": ["-DOLDER"]}.items():
-        found[name] = tmp_path_factory.mktemp(name)
-        source, library = ROOT / "tests" / "monitor" / "nvml_library.c", found[name] / "libnvidia-ml.so.1"
-        command = [compiler, "-shared", "-fPIC", "-Wall", "-Wextra", *options, "-o", str(library), str(source)]
-        subprocess.run(command, check=True, timeout=60)
-    return found
-
-
-@pytest.fixture
-def run(libraries: dict[str, Path], tmp_path: Path) -> Run:
-    """Runs Python beside the stand-in, as one process that must end."""
-
-    def make(*arguments: str, driver: str = "current", **variables: str) -> subprocess.CompletedProcess[str]:
-        left = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "FAKE_"))}
-        first = os.pathsep.join(filter(None, [str(libraries[driver]), left.get("LD_LIBRARY_PATH")]))
-        places = {"LD_LIBRARY_PATH": first, "PYTHONPATH": str(ROOT), "SUITE_CACHE_DIR": str(tmp_path)}
-        return subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=left | places | variables, capture_output=True, text=True,
-            check=False, timeout=60,
-        )  # fmt: skip
-
-    return make
 
 
 def answer(done: subprocess.CompletedProcess[str]) -> Any:
@@ -119,6 +84,34 @@ def test_the_doctor_shows_the_devices_as_nvml_finds_them(run: Run, tmp_path: Pat
     assert texts.count(f"{NAME}, 80 GiB, compute capability 9.0") == 2
     assert texts.count("persistence mode on, MIG off, GPM answers") == 2
     assert texts.count("1 other process uses it") == 2
+
+
+LINKS = """
+from suite.monitor.links import links, losses
+with opened() as (_, gpus):
+    answer([links(gpus), [loss.words for loss in losses(gpus)]])
+"""
+
+
+def test_links_are_read_through_the_binding(run: Run) -> None:
+    told, lost = answer(run("-c", PREAMBLE + LINKS))
+    assert told == [
+        *(f"GPU {number}: PCIe 5.0 x16, NUMA node 0, 4 of 4 NVLinks" for number in range(2)),
+        "GPU 0 to GPU 1: NVLink",
+    ]
+    assert lost == []
+    code = PREAMBLE + LINKS
+    variables = {"FAKE_NVML_DEVICES": "3", "FAKE_NVML_PCIE": "8", "FAKE_NVML_NVLINKS": "0"}
+    told, lost = answer(run("-c", code, **variables))
+    assert told == [
+        *(f"GPU {number}: PCIe 4.0 x8 (at most 5.0 x16), NUMA node {number // 2}" for number in range(3)),
+        "GPU 0 to GPU 1: through the host bridge",
+        "GPU 0 to GPU 2: through two NUMA nodes",
+        "GPU 1 to GPU 2: through two NUMA nodes",
+    ]
+    assert sum("8 of 16 lanes" in words for words in lost) == 3
+    assert sum("two NUMA nodes, so" in words for words in lost) == 2
+    assert answer(run("-c", code, FAKE_NVML_NVLINKS="3"))[1] == [f"GPU {n}: 1 of 4 NVLinks are down" for n in range(2)]
 
 
 WATCH = """

@@ -57,18 +57,54 @@ def crop_and_flip(images: Array, rows: Array, columns: Array, flips: Array) -> A
     return cropped
 
 
+@dataclass(frozen=True)
+class Share:
+    """What one process of several gets of each global batch: the samples of its devices.
+
+    A global batch is cut as one device would take it: into ``parts`` (the batches that are accumulated to one update),
+    and each part into equal slices, one for each of ``devices``. A process has ``own`` devices, from ``first`` on; its
+    samples come device by device, and in each device part by part.
+    """
+
+    devices: int = 1
+    parts: int = 1
+    first: int = 0
+    own: int = 1
+
+    def of(self, array: Array, batches: int = 1) -> Array:
+        """The share of an array whose first axis is the samples of so many global batches."""
+        b = len(array) // (batches * self.parts * self.devices)
+        cut = array.reshape(batches, self.parts, self.devices, b, *array.shape[1:]).swapaxes(1, 2)
+        chosen: Array = cut[:, self.first : self.first + self.own].reshape(-1, *array.shape[1:])
+        return chosen
+
+    def whole(self, shares: list[Array]) -> Array:
+        """The global batch of the shares of all processes, in the order of their devices: undoes `of`."""
+        joined = np.concatenate(shares)
+        b = len(joined) // (self.parts * self.devices)
+        cut = joined.reshape(self.devices, self.parts, b, *joined.shape[1:])
+        whole: Array = cut.swapaxes(0, 1).reshape(joined.shape)
+        return whole
+
+
 class Batches:
     """The training batches of a seed, numbered from 0 on through all epochs: the reference for every loader.
 
     A batch is ``(inputs, labels)``: uint8 images ``(b, 32, 32, 3)``, cropped and flipped, or int32 tokens
     ``(b, length)``, the last ``length`` of each review; labels int32 ``(b,)``. The rest of an epoch that fills no batch
-    is dropped. With ``first_epoch`` the numbers start with that epoch, to continue from a checkpoint. Raises
-    `DataError` if the split does not fill a batch.
+    is dropped. With ``first_epoch`` the numbers start with that epoch, to continue from a checkpoint. With a ``share``
+    the batches are one process's share of global batches of ``batch`` samples. Raises `DataError` if the split does not
+    fill a batch.
     """
 
-    def __init__(self, data: DataSet, batch: int, seed: int, length: int | None = None, first_epoch: int = 0) -> None:
-        self._data, self.split, self.batch, self.seed, self.length = data, data.train, batch, seed, length
-        self.first_epoch = first_epoch
+    def __init__(
+        self, data: DataSet, batch: int, seed: int, length: int | None = None, first_epoch: int = 0,
+        share: Share | None = None,
+    ) -> None:  # fmt: skip
+        self._data, self.split, self.seed, self.length = data, data.train, seed, length
+        self.first_epoch, self.share = first_epoch, share
+        self.batch = batch // share.devices * share.own if share else batch
+        self.global_batch = batch
         self.per_epoch = len(self.split) // batch
         if not self.per_epoch:
             raise DataError(f"batch {batch} is larger than {data.name}'s {len(self.split)} training samples")
@@ -78,7 +114,11 @@ class Batches:
         """The plan of epoch ``number`` after the first; the last plan is cached, as batches are requested in order."""
         last = self._plan
         if last is None or last[0] != number:
-            self._plan = last = number, epoch(self.seed, self.first_epoch + number, len(self.split))
+            plan = epoch(self.seed, self.first_epoch + number, len(self.split))
+            if self.share:
+                order = self.share.of(plan.order[: self.per_epoch * self.global_batch], self.per_epoch)
+                plan = replace(plan, order=order)
+            self._plan = last = number, plan
         return last[1]
 
     def chosen(self, number: int) -> Array:
@@ -108,7 +148,8 @@ class Batches:
     def in_memory(self) -> Batches:
         """The same batches, from a copy of the training split in memory."""
         split = Split(np.array(self.split.inputs), np.array(self.split.labels))
-        return Batches(replace(self._data, train=split), self.batch, self.seed, self.length, self.first_epoch)
+        data = replace(self._data, train=split)
+        return Batches(data, self.global_batch, self.seed, self.length, self.first_epoch, self.share)
 
 
 def evaluation_batches(data: DataSet, batch: int, length: int | None = None) -> Iterable[tuple[Array, Array, int]]:

@@ -19,6 +19,7 @@ from suite.report.plots import image, vectors
 from suite.report.plots.bars import first_step, phases, speed_up, throughput
 from suite.report.plots.categories import categories
 from suite.report.plots.compiling import break_even
+from suite.report.plots.devices import strong, weak
 from suite.report.plots.energy import energy
 from suite.report.plots.hero import hero
 from suite.report.plots.learning import by_epoch, by_time, first_epoch
@@ -47,8 +48,10 @@ __all__ = [
     "scaling",
     "speed_up",
     "step_times",
+    "strong",
     "throughput",
     "timeline",
+    "weak",
 ]
 
 #: Every kind of plot in the order of a report: its name in file names, a description, and the function that draws it.
@@ -67,6 +70,8 @@ KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
         break_even,
     ),
     ("scaling", "Throughput by number of loader workers", scaling),
+    ("weak-scaling", "Throughput, efficiency and communication by number of devices, the same batch on each", weak),
+    ("strong-scaling", "Throughput, efficiency and communication by number of devices, the same global batch", strong),
     ("categories", "Stacked bars of where the time of a training step goes, by category of operations", categories),
     ("roofline", "Roofline: rate of each part of a training step against its FLOPs per byte, below the peaks", roof),
 )

@@ -34,7 +34,7 @@ HEADING = 0.9  # the height in rows of a heading over rows that share settings
 LEAST_IN = 3.0  # the least width of the axes
 TITLE, HEAD, CAPTION = 84, 136, 136  # characters of a line
 LINE_IN = 0.19  # the height of a line of the subtitle and of the caption
-SETTINGS_OF_A_HEADING = ("run", "machine", "size", "precision", "batch", "loader")
+SETTINGS_OF_A_HEADING = ("run", "machine", "size", "precision", "batch", "loader", "devices")
 
 
 @dataclass(frozen=True)

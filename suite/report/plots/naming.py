@@ -9,7 +9,7 @@ from suite.analysis.groups import DEFAULTS, ON_DEMAND, SETTINGS, Group, Row, Row
 from suite.analysis.wording import listing, middle
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
-from suite.report.names import FRAMEWORKS, SETTING_NAMES, WORKLOADS
+from suite.report.names import FRAMEWORKS, SETTING_NAMES, WORKLOADS, count, strategy
 from suite.report.tables import Table
 
 #: How the value of a setting is written; by default as it is.
@@ -20,6 +20,7 @@ VALUES = {
     "loader": "{} loader",
     "accumulate": "accumulating {}",
     "kernel": "{} kernel",
+    "devices": "{} devices",
 }
 
 #: Characters that the font has besides those of Latin alphabets.
@@ -85,9 +86,11 @@ def runs_of(group: Group) -> str:
 def varying(group: Group) -> list[str]:
     """Returns the settings in which rows of one framework differ.
 
-    The compile mode often differs between frameworks only: each has its usual one, which the subtitle names.
+    The compile mode often differs between frameworks only: each has its usual one, which the subtitle names. So does
+    the strategy of several devices.
     """
-    return [name for name in group.varying if name != "compile" or not _settled(group)]
+    settled = {"compile": _settled(group), "strategy": group.settled}
+    return [name for name in group.varying if not settled.get(name)]
 
 
 def among(table: Table, rows: Sequence[Row]) -> Group:
@@ -112,7 +115,14 @@ def names_of_sets(table: Table, sets: Sequence[Sequence[Row]], without: Sequence
 
 def values_of(row: Row, settings: Iterable[str]) -> str:
     """Returns the values of these settings of a row, such as ``fp32 · batch 32``."""
-    return " · ".join(VALUES.get(name, "{}").format(plain(middle(SETTINGS[name](row)), 70)) for name in settings)
+    return " · ".join(filter(None, (_value(row, name) for name in settings)))
+
+
+def _value(row: Row, name: str) -> str:
+    text = plain(middle(SETTINGS[name](row)), 70)
+    if name == "devices":
+        return count(row.cell.devices, "device")
+    return strategy(text) if name == "strategy" else VALUES.get(name, "{}").format(text)
 
 
 def with_notes(table: Table) -> set[RowKey]:

@@ -11,13 +11,12 @@ from typing import Any
 from suite.analysis.accuracy import Learned, courses
 from suite.analysis.groups import SETTINGS, Group, Row
 from suite.analysis.wording import figure
-from suite.plan.cell import USUAL_COMPILE
 from suite.report.plots.canvas import stacked
 from suite.report.plots.naming import among, name_of, varying
 from suite.report.tables import Table
 
-#: Settings that the rows of one set share; within a set only framework and compile mode differ.
-SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel")
+#: Settings that the rows of one set share; within a set only the framework's own settings differ.
+SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel", "devices")
 #: The most sets that a panel shows.
 SETS = 2
 #: The height of a row in inches.
@@ -84,13 +83,14 @@ def chosen(table: Table) -> list[Row]:
 
 
 def _is_usual(row: Row) -> bool:
-    return row.cell.precision == "fp32" and row.cell.loader.id == "tuned" and row.cell.accumulate == 1
+    cell = row.cell
+    return cell.precision == "fp32" and cell.loader.id == "tuned" and cell.accumulate == 1 and cell.devices == 1
 
 
 def _usual_modes(rows: Sequence[Row]) -> list[Row]:
-    """Returns a row of each framework: that of its usual compile mode, else its first."""
+    """Returns a row of each framework: that of its usual compile mode and strategy, else its first."""
     usual: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: row.cell.compile != USUAL_COMPILE[row.cell.framework]):
+    for row in sorted(rows, key=lambda row: row.cell != row.cell.but(framework=row.cell.framework)):
         usual.setdefault(row.cell.framework, row)
     return list(usual.values())
 

@@ -279,7 +279,7 @@ def _operands(cell: Cell, device: str, *arrays: Array) -> list[jax.Array]:
 
 
 def _place(device: str) -> jax.Device:
-    return jax.devices("gpu" if device == "cuda" else "cpu")[0]
+    return jax.local_devices(backend="gpu" if device == "cuda" else "cpu")[0]
 
 
 def _optimizer(spec: WorkloadSpec, rates: Array | None) -> optax.GradientTransformation:

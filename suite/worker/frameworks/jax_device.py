@@ -31,7 +31,7 @@ def memory(device: str) -> dict[str, int]:
     """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":
         return {}
-    stats = jax.devices("gpu")[0].memory_stats() or {}
+    stats = jax.local_devices(backend="gpu")[0].memory_stats() or {}
     names = {"peak_bytes_in_use": "allocator_peak_bytes", "peak_pool_bytes": "allocator_reserved_bytes"}
     return {ours: int(stats[theirs]) for theirs, ours in names.items() if theirs in stats}
 

@@ -21,7 +21,7 @@ def on_host() -> Iterator[None]:
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_default_matmul_precision", "highest")
     try:
-        with jax.default_device(jax.devices("cpu")[0]):
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
             yield
     finally:
         for name, value in previous.items():

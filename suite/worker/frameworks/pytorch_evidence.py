@@ -39,7 +39,7 @@ def adopt(training: Any, other: Any) -> None:
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     losses = training.backward(batch)
-    gradients: dict[str, Array] = training.module.export_weights(training.model, of="grad")
+    gradients: dict[str, Array] = training.weights("grad")
     training.update()
     return sum(training.read(losses)), gradients
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
-from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed
+from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed, synchronise
 from workloads import spec as specs
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, WorkloadSpec
@@ -151,7 +151,7 @@ class Training:
     def fence(self, pending: Any = None) -> None:
         """Wait until the device has finished all pending work."""
         if pending is not None:
-            tf.test.experimental.sync_devices()
+            synchronise(self.device)
 
     def read(self, losses: list[tf.Tensor]) -> list[float]:
         """The losses as numbers; waits for the device."""
@@ -220,7 +220,7 @@ def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int
         with tf.device(place(device)):
             for _ in range(count):
                 tf.matmul(left, right)
-        tf.test.experimental.sync_devices()
+        synchronise(device)
 
     return run
 

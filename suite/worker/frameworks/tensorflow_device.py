@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import tensorflow as tf
@@ -40,6 +41,16 @@ def out_of_memory(error: BaseException) -> bool:
 def place(device: str) -> str:
     """TensorFlow's name of ``cpu`` or ``cuda``."""
     return "/GPU:0" if device == "cuda" else "/CPU:0"
+
+
+def synchronise(device: str) -> None:
+    """Wait until the devices have finished all pending work."""
+    if "TF_CONFIG" not in os.environ:
+        tf.test.experimental.sync_devices()
+        return
+    # That one does not know the devices of a cluster. A result is on the host when all before it is computed.
+    with tf.device(place(device)):
+        (tf.zeros(()) + 1).numpy()
 
 
 def integers(device: str) -> tf.DType:

@@ -1,0 +1,15 @@
+"""The neutral variables that each process of a launch with several gets, whatever starts it."""
+
+from __future__ import annotations
+
+#: Which process this is of how many, and which of those on its host.
+RANK, WORLD_SIZE, LOCAL_RANK = "SUITE_RANK", "SUITE_WORLD_SIZE", "SUITE_LOCAL_RANK"
+
+#: ``host:port`` at which rank 0 waits for the others, and a secret that they share.
+COORDINATOR, TOKEN = "SUITE_COORDINATOR", "SUITE_TOKEN"
+
+#: The numbers of the cores that this rank may use, with commas between them; all where it is missing.
+CORES = "SUITE_CORES"
+
+#: How many cores all ranks of this host have together.
+HOST_CORES = "SUITE_HOST_CORES"

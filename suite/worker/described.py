@@ -1,0 +1,23 @@
+"""What a record says of the workload that a launch trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from workloads.recipes import Recipe
+from workloads.spec import WorkloadSpec
+
+
+def described(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> dict[str, Any]:
+    """Parameters, FLOPs per sample and digest of the spec, as a recipe of this name changes it where there is one."""
+    workload = {
+        "name": spec.name,
+        "size": spec.size,
+        "parameters": spec.parameters,
+        "flops_per_sample": spec.flops_per_sample,
+        "flops_by_kind": spec.flops_by_kind,
+        "training_flops_per_sample": spec.training_flops_per_sample,
+        "digest": recipe.digest(spec) if recipe else spec.digest,
+    }
+    return workload | ({"recipe": asdict(recipe) | {"name": name}} if recipe else {})

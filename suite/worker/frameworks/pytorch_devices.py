@@ -1,0 +1,147 @@
+"""PyTorch on several devices, a process for each: DistributedDataParallel, or FSDP2's `fully_shard`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+
+from suite.plan.cell import LOADERS, Cell
+from suite.worker.frameworks import UnsupportedError, pytorch
+from suite.worker.ranks import Ranks
+from workloads.data.dataset import Array
+from workloads.spec import WorkloadSpec
+
+#: What is measured here.
+STRATEGIES = ("ddp", "fsdp")
+
+TIMEOUT = timedelta(hours=1)  # the launch's deadline comes first
+
+
+def loaders(cell: Cell) -> tuple[str, ...]:
+    """The loaders whose batches the strategy takes."""
+    del cell  # each rank's batches are its own device's
+    return LOADERS
+
+
+def connect(cell: Cell, device: str, ranks: Ranks) -> None:
+    """Join the other ranks; comes before anything else asks the framework for its devices."""
+    del cell
+    cuda = device != "cpu" and torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(0)  # the launcher shows each rank its own device only
+    if ranks.host == "127.0.0.1":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    store = dist.TCPStore(ranks.host, ranks.agreed_port(), ranks.world, is_master=not ranks.rank, timeout=TIMEOUT)
+    backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+    dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.world, timeout=TIMEOUT)
+
+
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
+    del ranks
+    settings: dict[str, Any] = {"backend": "nccl" if device == "cuda" else "gloo"}
+    if device == "cuda":
+        settings["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    if cell.strategy == "fsdp":
+        if cell.compile != "eager":
+            raise UnsupportedError("FSDP2 is measured in eager mode here; use the strategy ddp for torch.compile")
+        settings["memory_format"] = "contiguous"  # sharded weights must lie in a row
+    return settings
+
+
+class Training(pytorch.Training):
+    """The training of one rank: its share of each batch, and the gradients' mean over all ranks."""
+
+    def __init__(
+        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
+        *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
+    ) -> None:  # fmt: skip
+        super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
+        self.ranks = ranks
+        self.whole: torch.nn.Module | None = None
+        if cell.strategy == "fsdp":
+            self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel)
+            self.model = self.model.to(memory_format=torch.contiguous_format)
+            fully_shard(self.model)
+            self.optimizer = pytorch.optimizer_of(spec, [*self.model.parameters()])
+            self.parallel = self.model
+            return
+        mode = pytorch.COMPILE_MODES[cell.compile]
+        if mode:  # before it is wrapped: a graph around the wrapper would break where it communicates
+            self.loss = module.loss
+            self.model.compile(fullgraph=True, dynamic=False, mode=mode)
+        # Statistics of batch normalisation stay each rank's own. The gradients of eager steps are summed while the
+        # backward pass still runs.
+        self.parallel = DistributedDataParallel(self.model, broadcast_buffers=False, gradient_as_bucket_view=True)
+
+    def backward(self, batch: Any) -> list[Tensor]:
+        """The first half of a step: gradients, averaged over the ranks with the last part, and each part's loss."""
+        parts = [*zip(*(tensor.split(self.cell.batch) for tensor in batch), strict=True)]
+        losses = []
+        for number, part in enumerate(parts, 1):
+            with nullcontext() if number == len(parts) else self._quiet():
+                loss = self._forward(*part) / self.cell.accumulate
+                loss.backward()
+            losses.append(loss.detach())
+        return losses
+
+    def _quiet(self) -> Any:
+        """A context whose backward passes leave their gradients on this rank."""
+        if isinstance(self.parallel, DistributedDataParallel):
+            return self.parallel.no_sync()
+        return nullcontext()  # FSDP2 sums every part's gradient, which has no place in full
+
+    def read(self, losses: list[Tensor]) -> list[float]:
+        """The losses as numbers, their mean over all ranks; waits for the device."""
+        return self.ranks.mean(super().read(losses))
+
+    def weights(self, of: str = "data") -> dict[str, Array]:
+        """Every tensor (or, with ``of="grad"``, its gradient) in canonical layout, on the host; all ranks call it."""
+        if self.whole is None:
+            return super().weights(of)
+        for sharded, parameter in zip(self.model.parameters(), self.whole.parameters(), strict=True):
+            tensor = getattr(sharded, of)
+            full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+            setattr(parameter, of, full.detach().clone())
+        arrays: dict[str, Array] = self.module.export_weights(self.whole, of=of)
+        return arrays
+
+    def checkpoint(self) -> dict[str, Array]:
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
+        if self.whole is None:
+            return super().checkpoint()
+        raise UnsupportedError("sharded weights are not kept in checkpoints here")
+
+    def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        with pytorch.autocast_of(self.cell, self.device):
+            return self.loss(self.parallel, inputs, labels)
+
+
+def gradient_bytes(training: Training) -> int:
+    """The size of one gradient, as it is summed over the ranks."""
+    return sum(parameter.numel() * parameter.element_size() for parameter in training.model.parameters())
+
+
+def summing(cell: Cell, device: str, ranks: Ranks, size: int) -> Callable[[int], None]:
+    """A function that sums an array of ``size`` bytes over all ranks a given number of times and waits for it."""
+    del cell, ranks
+    array = torch.zeros(max(1, size // 4), device=device)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            dist.all_reduce(array)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return run

@@ -1,0 +1,139 @@
+"""The processes of a launch with several: who this one is, and how they agree on numbers between timed windows.
+
+Whatever starts the ranks gives each of them a few neutral variables (`suite.record.rank_variables`), from which the
+framework's file makes its own. Besides the framework's collectives the ranks have a channel of their own, over which
+they gather small values: it works before a framework is imported, and never runs inside a window.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from statistics import fmean
+from typing import Any
+
+from suite.record.rank_variables import COORDINATOR, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
+
+#: How long ranks wait for rank 0's channel, which may be open later than theirs.
+CONNECT_WITHIN_S = 60.0
+
+
+class RankLostError(RuntimeError):
+    """Another rank has ended, or cannot be reached."""
+
+
+@dataclass
+class Ranks:
+    """One process among all of its launch; alone where nothing else is said."""
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    host: str = "127.0.0.1"
+    _peers: list[Connection] = field(default_factory=list)  # on rank 0 all others in their order, elsewhere rank 0
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks, in their order; all of them call it, and none returns before all have.
+
+        Values are what JSON holds; numbers come back to the last bit. Raises `RankLostError`.
+        """
+        if self.world == 1:
+            return [value]
+        try:
+            if self.rank:
+                self._peers[0].send_bytes(json.dumps(value).encode())
+                return list(json.loads(self._peers[0].recv_bytes()))
+            values = [value, *(json.loads(peer.recv_bytes()) for peer in self._peers)]
+            text = json.dumps(values).encode()
+            for peer in self._peers:
+                peer.send_bytes(text)
+        except (EOFError, OSError) as error:
+            raise RankLostError(f"another rank is gone ({type(error).__name__})") from None
+        return list(json.loads(text))
+
+    def gather_bytes(self, data: bytes) -> list[bytes]:
+        """On rank 0 the bytes of all ranks, in their order; elsewhere nothing. Raises `RankLostError`."""
+        try:
+            if self.rank:
+                self._peers[0].send_bytes(data)
+                return []
+            return [data, *(peer.recv_bytes() for peer in self._peers)]
+        except (EOFError, OSError) as error:
+            raise RankLostError(f"another rank is gone ({type(error).__name__})") from None
+
+    def barrier(self) -> None:
+        """Return when all ranks have called it."""
+        if self.world > 1:
+            self.gather(None)
+
+    def mean(self, values: list[float]) -> list[float]:
+        """The mean over all ranks, element by element."""
+        return values if self.world == 1 else [fmean(each) for each in zip(*self.gather(values), strict=True)]
+
+    def leave(self) -> None:
+        """Wait until all ranks are done; one that is gone is done too."""
+        with contextlib.suppress(RankLostError):
+            self.barrier()
+
+    def slowest(self, seconds: float) -> float:
+        """The longest time that a rank took."""
+        return seconds if self.world == 1 else float(max(self.gather(seconds)))
+
+    def agreed_port(self) -> int:
+        """A port on rank 0's host that was free a moment ago, the same on all ranks."""
+        return int(self.gather(free_port() if not self.rank else 0)[0])
+
+
+#: The process of a launch that has one.
+ALONE = Ranks()
+
+
+def joined(variables: Mapping[str, str] = os.environ) -> Ranks:
+    """The rank that these variables make of this process, connected to the others. Raises `RankLostError`."""
+    world = int(variables.get(WORLD_SIZE, "1"))
+    if world == 1:
+        return ALONE
+    rank, (host, _, port) = int(variables[RANK]), variables[COORDINATOR].rpartition(":")
+    token, address = variables.get(TOKEN, "suite").encode(), (host, int(port))
+    peers = _others(address, token, world) if not rank else [_first(address, token, rank)]
+    return Ranks(rank, world, int(variables.get(LOCAL_RANK, rank)), host, peers)
+
+
+def free_port() -> int:
+    """A port that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connection]:
+    """Rank 0's connections to the other ranks, in their order."""
+    with Listener(address, backlog=world, authkey=token) as listener:
+        peers: dict[int, Connection] = {}
+        while len(peers) < world - 1:
+            with contextlib.suppress(AuthenticationError, EOFError):  # a stranger
+                peer = listener.accept()
+                peers[int(peer.recv_bytes(8))] = peer
+    return [peers[rank] for rank in range(1, world)]
+
+
+def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:
+    """The connection to rank 0, as soon as that listens."""
+    deadline = time.monotonic() + CONNECT_WITHIN_S
+    while True:
+        try:
+            peer = Client(address, authkey=token)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise RankLostError(f"rank 0 cannot be reached at {address[0]}: {error.strerror or error}") from None
+            time.sleep(0.05)
+        else:
+            peer.send_bytes(str(rank).encode())
+            return peer

@@ -1,0 +1,188 @@
+"""The devices of a cell that has several: what each process takes of a batch, and what all of them say in the record.
+
+Knows no framework: `suite.worker.frameworks` has a file ``*_devices`` for each.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from suite.plan.cell import Cell
+from suite.record.environment import usable_cores
+from suite.record.ranks import AllReduce, Rank
+from suite.record.ranks import Ranks as Part
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.ranks import Ranks
+from workloads.data.augment import Share
+from workloads.data.dataset import Array
+
+#: Sums of a gradient's size, how many of the larger array for the best rate, and the size of that one in bytes.
+SUMS, PEAK_SUMS = 20, 5
+PEAK_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}
+
+#: Strategies that are known by name and cannot be measured, with the reason.
+NOT_MEASURED = {
+    "deepspeed": "DeepSpeed clips gradients by default and refuses channels-last weights; it is not measured yet",
+    "horovod": "Horovod's last release (0.28.1, June 2023) does not build against this PyTorch",
+    "split": "a model whose layers lie on different devices is not measured yet",
+}
+
+
+#: What lies between the seeds of two ranks, so that no two launches share one.
+RANKS_APART = 1_000_003
+
+
+def training_of(framework: ModuleType, cell: Cell, team: Team | None) -> Callable[..., Any]:
+    """What makes the training of a cell: the framework's own, or that of one process of several devices."""
+    if team is None or cell.devices == 1:
+        made: Callable[..., Any] = framework.Training
+        return made
+    return partial(team.devices.Training, ranks=team.ranks)
+
+
+def refuse(cell: Cell, strategies: tuple[str, ...], loaders: tuple[str, ...]) -> None:
+    """Refuse what no framework has on several devices here. Raises `UnsupportedError` with the reason."""
+    if cell.strategy in NOT_MEASURED:
+        raise UnsupportedError(NOT_MEASURED[cell.strategy])
+    if cell.strategy not in strategies:
+        raise UnsupportedError(f"{cell.framework} has no strategy {cell.strategy}; it has {', '.join(strategies)}")
+    if cell.loader.kind not in loaders:
+        raise UnsupportedError(
+            f"the {cell.loader.kind} loader makes its batches on one device; with the strategy {cell.strategy} there "
+            f"are {', '.join(loaders)}"
+        )
+    if cell.recipe:
+        raise UnsupportedError("training to the end is measured on one device; several are measured without a recipe")
+    if cell.precision == "fp16":
+        raise UnsupportedError("the loss scale of fp16 on several devices is not proved yet; use bf16")
+    if cell.workload == "cifar100_resnet18":
+        raise UnsupportedError(
+            "batch normalisation has statistics of its own on each device, which is not the same training as one "
+            "device's; cifar100_resnet18 is measured on one device"
+        )
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train one cell on several devices, seen from one of them."""
+
+    cell: Cell
+    ranks: Ranks
+
+    @property
+    def devices(self) -> ModuleType:
+        """The framework's file for several devices."""
+        return import_module(f"suite.worker.frameworks.{self.cell.framework}_devices")
+
+    def connect(self, device: str) -> None:
+        """Join the other processes, before the framework is asked for its devices. Raises `UnsupportedError`."""
+        refuse(self.cell, self.devices.STRATEGIES, self.devices.loaders(self.cell))
+        self.devices.connect(self.cell, device, self.ranks)
+
+    def unite(self, device: str) -> dict[str, Any]:
+        """What the strategy needs once the framework is prepared; the settings that it adds.
+
+        Raises `UnsupportedError` if there are fewer devices than the cell asks for.
+        """
+        places = self.ranks.gather(device)
+        if len(set(places)) > 1:
+            have = places.count("cuda")
+            raise UnsupportedError(f"{self.cell.devices} devices are asked for, and there are {have} GPUs")
+        settings = {
+            "strategy": self.cell.strategy,
+            "devices": self.cell.devices,
+            "batch_normalisation": "per replica",
+            "threads_per_rank": usable_cores(),
+        }
+        added: dict[str, Any] = self.devices.unite(self.cell, device, self.ranks)
+        return settings | added
+
+    def share(self, parts: int | None = None) -> Share:
+        """What this process takes of a global batch, which is cut into ``parts``: the cell's, unless given."""
+        own = self.cell.devices // self.cell.processes
+        return Share(self.cell.devices, parts or self.cell.accumulate, self.ranks.rank * own, own)
+
+    def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
+        """What this process takes of a batch; one that the devices cannot share is repeated, which keeps its mean."""
+        inputs, labels = batch
+        times = math.lcm(len(labels), self.cell.devices * parts) // len(labels)
+        share = self.share(parts)
+        return share.of(np.concatenate([inputs] * times)), share.of(np.concatenate([labels] * times))
+
+    def whole(self, batch: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The global batch of which every process gives its share; all call it, and rank 0 alone gets it."""
+        if self.ranks.world == 1:
+            return tuple(self.share().whole([array]) for array in batch)  # type: ignore[return-value]
+        arrays = []
+        for array in batch:
+            pieces = self.ranks.gather_bytes(np.ascontiguousarray(array).tobytes())
+            shares = [np.frombuffer(piece, array.dtype).reshape(array.shape) for piece in pieces]
+            arrays.append(self.share().whole(shares) if shares else array)
+        return arrays[0], arrays[1]
+
+    def alone(self) -> Cell | None:
+        """The cell that each process trains where none communicates; None where one process has all devices."""
+        return self.cell.but(devices=1) if self.cell.processes > 1 else None
+
+    def memory(self, own: dict[str, int]) -> dict[str, int]:
+        """Peak memory: of the processes together where it is the host's, of the fullest device where it is that's."""
+        all_of_them = self.ranks.gather(own)
+        joined = {name: max(each[name] for each in all_of_them) for name in own}
+        return joined | {"rss_peak_bytes": sum(each["rss_peak_bytes"] for each in all_of_them)}
+
+    def add_up(self, settings: dict[str, Any], name: str, device: str) -> None:
+        """Replace a rate of one process's device by that of all devices; without it where a process has none."""
+        rates = self.ranks.gather(settings.pop(name, None))
+        each_has = self.cell.devices // self.cell.processes if device == "cuda" else 1
+        if all(rates):
+            settings[name] = sum(rates) * each_has
+
+    def part(self, training: Any, device: str, settings: dict[str, Any], own_step_s: dict[str, list[float]]) -> Any:
+        """The record's part about all processes, with a measurement of sums over the devices; all of them call it."""
+        cell, devices = self.cell, self.devices
+        step_s = median(own_step_s["train"])
+        local_s = median(own_step_s["local"]) if own_step_s.get("local") else None
+        name = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if device == "cuda" else "cpu"
+        rate = cell.effective_batch / cell.processes / step_s
+        said = self.ranks.gather([socket.gethostname(), name, step_s, rate, local_s])
+        hosts = list(dict.fromkeys(host for host, *_ in said))
+        per_rank = tuple(Rank(number, hosts.index(host), *rest) for number, (host, *rest) in enumerate(said))
+        steps = [each.local_step_s_median for each in per_rank if each.local_step_s_median]
+        size = devices.gradient_bytes(training)
+        return asdict(
+            Part(
+                self.ranks.world, cell.devices, cell.strategy, settings["backend"], settings["threads_per_rank"],
+                per_rank, max(steps) / median(steps) if steps and len(steps) > 1 else None, size,
+                self._sums(device, size),
+            )
+        )  # fmt: skip
+
+    def _sums(self, device: str, size: int) -> AllReduce:
+        seconds = median(self._timed(device, size, SUMS))
+        peak_size = max(size, PEAK_BYTES[device])
+        peak_s = min(self._timed(device, peak_size, PEAK_SUMS))
+        return AllReduce(size, seconds, SUMS, size / seconds, max(peak_size / peak_s, size / seconds))
+
+    def _timed(self, device: str, size: int, times: int) -> list[float]:
+        """Seconds of each sum of an array of so many bytes, of the slowest process."""
+        run = self.devices.summing(self.cell, device, self.ranks, size)
+        run(2)
+        seconds = []
+        for _ in range(times):
+            self.ranks.barrier()
+            start = time.perf_counter_ns()
+            run(1)
+            seconds.append(self.ranks.slowest(max(time.perf_counter_ns() - start, 1) / 1e9))
+        return seconds

@@ -1,0 +1,67 @@
+"""One rank of a proof: some steps on its share of each batch. Run as a program, with the variables of a rank.
+
+``python -m tests.ranked CELL OUTPUT [CHANGE]``: rank 0 writes the losses and the weights. ``CHANGE`` names a planted
+difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+STEPS, GLOBAL_BATCH = 5, 16
+
+
+def main(text: str, output: str, change: str = "") -> None:
+    from suite.plan.cell import Cell
+    from suite.plan.frameworks import VARIABLES
+    from suite.worker.ranks import joined
+    from suite.worker.team import Team, training_of
+    from workloads.data import synthetic
+    from workloads.data.augment import Batches
+    from workloads.spec import specification
+
+    cell = Cell.from_json(json.loads(text))
+    os.environ.update(VARIABLES[cell.framework])
+    ranks = joined()
+    framework: Any = import_module(f"suite.worker.frameworks.{cell.framework}")
+    team = Team(cell, ranks) if cell.devices > 1 else None
+    if team:
+        team.connect("cpu")
+    device, _ = framework.prepare(cell, "cpu", 0)
+    if team:
+        team.unite(device)
+    if change == "keras-sums":  # what Keras does where nobody divides
+        import_module(
+            "suite.worker.frameworks.tensorflow_devices"
+        ).Training._loss_and_gradients = framework.Training._loss_and_gradients
+    spec = specification(cell.workload, cell.size)
+    data = synthetic.generate(spec.data, 200, 20 if spec.data == "imdb" else 100)
+    source = Batches(data, cell.effective_batch, 0, getattr(spec, "length", None), share=team and team.share())
+    module = import_module(f"workloads.{cell.workload}.{cell.framework}")
+    make = training_of(framework, cell, team)
+    training = make(cell, spec, module, spec.reference_weights(7), device, dropout=False)
+    losses = []
+    for number in range(STEPS):
+        batch = training.put(source[number])
+        if not number:
+            training.compile(batch)
+        losses += training.read([training.step(batch)])
+    weights = training.weights()
+    if not ranks.rank:
+        with Path(output).open("wb") as file:
+            np.savez(file, losses=np.array(losses), **weights)
+    ranks.leave()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,129 @@
+"""Scaling over devices in tables, sentences, pages, files and plots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.analysis.groups import group
+from suite.analysis.load import Launch, load
+from suite.compare.__main__ import main
+from suite.record.record import Record
+from suite.report import columns, markdown, plots, scaling
+from suite.report.answer import answer
+from suite.report.tables import Table, table
+from tests import records
+from tests.drawn import said
+from tests.expected import golden
+
+
+def several(n: int = 6, frameworks: Sequence[str] = ("pytorch", "tensorflow", "jax")) -> list[Record]:
+    """Each framework on one device at two batches, and on two; PyTorch in both of its strategies. On a CPU."""
+    held = [*records.launches(frameworks, n), *records.launches(frameworks, n, batch=64)]
+    held += [*records.launches(frameworks, n, devices=2), *records.launches(["pytorch"], n, devices=2, strategy="fsdp")]
+    return [replace(each, settings={"device": "cpu", "threads": 8 // each.cell.devices}) for each in held]
+
+
+def made(held: Sequence[Record], by: str = "framework") -> Table:
+    (one,) = group([Launch(each, "run-a", "0001_a.json") for each in held], by)
+    return table(one)
+
+
+def test_the_tables_say_what_was_compared() -> None:
+    weak, strong = scaling.views(made(several()))
+    golden("scaling.md", f"{markdown.document(weak)}\n{markdown.document(strong)}")
+    assert weak.grid.headers.count("threads each") == 1
+    notes = " ".join(weak.notes)
+    for words in ("another training", "1 device: 8; 2 devices: 4", "4.00 MB", "Exchanged by gloo"):
+        assert words in notes
+    assert "the same training" in " ".join(strong.notes)
+    assert [row[0] for row in weak.grid.rows] == ["PyTorch"] * 3 + ["TensorFlow"] * 2 + ["JAX"] * 2, "one base each"
+
+
+def test_without_cells_of_several_devices_nothing_is_said_of_them() -> None:
+    one = made(records.launches(n=6))
+    assert (one.scalings, scaling.views(one)) == ((), [])
+    shown = columns.view(one)
+    assert not {"global batch", "communication", "efficiency", "devices", "strategy"} & {*shown.grid.headers}
+    assert "devices" not in " ".join(answer([one]).sentences)
+
+
+def test_few_launches_are_shown_and_not_tested() -> None:
+    few = made(several(2))
+    (weak, _), (_, sentence, *_) = scaling.views(few), answer([few]).sentences
+    assert "verdict" not in weak.grid.headers
+    assert any(note.startswith("Significance was not tested") for note in weak.notes)
+    assert "at 1.8" in sentence
+    assert "not tested" in sentence
+
+
+def test_the_answer_has_one_sentence_for_scaling() -> None:
+    sentences = answer([made(several())]).sentences
+    (told,) = [text for text in sentences if "two devices train" in text]
+    assert told.startswith("On the CIFAR-100 CNN, two devices train 1.8")
+    for words in ("x as fast as one in PyTorch with DDP (95 % interval", "efficiency 9", "communication costs 1"):
+        assert words in told
+    assert told.endswith("each has 4 threads of the processor, where one has 8.")
+    along = answer([made(several(), "devices")])
+    assert "two devices train" in along.sentences[0]
+    assert along.cards[0].verdict.startswith("2 devices over 1: PyTorch 1.8")
+
+
+def test_a_table_along_devices_has_global_batch_communication_and_efficiency() -> None:
+    view = columns.view(made(several(), "devices"))
+    assert {"devices", "strategy", "global batch", "communication", "efficiency", "ratio"} <= {*view.grid.headers}
+    rows = [dict(zip(view.grid.headers, row, strict=True)) for row in view.grid.rows]
+    several_rows = [row for row in rows if row["devices"] == "2"]
+    assert {row["global batch"] for row in several_rows} == {"64"}
+    assert all(" % (" in row["efficiency"] and " %" in row["communication"] for row in several_rows)
+    assert any("another training" in note for note in view.notes)
+    assert not any("another training" in note for note in columns.view(made(several())).notes)
+
+
+def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = records.save(tmp_path / "0001_a.json", several(2, ["pytorch"]))
+    out = tmp_path / "out"
+    assert main([str(run), "--output", str(out), "--format", "json", "--extra", "none"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["tables"]
+    assert [(each["kind"], each["strategy"]) for each in told["scalings"]] == [
+        (kind, name) for kind in ("weak", "strong") for name in ("ddp", "fsdp")
+    ]
+    point = told["scalings"][0]["points"][1]
+    assert point["speed_up"]["value"] == pytest.approx(2 * point["efficiency"]["value"])
+    cell = next(each for each in told["cells"] if each["settings"]["strategy"] == "fsdp")
+    assert cell["devices"] | {"communication": None} == {
+        "devices": 2, "strategy": "fsdp", "global_batch": 64, "threads_per_device": "4", "communication": None,
+        "skew": 1.02, "allreduce_bytes_per_s": 1e9, "allreduce_of_peak": 0.4,
+    }  # fmt: skip
+    assert cell["devices"]["communication"]["low"] < cell["devices"]["communication"]["value"] < 0.2
+    page, text = ((out / name).read_text(encoding="utf-8") for name in ("report.html", "table.md"))
+    for words in ("Weak scaling of the CIFAR-100 CNN", "Strong scaling of the CIFAR-100 CNN"):
+        assert words in page
+        assert words in text
+    assert {"weak-scaling-cifar100_cnn-full.png", "strong-scaling-cifar100_cnn-full.png"} <= {
+        path.name for path in out.iterdir()
+    }
+    header, *lines = (out / "launches.csv").read_text(encoding="utf-8").splitlines()
+    places = {name: header.split(",").index(name) for name in ("devices", "strategy", "global_batch", "skew")}
+    found = {tuple(line.replace('"', "").split(",")[at] for at in places.values()) for line in lines if "-d2" in line}
+    assert {each[:3] for each in found} == {("2", "ddp", "64"), ("2", "fsdp", "64")}
+
+
+def test_plots_have_the_ideal_and_say_how_many_threads_a_device_has() -> None:
+    drawn = made(several())
+    with plots.styled():
+        for plot, words in ((plots.weak(drawn), "another training"), (plots.strong(drawn), "the same training")):
+            text = " ".join(said(plot).split())
+            for each in (words, "ideal", "PyTorch DDP", "PyTorch FSDP", "8 with 1 device, 4 with 2 devices"):
+                assert each in text
+        assert plots.weak(made(records.launches())) is None
+
+
+def test_a_saved_run_of_several_devices_loads_again(tmp_path: Path) -> None:
+    run = records.save(tmp_path / "a.json", several(1, ["pytorch"]))
+    loaded = [launch.record for launch in load([run]).launches]
+    assert {each.ranks.strategy for each in loaded if each.ranks} == {"ddp", "fsdp"}

@@ -1,0 +1,125 @@
+"""A launch of several processes: what each rank is told, and how it ends where one of them fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from suite.plan.cell import Cell
+from suite.record.environment import own_cores
+from suite.record.record import Outcome, Record
+from suite.session import ranks
+from suite.session.launch import launch
+from tests.launches import JOB, StandIn
+from tests.processes import alive, wait_until
+
+JOB_OF_TWO = replace(JOB, cell=Cell("imdb_lstm", "jax", devices=2), device="cpu")
+
+needs_cores = pytest.mark.skipif(len(own_cores()) < 2, reason="two ranks need two cores")
+
+#: Each rank tells where it is and what it was told; the last line is its own.
+BEGIN = """
+import time
+rank = int(os.environ['SUITE_RANK'])
+print(f'hello from rank {rank}', flush=True)
+send(progress='train', pids=[os.getpid()], cores=os.environ['SUITE_CORES'])
+"""
+
+
+@pytest.fixture
+def start(stand_in: StandIn, tmp_path: Path) -> Callable[..., tuple[Record, float, list[dict[str, Any]]]]:
+    """Launches code as two ranks; the record, the seconds that it took, and rank 0's progress."""
+
+    def started(code: str, deadline_s: float = 60.0) -> tuple[Record, float, list[dict[str, Any]]]:
+        stand_in(BEGIN + code)
+        progress: list[dict[str, Any]] = []
+        began_s = time.monotonic()
+        record = launch(JOB_OF_TWO, tmp_path / "log", deadline_s, progress.append)
+        return record, time.monotonic() - began_s, progress
+
+    return started
+
+
+def own_processes() -> set[int]:
+    return {each.pid for each in psutil.Process().children(recursive=True)}
+
+
+@needs_cores
+@pytest.mark.launches
+def test_a_killed_rank_ends_the_launch_and_is_named_with_its_phase_and_last_lines(start: Any) -> None:
+    before = own_processes()
+    record, seconds, progress = start("os.kill(os.getpid(), 9) if rank else time.sleep(60)")
+    assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended by signal SIGKILL")
+    assert record.log[-1] == "hello from rank 1"
+    assert seconds < 20
+    wait_until(lambda: not [pid for pid in progress[0]["pids"] if alive(pid)])
+    assert len(own_processes() - before) <= 1, "the guardian alone may stay"
+
+
+@needs_cores
+@pytest.mark.launches
+def test_a_rank_that_lost_another_is_not_the_cause(start: Any) -> None:
+    lost = "send(part={'outcome': {'status': 'error', 'reason': 'RankLostError: another rank is gone (EOFError)'}})"
+    record, *_ = start(f"time.sleep(0.5) if rank else {lost}\nos._exit(3 if rank else 0)")
+    assert record.outcome.reason == "rank 1 of 2 failed in train: ended with exit status 3 and no result"
+
+
+@needs_cores
+@pytest.mark.launches
+def test_a_stopped_rank_runs_into_the_deadline(start: Any) -> None:
+    record, *_ = start("os.kill(os.getpid(), 19) if rank else time.sleep(60)", deadline_s=2.0)
+    assert record.outcome.status == "timeout"
+    assert record.outcome.reason == "no end after 2 s (rank 0 in train, rank 1 in train; stopped: rank 1)"
+
+
+@needs_cores
+@pytest.mark.launches
+def test_what_all_ranks_lack_is_said_once(start: Any) -> None:
+    record, *_ = start("send(part={'outcome': {'status': 'unsupported', 'reason': 'no such thing'}})")
+    assert record.outcome == Outcome("unsupported", "no such thing")
+
+
+@needs_cores
+@pytest.mark.launches
+def test_a_port_that_is_taken_is_another_one_in_the_next_try(start: Any, tmp_path: Path) -> None:
+    tries = tmp_path / "tries"
+    record, *_ = start(
+        f"open({str(tries)!r}, 'a').write(str(rank))\n"
+        "send(part={'outcome': {'status': 'error', 'reason': 'OSError: [Errno 98] Address already in use'}})"
+    )
+    assert record.outcome.status == "error"
+    assert tries.read_text().count("0") == ranks.PORT_TRIES
+
+
+def test_each_rank_gets_its_number_and_its_own_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "own_cores", lambda: [0, 1, 4, 5])
+    monkeypatch.setattr(ranks, "usable_cores", lambda: 4)
+    first, second = ranks.environments(JOB_OF_TWO.cell, "cpu")
+    assert [each["SUITE_RANK"] for each in (first, second)] == ["0", "1"]
+    assert [each["SUITE_CORES"] for each in (first, second)] == ["0,1", "4,5"]
+    assert first["SUITE_COORDINATOR"] == second["SUITE_COORDINATOR"]
+    assert first["SUITE_TOKEN"] == second["SUITE_TOKEN"]
+    assert "CUDA_VISIBLE_DEVICES" not in first
+
+
+def test_each_rank_sees_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "has_gpu", lambda: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in ranks.environments(JOB_OF_TWO.cell, "auto")] == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-7")
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in ranks.environments(JOB_OF_TWO.cell, "auto")] == ["3", "GPU-7"]
+    assert "shows 2" in ranks.impossible(Cell("imdb_lstm", "jax", devices=3), "auto")
+
+
+def test_more_ranks_than_cores_are_unsupported(tmp_path: Path) -> None:
+    job = replace(JOB_OF_TWO, cell=Cell("imdb_lstm", "jax", devices=4096))
+    record = launch(job, tmp_path / "log")
+    assert record.outcome.status == "unsupported"
+    assert record.outcome.reason.startswith("4096 devices on a CPU need a core each, and ")
+    assert not (tmp_path / "log").exists()

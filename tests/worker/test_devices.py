@@ -1,0 +1,103 @@
+"""Several devices compute what one does of the same global batch: in float64, to 1e-12, by every strategy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import FRAMEWORKS, USUAL_STRATEGY, Cell
+from suite.session import ranks
+from tests.frameworks import needs_frameworks
+from tests.ranked import GLOBAL_BATCH
+
+pytestmark = [needs_frameworks, pytest.mark.launches]
+
+ROOT = Path(__file__).parents[2]
+STRATEGIES = {
+    "pytorch": ("ddp", "fsdp"),
+    "tensorflow": ("multiworker", "mirrored"),
+    "jax": ("shard-map", "jit", "local"),
+}
+CASES = [(framework, strategy) for framework, names in STRATEGIES.items() for strategy in names]
+TOLERANCE = 1e-12
+
+
+@cache
+def computed(cell: Cell, folder: Path, change: str = "") -> dict[str, np.ndarray]:
+    """The losses and the weights after some steps, of a cell's ranks."""
+    output = folder / f"{cell.id}{change}.npz"
+    command = [sys.executable, "-m", "tests.ranked", json.dumps(cell.to_json()), str(output), change]
+    base = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
+    environments = ranks.environments(cell, "cpu") if cell.processes > 1 else [{}]
+    with ExitStack() as started:
+        processes = []
+        for own in environments:
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+            processes.append(started.enter_context(subprocess.Popen(command, cwd=ROOT, env=base | own, **pipes)))
+            started.callback(processes[-1].kill)
+        said = [process.communicate(timeout=240)[0] for process in processes]
+    assert output.is_file(), "\n".join(each[-3000:] for each in said)
+    with np.load(output) as arrays:
+        return dict(arrays)
+
+
+def deviation(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
+    """The largest relative difference of the losses or of a tensor, in the L2 norm."""
+    assert one.keys() == other.keys()
+    return max(float(np.linalg.norm(one[name] - other[name]) / np.linalg.norm(one[name])) for name in one)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("devices")
+
+
+def cell_of(workload: str, framework: str, devices: int, strategy: str = "", accumulate: int = 1) -> Cell:
+    batch = GLOBAL_BATCH // devices // accumulate
+    return Cell(
+        workload, framework, "fp64", batch, size="small", accumulate=accumulate, devices=devices, strategy=strategy
+    )
+
+
+def agree(workload: str, framework: str, strategy: str, devices: int, folder: Path, accumulate: int = 1) -> None:
+    several = computed(cell_of(workload, framework, devices, strategy, accumulate), folder)
+    one = computed(cell_of(workload, framework, 1), folder)
+    assert several["losses"].dtype == np.float64
+    assert deviation(one, several) < TOLERANCE
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_two_ranks_compute_what_one_does(framework: str, folder: Path) -> None:
+    agree("imdb_lstm", framework, USUAL_STRATEGY[framework], 2, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize(("framework", "strategy"), CASES)
+def test_every_strategy_computes_what_one_device_does(
+    workload: str, framework: str, strategy: str, devices: int, folder: Path
+) -> None:
+    agree(workload, framework, strategy, devices, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize(("framework", "strategy"), [case for case in CASES if case[1] != "jit"])
+def test_accumulated_batches_are_averaged_once(workload: str, framework: str, strategy: str, folder: Path) -> None:
+    agree(workload, framework, strategy, 2, folder, accumulate=2)
+
+
+@pytest.mark.slow
+def test_gradients_that_keras_sums_are_noticed(folder: Path) -> None:
+    cell = cell_of("imdb_lstm", "tensorflow", 2)
+    summed = computed(cell, folder, "keras-sums")
+    assert deviation(computed(cell_of("imdb_lstm", "tensorflow", 1), folder), summed) > 1e-6
