@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -131,6 +132,22 @@ def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
 def programs() -> str:
     """A folder for what launches compile for their evidence."""
     return os.environ["JAX_COMPILATION_CACHE_DIR"]
+
+
+@pytest.fixture(scope="module")
+def unoptimized() -> Iterator[None]:
+    """JAX compiles in a third of the time: for tests that ask nothing of a compiled program but that it is right.
+
+    The proofs of identity and all launches compile as usual.
+    """
+    if not find_spec("jax"):
+        yield
+        return
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

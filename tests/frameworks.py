@@ -104,7 +104,12 @@ def training(
     with switches_restored(framework):
         code.prepare(cell, "cpu", 0)
         weights = weights or spec.reference_weights(0)
-        yield code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout, rates=rates)
+        running = code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout, rates=rates)
+        if framework == "jax":  # what a step returns is bound to its device, and would have the next step compile again
+            import jax
+
+            running.state = jax.device_put(running.state, running.device)
+        yield running
 
 
 @contextmanager
@@ -115,11 +120,11 @@ def switches_restored(framework: str) -> Iterator[None]:
     import jax
 
     names = ("jax_enable_x64", "jax_default_matmul_precision")
-    held = {name: getattr(jax.config, name) for name in names}
+    values = {name: getattr(jax.config, name) for name in names}
     try:
         yield
     finally:
-        for name, value in held.items():
+        for name, value in values.items():
             jax.config.update(name, value)
 
 

@@ -20,6 +20,8 @@ from suite.worker.optimizer import Formula, deviation
 from tests.frameworks import batches, data, each_framework, module, needs_frameworks
 from workloads.spec import Adam, Sgd, specification
 
+pytestmark = pytest.mark.usefixtures("unoptimized")
+
 BATCH = 16
 
 

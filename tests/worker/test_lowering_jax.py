@@ -18,7 +18,7 @@ from tests.frameworks import batches, each_workload, module, needs_frameworks
 from tests.frameworks import training as on_a_cpu
 from workloads.spec import Numbers, specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 BATCH = 8
 #: By precision: the type of the operands of every product and convolution, and how precisely XLA is to take them.

@@ -28,7 +28,7 @@ from tests.frameworks import (
 )
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 PARTS, PART = 4, 6
 

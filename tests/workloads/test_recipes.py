@@ -23,6 +23,8 @@ from tests.frameworks import (
 from workloads.recipes import RECIPES, Recipe, recipe
 from workloads.spec import WORKLOADS, Adam, Sgd, specification
 
+pytestmark = pytest.mark.usefixtures("unoptimized")
+
 
 def test_a_schedule_rises_falls_and_ends_near_zero():
     rates = Recipe(Sgd(0.1, 0.9, 0.0), epochs=2, target=0.5, warmup=0.2, decay=True).rates(10)
