@@ -15,7 +15,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS
 from suite.session.launch import launch
-from tests.launches import JOB, StandIn, Told
+from tests.launches import JOB, Launches, StandIn, Told
 from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
 from workloads.data import cache as caches
@@ -132,6 +132,14 @@ def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
 def programs() -> str:
     """A folder for what launches compile for their evidence."""
     return os.environ["JAX_COMPILATION_CACHE_DIR"]
+
+
+@pytest.fixture(scope="session")
+def launches(twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactory) -> Launches:
+    """Real launches of small cells, which all tests share."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    return Launches(shared / "launches", twins, programs)
 
 
 @pytest.fixture(scope="module")

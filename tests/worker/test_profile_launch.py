@@ -4,78 +4,47 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE, Cell
-from suite.plan.measuring import Plan
+from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.job import Job
-from suite.record.record import Record
-from suite.session.launch import launch
 from suite.worker import profiling
 from suite.worker.profilers.table import Recording
 from tests.frameworks import needs_frameworks
+from tests.launches import Launches
 from tests.processes import assert_public
-from workloads.data.cache import folder_of
 
 pytestmark = needs_frameworks
 
 
-@pytest.fixture(scope="module")
-def launched(twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A launch with or without a profile: its record, the modules of its worker, and its folder."""
-    done: dict[tuple[str, bool], tuple[Record, set[str], Path]] = {}
-
-    def of(framework: str, profile: bool) -> tuple[Record, set[str], Path]:
-        if (framework, profile) in done:
-            return done[framework, profile]
-        folder = tmp_path_factory.mktemp(framework)
-        code = (
-            "import sys; from pathlib import Path; from suite.worker import process as worker\n"
-            "worker.main(*sys.argv[3:])\n"
-            f"Path({str(folder / 'modules')!r}).write_text(' '.join(sys.modules))"
-        )
-        (folder / "worker.py").write_text(code)
-        (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/worker.py" "$@"\n')
-        (folder / "python").chmod(0o755)
-        cell = Cell("cifar100_cnn", framework, batch=16, size="small", compile=USUAL_COMPILE[framework])
-        job = Job(cell, str(folder_of(twins, "cifar100", "synthetic")), device="cpu", plan=Plan(0.02, 2, 0.2))
-        job = replace(
-            job, programs=programs, profile=profile, profile_code=profile, traces=str(folder / "run" / "cell")
-        )
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(folder / "python"))
-            record = launch(job, folder / "log", 200.0)
-        assert record.outcome.ok, (record.outcome, record.log)
-        done[framework, profile] = record, set((folder / "modules").read_text().split()), folder
-        return done[framework, profile]
-
-    return of
-
-
-def test_without_the_option_nothing_of_profiling_is_imported(launched: Any) -> None:
-    record, modules, _ = launched("pytorch", False)
-    assert record.profile is None
-    assert "peak_bytes_per_s" not in record.settings
-    assert not {name for name in modules if name.startswith("suite.worker.profil")}
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_without_the_option_nothing_of_profiling_is_imported(launches: Launches, framework: str) -> None:
+    plain = launches("imdb_lstm", framework)
+    assert plain.record.outcome.ok
+    assert plain.record.profile is None
+    assert "peak_bytes_per_s" not in plain.record.settings
+    assert "suite.worker.process" in plain.modules
+    assert not {name for name in plain.modules if name.startswith("suite.worker.profil")}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_no_timed_window_is_profiled(launched: Any, framework: str) -> None:
-    profile = launched(framework, True)[0].profile
-    windows = [span for phase in launched(framework, True)[0].phases.values() for span in phase.spans]
-    assert profile
-    assert profile.span
-    assert profile.span[0] > max(end for _, end in windows)
+def test_no_timed_window_is_profiled(launches: Launches, framework: str) -> None:
+    record = launches("cifar100_cnn", framework, profile=True).record
+    windows = [span for phase in record.phases.values() for span in phase.spans]
+    assert record.profile
+    assert record.profile.span
+    assert record.profile.span[0] > max(end for _, end in windows)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_profile_says_where_the_time_of_a_step_goes(launched: Any, framework: str) -> None:
-    record, _, folder = launched(framework, True)
+def test_a_profile_says_where_the_time_of_a_step_goes(launches: Launches, framework: str) -> None:
+    launched = launches("cifar100_cnn", framework, profile=True)
+    record, folder = launched.record, launched.folder
+    assert record.outcome.ok, (record.outcome, record.log)
     profile = record.profile
     assert profile
     assert profile.other < 0.05
