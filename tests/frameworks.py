@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -81,6 +81,16 @@ def module(workload: str, framework: str) -> ModuleType:
 def data(name: str, samples: int = 200) -> DataSet:
     """A little of the synthetic twin."""
     return synthetic.generate(name, samples, 20 if name == "imdb" else 100)
+
+
+def narrow(workload: str) -> WorkloadSpec:
+    """Size small with a few channels or units: for what depends on no width, and is long to compute in float64."""
+    changes: dict[str, dict[str, Any]] = {
+        "cifar100_cnn": {"channels": (4, 8, 8), "hidden": 16},
+        "cifar100_resnet18": {"channels": (4, 4, 8, 8)},
+        "imdb_lstm": {"length": 20, "units": 8},
+    }
+    return proof(replace(specification(workload, "small"), **changes[workload]))
 
 
 def batches(spec: WorkloadSpec, batch: int, seed: int = 0, of: DataSet | None = None) -> Batches:
