@@ -84,16 +84,9 @@ class Suite:
     whole: bool = False
 
     def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
-        # What belongs to these tests alone, and takes its time to import, is no part of a session.
-        apart = [
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:randomly",
-            "-p",
-            "no:xdist",
-            f"--benchmark-storage={self.folder / 'runs'}",
-        ]
+        apart = ["-p", "no:cacheprovider", f"--benchmark-storage={self.folder / 'runs'}"]
+        if not self.whole:  # plugins that a user may have, and that take their time to import
+            apart += ["-p", "no:randomly", "-p", "no:xdist"]
         apart += [f"--journals={self.folder / 'journals'}", "--data", data, "--device", "cpu"]
         return subprocess.Popen(
             [sys.executable, "-c", MAIN, "whole" if self.whole else "light", *apart, *arguments],
