@@ -94,4 +94,4 @@ class Launches:
         )  # fmt: skip
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(f"SUITE_PYTHON_{cell.framework.upper()}", str(python))
-            return launch(job, folder / "log", 200.0)
+            return launch(job, folder / "log", 500.0)
