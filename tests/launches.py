@@ -39,6 +39,27 @@ class Told:
         return self.record.outcome.status, self.record.outcome.reason
 
 
+#: What is launched with real workers, one of each kind of data, and whether with a profile: each framework is launched
+#: with one, and what a record holds besides must be there with one and without. JAX compiles the CNN for so long that
+#: its launch is one of the slow tests.
+LAUNCHED = {
+    ("cifar100_cnn", "pytorch"): True,
+    ("cifar100_cnn", "tensorflow"): True,
+    ("cifar100_cnn", "jax"): True,
+    ("imdb_lstm", "pytorch"): False,
+    ("imdb_lstm", "tensorflow"): False,
+    ("imdb_lstm", "jax"): True,
+}
+SLOW = ("cifar100_cnn", "jax")
+
+
+def launched_cells(profile: bool | None = None) -> pytest.MarkDecorator:
+    """Parametrises a test with the workloads and frameworks that are launched, or those with or without a profile."""
+    chosen = [cell for cell, profiled in LAUNCHED.items() if profile in (None, profiled)]
+    marked = [pytest.param(*cell, marks=[pytest.mark.slow] if cell == SLOW else []) for cell in chosen]
+    return pytest.mark.parametrize(("workload", "framework"), marked)
+
+
 #: A worker that lists the modules that it had loaded at its end.
 LISTING = """
 import sys; from pathlib import Path; from suite.worker import process as worker
@@ -71,8 +92,8 @@ class Launches:
     data: Path
     programs: str
 
-    def __call__(self, workload: str, framework: str, *, profile: bool = False) -> Launched:
-        folder = self.folder / "-".join([workload, framework, *(["profile"] * profile)])
+    def __call__(self, workload: str, framework: str) -> Launched:
+        folder, profile = self.folder / f"{workload}-{framework}", LAUNCHED[workload, framework]
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

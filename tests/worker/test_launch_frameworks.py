@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,23 +10,23 @@ from suite.analysis.identity import verdicts
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import PHASES
 from suite.session.launch import ROOT
-from tests.launches import Launched, Launches
+from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 
-#: One of each kind of data, and whether it is launched with a profile, which other tests look at: what a record holds
-#: besides must be there with one and without.
-WORKLOADS = {"cifar100_cnn": True, "imdb_lstm": False}
+#: Those of a workload's launches that are compared: of the CNN without JAX, unless slow tests run.
+compared = pytest.mark.parametrize(
+    ("workload", "frameworks"),
+    [
+        ("cifar100_cnn", FRAMEWORKS[:2]),
+        pytest.param("cifar100_cnn", FRAMEWORKS, marks=pytest.mark.slow),
+        ("imdb_lstm", FRAMEWORKS),
+    ],
+)
 
 
-@pytest.fixture(scope="session")
-def launched(launches: Launches) -> Callable[[str, str], Launched]:
-    return lambda workload, framework: launches(workload, framework, profile=WORKLOADS[workload])
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_a_framework_is_launched_measured_and_described(launched: Any, workload: str, framework: str) -> None:
-    one = launched(workload, framework)
+@launched_cells()
+def test_a_framework_is_launched_measured_and_described(launches: Launches, workload: str, framework: str) -> None:
+    one = launches(workload, framework)
     record = one.record
     if record.outcome.status == "unsupported":
         pytest.skip(record.outcome.reason)
@@ -50,9 +48,9 @@ def test_a_framework_is_launched_measured_and_described(launched: Any, workload:
     assert one.modules & {"torch", "tensorflow", "keras", "jax"} <= ours[framework]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_the_frameworks_computed_the_same(launched: Any, workload: str) -> None:
-    records = [launched(workload, framework).record for framework in FRAMEWORKS]
+@compared
+def test_the_frameworks_computed_the_same(launches: Launches, workload: str, frameworks: tuple[str, ...]) -> None:
+    records = [launches(workload, framework).record for framework in frameworks]
     identities = [record.identity for record in records if record.identity]
     if len(identities) < 2:
         pytest.skip("fewer than two frameworks are installed")
@@ -64,10 +62,9 @@ def test_the_frameworks_computed_the_same(launched: Any, workload: str) -> None:
         assert identity.updates.keys() == identities[0].updates.keys()
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_a_launch_holds_all_evidence_of_identity(launched: Any, workload: str, framework: str) -> None:
-    record = launched(workload, framework).record
+@launched_cells()
+def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: str, framework: str) -> None:
+    record = launches(workload, framework).record
     if record.outcome.status == "unsupported":
         pytest.skip(record.outcome.reason)
     identity = record.identity
@@ -87,9 +84,11 @@ def test_a_launch_holds_all_evidence_of_identity(launched: Any, workload: str, f
     assert identity.seconds.keys() == parts
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_the_launches_get_the_verdict_that_they_are_the_same(launched: Any, workload: str) -> None:
-    records = {framework: launched(workload, framework).record for framework in FRAMEWORKS}
+@compared
+def test_the_launches_get_the_verdict_that_they_are_the_same(
+    launches: Launches, workload: str, frameworks: tuple[str, ...]
+) -> None:
+    records = {framework: launches(workload, framework).record for framework in frameworks}
     judged = verdicts({name: [record] for name, record in records.items() if record.identity})
     if len(judged) < 2:
         pytest.skip("fewer than two frameworks are installed")
@@ -97,8 +96,8 @@ def test_the_launches_get_the_verdict_that_they_are_the_same(launched: Any, work
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_record_can_be_published_as_it_is(launched: Any, framework: str) -> None:
-    text = json.dumps(launched("imdb_lstm", framework).record.to_json())
+def test_a_record_can_be_published_as_it_is(launches: Launches, framework: str) -> None:
+    text = json.dumps(launches("imdb_lstm", framework).record.to_json())
     assert_public(text)
     for private in ("/home", "/root", "/tmp", "/usr", str(ROOT)):
         assert private not in text

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.cell import Cell
 from suite.record.job import Job
 from suite.worker import profiling
 from suite.worker.profilers.table import Recording
 from tests.frameworks import needs_frameworks
-from tests.launches import Launches
+from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 
 pytestmark = needs_frameworks
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_without_the_option_nothing_of_profiling_is_imported(launches: Launches, framework: str) -> None:
-    plain = launches("imdb_lstm", framework)
+@launched_cells(profile=False)
+def test_without_the_option_nothing_of_profiling_is_imported(launches: Launches, workload: str, framework: str) -> None:
+    plain = launches(workload, framework)
     assert plain.record.outcome.ok
     assert plain.record.profile is None
     assert "peak_bytes_per_s" not in plain.record.settings
@@ -31,28 +31,36 @@ def test_without_the_option_nothing_of_profiling_is_imported(launches: Launches,
     assert not {name for name in plain.modules if name.startswith("suite.worker.profil")}
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_no_timed_window_is_profiled(launches: Launches, framework: str) -> None:
-    record = launches("cifar100_cnn", framework, profile=True).record
+@launched_cells(profile=True)
+def test_no_timed_window_is_profiled(launches: Launches, workload: str, framework: str) -> None:
+    record = launches(workload, framework).record
     windows = [span for phase in record.phases.values() for span in phase.spans]
     assert record.profile
     assert record.profile.span
     assert record.profile.span[0] > max(end for _, end in windows)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_profile_says_where_the_time_of_a_step_goes(launches: Launches, framework: str) -> None:
-    launched = launches("cifar100_cnn", framework, profile=True)
+#: Categories in which a step of the workload spends time.
+CATEGORIES = {
+    "cifar100_cnn": {
+        "convolution forward", "convolution input gradient", "convolution weight gradient", "matrix product",
+        "element-wise", "reduction and pooling", "random numbers and dropout", "optimizer", "input pipeline",
+    },
+    "imdb_lstm": {"matrix product", "element-wise", "optimizer", "input pipeline"},
+}  # fmt: skip
+
+
+@launched_cells(profile=True)
+def test_a_profile_says_where_the_time_of_a_step_goes(launches: Launches, workload: str, framework: str) -> None:
+    launched = launches(workload, framework)
     record, folder = launched.record, launched.folder
     assert record.outcome.ok, (record.outcome, record.log)
     profile = record.profile
     assert profile
     assert profile.other < 0.05
-    assert profile.categories.keys() >= {
-        "convolution forward", "convolution input gradient", "convolution weight gradient", "matrix product",
-        "element-wise", "reduction and pooling", "random numbers and dropout", "optimizer", "input pipeline",
-    }  # fmt: skip
-    assert all(profile.categories[name].bytes for name in ("convolution forward", "matrix product"))
+    assert profile.categories.keys() >= CATEGORIES[workload]
+    moving = {"convolution forward", "matrix product"} & CATEGORIES[workload]
+    assert all(profile.categories[name].bytes for name in moving)
     total = sum(share.seconds for share in profile.categories.values())
     assert total == pytest.approx(profile.step_s, rel=0.01)
     assert profile.note or profile.covered == pytest.approx(1, abs=0.11)
