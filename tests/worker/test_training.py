@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,16 +43,16 @@ COURSE = Course(
 #: The study's has dropout, whose draws a checkpoint must go on with; a ResNet has running statistics.
 RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern"}
 
-#: One of each framework is trained in every run of the tests, all of them in the slow ones.
-ALWAYS = {("cifar100_cnn", "pytorch"), ("imdb_lstm", "tensorflow"), ("imdb_lstm", "jax")}
-#: Going on after a kill depends on no framework; what each has to remember for it is shown in this process.
-KILLED = {("cifar100_cnn", "pytorch")}
+#: Launched in every run of the tests; the others in the slow ones. What a worker does is the same for all frameworks.
+LAUNCHED = {("cifar100_cnn", "pytorch")}
+#: One of each framework is trained, cut short and gone on with in this process in every run of the tests.
+TRAINED = [("cifar100_cnn", "pytorch"), ("imdb_lstm", "tensorflow"), ("imdb_lstm", "jax")]
 
 
-def trainings(workloads: Iterable[str], always: Container[tuple[str, str]] = ALWAYS) -> list[Any]:
+def trainings(workloads: Iterable[str]) -> list[Any]:
     """Every framework with each of these workloads."""
     pairs = [(workload, framework) for workload in workloads for framework in FRAMEWORKS]
-    return [pytest.param(*pair, marks=() if pair in always else pytest.mark.slow) for pair in pairs]
+    return [pytest.param(*pair, marks=() if pair in LAUNCHED else pytest.mark.slow) for pair in pairs]
 
 
 def job(twins: Path, programs: str, workload: str, framework: str, path: str = "") -> Job:
@@ -149,7 +149,7 @@ def test_a_course_is_recorded(undisturbed, workload, framework):
 
 
 @needs_frameworks
-@pytest.mark.parametrize(("workload", "framework"), trainings(RECIPE, KILLED))
+@pytest.mark.parametrize(("workload", "framework"), trainings(RECIPE))
 def test_killed_and_resumed_a_training_ends_with_the_same_bits(
     undisturbed, twins, programs, tmp_path, workload, framework
 ):
@@ -191,7 +191,7 @@ class KilledError(Exception):
 
 @needs_frameworks
 @pytest.mark.usefixtures("unoptimized")
-@pytest.mark.parametrize(("workload", "framework"), sorted(ALWAYS))
+@pytest.mark.parametrize(("workload", "framework"), TRAINED)
 def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, workload, framework):
     """The worker's own epochs in this process, cut short in the second of three and gone on with by a new object."""
     spec, samples = narrow(workload), data(specification(workload).data, 64)
