@@ -28,12 +28,9 @@ pytestmark = [needs_frameworks, pytest.mark.alone]
 CELL = Cell("imdb_lstm", "pytorch", batch=256, size="small")
 
 #: Python imports a module of this name at its start: reference batches then take so many seconds longer, and ever more.
-#: The evidence after the windows, which takes longer than they do, is left out: verdicts and flags need none of it.
 SITE = """
 import os, sys, time
 if "suite.worker.process" in sys.orig_argv:
-    from suite.worker.evidence import Evidence
-    Evidence.afterwards = lambda *_: None
     from workloads.data.augment import Batches
     def slowed(self, number, original=Batches.__getitem__):
         time.sleep(float(os.environ["SLOWED_S"]) + number * float(os.environ["GROWS_S"]))
