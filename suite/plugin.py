@@ -128,6 +128,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     return result
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave out the file's name, which pytest would write again before each launch: a launch has a line of its own."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if reporter and session.items and all(f"::{TEST}[" in item.nodeid for item in session.items):
+        reporter.showfspath = False
+
+
 @pytest.fixture(scope="session")
 def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The run of this session; its data is ready before the first launch."""

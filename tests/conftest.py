@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -14,7 +15,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS
 from suite.session.launch import launch
-from tests.launches import JOB, StandIn, Told
+from tests.launches import JOB, Launches, StandIn, Told
 from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
 from workloads.data import cache as caches
@@ -58,16 +59,33 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 _PROGRAMS = pytest.StashKey[str]()
 
 
+#: The files that take longest, the longest first. With them first two processes end at about the same time.
+LONGEST = (
+    "test_launch_frameworks", "test_identity_float64", "test_failures", "test_mutants", "test_training",
+    "test_evidence", "test_settings", "test_identity_float32", "test_recipes", "test_identity_input",
+    "test_lowering_jax", "test_profile_planted",
+)  # fmt: skip
+#: These look at what another file launches first.
+AFTERWARDS = ("test_profile_launch",)
+
+
+def _turn(item: pytest.Item) -> int:
+    name = item.path.stem
+    if name in AFTERWARDS:
+        return len(LONGEST) + 2
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST) + (item.path.parent.name != "worker")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what launches workers, real or stand-ins, so that the rest can be run by itself in a minute.
 
-    The worker's tests, which take longest, come first, so that two processes end at about the same time.
+    The tests that take longest come first, in an order that ``--dist loadfile --no-loadscope-reorder`` keeps.
     """
     for item in items:
         if {"stand_in", "suite", "twins"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("launches")
-    items.sort(key=lambda item: item.path.parent.name != "worker")
+    items.sort(key=_turn)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -131,6 +149,30 @@ def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
 def programs() -> str:
     """A folder for what launches compile for their evidence."""
     return os.environ["JAX_COMPILATION_CACHE_DIR"]
+
+
+@pytest.fixture(scope="session")
+def launches(twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactory) -> Launches:
+    """Real launches of small cells, which all tests share."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    return Launches(shared / "launches", twins, programs)
+
+
+@pytest.fixture(scope="module")
+def unoptimized() -> Iterator[None]:
+    """JAX compiles in a third of the time: for tests that ask nothing of a compiled program but that it is right.
+
+    The proofs of identity and all launches compile as usual.
+    """
+    if not find_spec("jax"):
+        yield
+        return
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -83,6 +83,16 @@ def data(name: str, samples: int = 200) -> DataSet:
     return synthetic.generate(name, samples, 20 if name == "imdb" else 100)
 
 
+def narrow(workload: str) -> WorkloadSpec:
+    """Size small with a few channels or units: for what depends on no width, and is long to compute in float64."""
+    changes: dict[str, dict[str, Any]] = {
+        "cifar100_cnn": {"channels": (4, 8, 8), "hidden": 16},
+        "cifar100_resnet18": {"channels": (4, 4, 8, 8)},
+        "imdb_lstm": {"length": 20, "units": 8},
+    }
+    return proof(replace(specification(workload, "small"), **changes[workload]))
+
+
 def batches(spec: WorkloadSpec, batch: int, seed: int = 0, of: DataSet | None = None) -> Batches:
     """The training batches as a worker makes them."""
     return Batches(of or data(spec.data), batch, seed, getattr(spec, "length", None))
@@ -104,7 +114,12 @@ def training(
     with switches_restored(framework):
         code.prepare(cell, "cpu", 0)
         weights = weights or spec.reference_weights(0)
-        yield code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout, rates=rates)
+        running = code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout, rates=rates)
+        if framework == "jax":  # what a step returns is bound to its device, and would have the next step compile again
+            import jax
+
+            running.state = jax.device_put(running.state, running.device)
+        yield running
 
 
 @contextmanager
@@ -115,11 +130,11 @@ def switches_restored(framework: str) -> Iterator[None]:
     import jax
 
     names = ("jax_enable_x64", "jax_default_matmul_precision")
-    held = {name: getattr(jax.config, name) for name in names}
+    values = {name: getattr(jax.config, name) for name in names}
     try:
         yield
     finally:
-        for name, value in held.items():
+        for name, value in values.items():
             jax.config.update(name, value)
 
 

@@ -1,14 +1,24 @@
-"""What tests of launches share: a job that needs no data, and what was found of it."""
+"""What tests of launches share: a job that needs no data, and launches of the frameworks that all tests look at."""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+import pytest
+
 from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
+from suite.session.launch import launch
+from workloads.data.cache import folder_of
+from workloads.spec import specification
 
 #: Makes an interpreter that runs this code instead of a worker.
 StandIn = Callable[[str], Path]
@@ -27,3 +37,82 @@ class Told:
     @property
     def outcome(self) -> tuple[str, str]:
         return self.record.outcome.status, self.record.outcome.reason
+
+
+#: What is launched with real workers, one of each kind of data, and whether with a profile: each framework is launched
+#: with one, and what a record holds besides must be there with one and without. JAX compiles the CNN for so long that
+#: its launch is one of the slow tests.
+LAUNCHED = {
+    ("cifar100_cnn", "pytorch"): True,
+    ("cifar100_cnn", "tensorflow"): True,
+    ("cifar100_cnn", "jax"): True,
+    ("imdb_lstm", "pytorch"): False,
+    ("imdb_lstm", "tensorflow"): False,
+    ("imdb_lstm", "jax"): True,
+}
+SLOW = ("cifar100_cnn", "jax")
+
+
+def launched_cells(profile: bool | None = None) -> pytest.MarkDecorator:
+    """Parametrises a test with the workloads and frameworks that are launched, or those with or without a profile."""
+    chosen = [cell for cell, profiled in LAUNCHED.items() if profile in (None, profiled)]
+    marked = [pytest.param(*cell, marks=[pytest.mark.slow] if cell == SLOW else []) for cell in chosen]
+    return pytest.mark.parametrize(("workload", "framework"), marked)
+
+
+#: A worker that lists the modules that it had loaded at its end.
+LISTING = """
+import sys; from pathlib import Path; from suite.worker import process as worker
+worker.main(*sys.argv[3:])
+Path({modules!r}).write_text(" ".join(sys.modules))
+"""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What is left of a launch of a small cell: ``record``, ``modules`` and the run's files are in this folder."""
+
+    folder: Path
+
+    @cached_property
+    def record(self) -> Record:
+        return Record.from_json(json.loads((self.folder / "record").read_text()))
+
+    @cached_property
+    def modules(self) -> set[str]:
+        """All that the worker had loaded at its end."""
+        return set((self.folder / "modules").read_text().split())
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Launches small cells with real workers, each of them once, in whatever process a test first asks for it."""
+
+    folder: Path  # of all processes that run tests
+    data: Path
+    programs: str
+
+    def __call__(self, workload: str, framework: str) -> Launched:
+        folder, profile = self.folder / f"{workload}-{framework}", LAUNCHED[workload, framework]
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "record").exists():
+                record = self._launch(Cell(workload, framework, batch=16, size="small"), profile, folder)
+                (folder / "record").write_text(json.dumps(record.to_json()))
+        return Launched(folder)
+
+    def _launch(self, cell: Cell, profile: bool, folder: Path) -> Record:
+        (folder / "modules").touch()
+        (folder / "worker.py").write_text(LISTING.format(modules=str(folder / "modules")))
+        python = folder / "python"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/worker.py" "$@"\n')
+        python.chmod(0o755)
+        job = Job(
+            cell, str(folder_of(self.data, specification(cell.workload).data, "synthetic")), device="cpu",
+            plan=Plan(0.02, 2, 0.2), programs=self.programs, profile=profile, profile_code=profile,
+            traces=str(folder / "run" / "cell") if profile else "",
+        )  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(f"SUITE_PYTHON_{cell.framework.upper()}", str(python))
+            return launch(job, folder / "log", 500.0)

@@ -82,9 +82,12 @@ class Suite:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     whole: bool = False
+    plugins: bool = False  # those of other tests, which a user may have too and which take their time to import
 
     def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
         apart = ["-p", "no:cacheprovider", f"--benchmark-storage={self.folder / 'runs'}"]
+        if not self.whole and not self.plugins:
+            apart += ["-p", "no:randomly", "-p", "no:xdist"]
         apart += [f"--journals={self.folder / 'journals'}", "--data", data, "--device", "cpu"]
         return subprocess.Popen(
             [sys.executable, "-c", MAIN, "whole" if self.whole else "light", *apart, *arguments],

@@ -28,6 +28,12 @@ def pytest_runtestloop(session):
 """
 
 
+@pytest.fixture
+def suite(suite: Suite) -> Suite:
+    suite.plugins = True
+    return suite
+
+
 def with_plugin(suite: Suite, **how: object) -> None:
     (suite.folder / "reversing.py").write_text(REVERSING.format(**how))
     suite.environment["PYTHONPATH"] = str(suite.folder)

@@ -37,6 +37,7 @@ def test_a_run_in_which_all_crashed_is_red_and_says_so(suite: Suite) -> None:
 def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_launches(suite: Suite) -> None:
     done = suite(*ONE, "--benchmark-save", tensorflow="unsupported")
     assert done.status == 0, done.output
+    assert "suite/test_training.py" not in done.output, "a launch has a line of its own"
     assert not [words for words in TABLE if words in done.output]
     _, end = done.output.split(" comparison ")
     lines = [line.split() for line in end.splitlines()]

@@ -83,6 +83,10 @@ def faults():
     cells += [Cell("imdb_lstm", name, batch=oom, size="small") for name in ("tensorflow", "jax")]
     return Matrix("faults", tuple(cells), launches=1, plan=Plan(0.02, 2, 0.2))
 
+def some():
+    cells = [Cell("imdb_lstm", name, batch=1 + batch) for name in FRAMEWORKS for batch in range(2)]
+    return Matrix("some", tuple(cells), launches=1)
+
 def many():
     cells = [Cell("imdb_lstm", name, batch=1 + batch) for name in FRAMEWORKS for batch in range(4)]
     return Matrix("many", tuple(cells), launches=1)
@@ -133,16 +137,18 @@ def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrice
         assert set(Path("/dev/shm").iterdir()) <= shared
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("matrix", "cells", "kills"), [("some", 6, 3), pytest.param("many", 12, 20, marks=pytest.mark.slow)]
+)
 def test_a_run_killed_at_any_moment_and_resumed_holds_what_an_undisturbed_one_does(
-    suite: Suite, matrices: Path, tmp_path: Path, kills: int
+    suite: Suite, matrices: Path, tmp_path: Path, matrix: str, cells: int, kills: int
 ) -> None:
-    arguments = ["suite/test_training.py", f"--matrix={matrices}:many"]
+    arguments = ["suite/test_training.py", f"--matrix={matrices}:{matrix}"]
     began = time.monotonic()
     whole = suite(*arguments)
     lasted = time.monotonic() - began
     expected = comparable(whole)
-    assert len(expected) == 12
+    assert len(expected) == cells
     moments = random.Random(kills)
     for kill in range(kills):
         again = Suite(tmp_path / f"kill{kill}", suite.environment)
@@ -150,8 +156,8 @@ def test_a_run_killed_at_any_moment_and_resumed_holds_what_an_undisturbed_one_do
         time.sleep(moments.uniform(0.3, 1.0) * lasted)
         process.send_signal(signal.SIGKILL)
         again.end(process)
-        found = sorted(again.folder.glob("journals/*.jsonl"))
-        done = again(*arguments, *(["--resume"] if found else []))
+        journals = sorted(again.folder.glob("journals/*.jsonl"))
+        done = again(*arguments, *(["--resume"] if journals else []))
         assert done.status == 0, done.output
         assert comparable(done) == expected
         assert len(done.journals) == 1

@@ -134,7 +134,9 @@ def test_nothing_is_left_when_the_parent_is_killed(
     wait_until(lambda: not list((tmp_path / "tmp").iterdir()), within_s=15)
 
 
-@pytest.mark.parametrize("dies", ["the parent", "the worker", "all but loaders"])
+@pytest.mark.parametrize(
+    "dies", [*(pytest.param(dies, marks=pytest.mark.slow) for dies in ("the parent", "the worker")), "all but loaders"]
+)
 def test_processes_of_a_real_loader_end_with_whoever_started_them(dies: str, tmp_path: Path, twins: Path) -> None:
     if not find_spec("grain"):
         pytest.skip("grain is not installed here")

@@ -15,6 +15,8 @@ from tests.frameworks import batches, data, each_framework, each_workload_resnet
 from workloads.data.augment import batches_digest, crop_and_flip
 from workloads.spec import specification, weights_digest
 
+pytestmark = pytest.mark.usefixtures("unoptimized")
+
 WEIGHTS = {"kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.zeros(3, np.float32)}
 #: Of the fixed batches, made from the first 200 samples of the synthetic twin.
 GOLDEN = {

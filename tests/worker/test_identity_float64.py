@@ -71,6 +71,7 @@ def test_every_gradient_agrees(workload, one, other, size):
 def test_weights_agree_after_training(workload, one, other, size):
     a, b = proof(workload, one, size), proof(workload, other, size)
     assert all(np.any(update) for update in a.updates.values())
+    assert {array.dtype for each in (a, b) for array in each.after.values()} == {np.dtype(np.float64)}
     assert_within(distances(a.after, b.after), TOLERANCE)
     assert_within(distances(a.updates, b.updates), TOLERANCE)
 

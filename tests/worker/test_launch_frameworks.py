@@ -3,62 +3,31 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from suite.analysis.identity import verdicts
-from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.measuring import Plan
-from suite.record.job import Job
-from suite.record.record import PHASES, Record
-from suite.session.launch import ROOT, launch
+from suite.plan.cell import FRAMEWORKS
+from suite.record.record import PHASES
+from suite.session.launch import ROOT
+from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
-from workloads.data.cache import folder_of
-from workloads.spec import specification
 
-WORKLOADS = ("cifar100_cnn", "imdb_lstm")  # one of each kind of data; every launch of a framework takes its time
-
-
-@pytest.fixture(scope="session")
-def launched(
-    twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], tuple[Record, set[str]]]:
-    """A small cell's record and the modules that its worker had loaded at the end; each cell is launched once."""
-    done: dict[tuple[str, str], tuple[Record, set[str]]] = {}
-
-    def of(workload: str, framework: str) -> tuple[Record, set[str]]:
-        if (workload, framework) in done:
-            return done[workload, framework]
-        folder = tmp_path_factory.mktemp(framework)
-        code = (
-            "import sys; from pathlib import Path; from suite.worker import process as worker\n"
-            "worker.main(*sys.argv[3:])\n"
-            f"Path({str(folder / 'modules')!r}).write_text(' '.join(sys.modules))"
-        )
-        (folder / "listing_worker.py").write_text(code)
-        (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/listing_worker.py" "$@"\n')
-        (folder / "python").chmod(0o755)
-        data = folder_of(twins, specification(workload).data, "synthetic")
-        cell, plan = Cell(workload, framework, batch=16, size="small"), Plan(0.02, 2, 0.2)
-        job = Job(cell, str(data), device="cpu", plan=plan, programs=programs)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(folder / "python"))
-            record = launch(job, folder / "log", 120.0)
-        modules = (folder / "modules").read_text().split() if (folder / "modules").exists() else []
-        done[workload, framework] = record, {name.partition(".")[0] for name in modules}
-        return done[workload, framework]
-
-    return of
+#: Those of a workload's launches that are compared: of the CNN without JAX, unless slow tests run.
+compared = pytest.mark.parametrize(
+    ("workload", "frameworks"),
+    [
+        ("cifar100_cnn", FRAMEWORKS[:2]),
+        pytest.param("cifar100_cnn", FRAMEWORKS, marks=pytest.mark.slow),
+        ("imdb_lstm", FRAMEWORKS),
+    ],
+)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_a_framework_is_launched_measured_and_described(launched: Any, workload: str, framework: str) -> None:
-    record, modules = launched(workload, framework)
+@launched_cells()
+def test_a_framework_is_launched_measured_and_described(launches: Launches, workload: str, framework: str) -> None:
+    one = launches(workload, framework)
+    record = one.record
     if record.outcome.status == "unsupported":
         pytest.skip(record.outcome.reason)
     assert record.outcome.ok, (record.outcome, record.log)
@@ -76,27 +45,26 @@ def test_a_framework_is_launched_measured_and_described(launched: Any, workload:
     assert record.environment["packages"].keys() >= {"numpy"}
     # TensorFlow imports JAX by itself where it finds it.
     ours = {"pytorch": {"torch"}, "tensorflow": {"tensorflow", "keras", "jax"}, "jax": {"jax"}}
-    assert modules & {"torch", "tensorflow", "keras", "jax"} <= ours[framework]
+    assert one.modules & {"torch", "tensorflow", "keras", "jax"} <= ours[framework]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_the_frameworks_computed_the_same(launched: Any, workload: str) -> None:
-    found = [launched(workload, framework)[0] for framework in FRAMEWORKS]
-    told = [record.identity for record in found if record.identity]
-    if len(told) < 2:
+@compared
+def test_the_frameworks_computed_the_same(launches: Launches, workload: str, frameworks: tuple[str, ...]) -> None:
+    records = [launches(workload, framework).record for framework in frameworks]
+    identities = [record.identity for record in records if record.identity]
+    if len(identities) < 2:
         pytest.skip("fewer than two frameworks are installed")
-    assert len({identity.weights for identity in told}) == 1
-    assert len({identity.batches for identity in told}) == 1
-    assert len({record.workload["digest"] for record in found if record.identity}) == 1
-    for identity in told[1:]:
-        assert identity.losses == pytest.approx(told[0].losses, rel=1e-5)
-        assert identity.updates.keys() == told[0].updates.keys()
+    assert len({identity.weights for identity in identities}) == 1
+    assert len({identity.batches for identity in identities}) == 1
+    assert len({record.workload["digest"] for record in records if record.identity}) == 1
+    for identity in identities[1:]:
+        assert identity.losses == pytest.approx(identities[0].losses, rel=1e-5)
+        assert identity.updates.keys() == identities[0].updates.keys()
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_a_launch_holds_all_evidence_of_identity(launched: Any, workload: str, framework: str) -> None:
-    record, _ = launched(workload, framework)
+@launched_cells()
+def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: str, framework: str) -> None:
+    record = launches(workload, framework).record
     if record.outcome.status == "unsupported":
         pytest.skip(record.outcome.reason)
     identity = record.identity
@@ -116,18 +84,20 @@ def test_a_launch_holds_all_evidence_of_identity(launched: Any, workload: str, f
     assert identity.seconds.keys() == parts
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_the_launches_get_the_verdict_that_they_are_the_same(launched: Any, workload: str) -> None:
-    records = {framework: launched(workload, framework)[0] for framework in FRAMEWORKS}
-    told = verdicts({name: [record] for name, record in records.items() if record.identity})
-    if len(told) < 2:
+@compared
+def test_the_launches_get_the_verdict_that_they_are_the_same(
+    launches: Launches, workload: str, frameworks: tuple[str, ...]
+) -> None:
+    records = {framework: launches(workload, framework).record for framework in frameworks}
+    judged = verdicts({name: [record] for name, record in records.items() if record.identity})
+    if len(judged) < 2:
         pytest.skip("fewer than two frameworks are installed")
-    assert {verdict.kind for verdict in told.values()} == {"same"}, {name: str(each) for name, each in told.items()}
+    assert {verdict.kind for verdict in judged.values()} == {"same"}, {name: str(each) for name, each in judged.items()}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_record_can_be_published_as_it_is(launched: Any, framework: str) -> None:
-    text = json.dumps(launched("imdb_lstm", framework)[0].to_json())
+def test_a_record_can_be_published_as_it_is(launches: Launches, framework: str) -> None:
+    text = json.dumps(launches("imdb_lstm", framework).record.to_json())
     assert_public(text)
     for private in ("/home", "/root", "/tmp", "/usr", str(ROOT)):
         assert private not in text

@@ -6,19 +6,20 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from suite.plan.cell import Cell, Loader
+from suite.plan.cell import WORKLOADS, Cell, Loader
 from suite.plan.frameworks import MEMORY_FRACTION, VARIABLES
 from suite.worker.frameworks import UnsupportedError
-from tests.frameworks import batches, each_workload, module, needs_frameworks
+from tests.frameworks import batches, module, narrow, needs_frameworks
 from tests.frameworks import training as on_a_cpu
 from workloads.spec import Numbers, specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 BATCH = 8
 #: By precision: the type of the operands of every product and convolution, and how precisely XLA is to take them.
@@ -28,6 +29,7 @@ PRODUCTS = {
     "bf16": ("bf16", "DEFAULT"),
     "fp16": ("f16", "DEFAULT"),
 }
+RESNET_SLOW = {("cifar100_resnet18", "tf32"), ("cifar100_resnet18", "fp16")}
 
 
 @pytest.fixture
@@ -60,8 +62,13 @@ def products(text: str) -> set[tuple[str, str]]:
     return {pair for line in zip(types, precisions, strict=True) for pair in zip(*line, strict=True)}
 
 
-@each_workload
-@pytest.mark.parametrize("precision", PRODUCTS)
+@pytest.mark.parametrize(
+    ("workload", "precision"),
+    [  # tracing ResNet-18 takes longest: of the types with one path, one
+        pytest.param(*pair, marks=[pytest.mark.slow] if pair in RESNET_SLOW else [])
+        for pair in product(WORKLOADS, PRODUCTS)
+    ],
+)
 def test_a_step_and_its_scores_lower_for_cuda_in_the_precision_asked_for(
     code: Any, monkeypatch: pytest.MonkeyPatch, workload: str, precision: str
 ) -> None:
@@ -146,8 +153,9 @@ def test_dropout_draws_from_the_generator_that_is_named_and_goes_on_from_a_check
     import jax
 
     monkeypatch.setitem(code.DROPOUT_PRNG, "cpu", "rbg")  # not JAX's default
-    source = batches(specification("cifar100_cnn", "small"), BATCH)
-    with on_a_cpu("cifar100_cnn", "jax", "fp32", dropout=True) as running:
+    spec = narrow("cifar100_cnn")
+    source = batches(spec, BATCH)
+    with on_a_cpu("cifar100_cnn", "jax", "fp32", spec=spec, dropout=True) as running:
         assert code.prepare(running.cell, "cpu", 0)[1]["prng"] == "rbg"
         saved = running.checkpoint()
         losses = []

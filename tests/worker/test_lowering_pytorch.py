@@ -17,19 +17,23 @@ from tests.frameworks import needs_frameworks
 
 pytestmark = needs_frameworks
 
-#: Sets the switches in the given order and answers with what each getter says then.
+#: In a fork for every order, sets the switches in it and answers with what each getter says then.
 SWITCHES = """
-import json, sys
+import json, os, sys
 import torch
 from suite.worker.frameworks import pytorch
 
 cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-for precision in sys.argv[1:]:
-    pytorch._set_tf32(precision == "tf32")
-print(json.dumps({
-    "old": [cudnn.allow_tf32, matmul.allow_tf32, torch.get_float32_matmul_precision()],
-    "new": [each.fp32_precision for each in (cudnn, cudnn.conv, cudnn.rnn, matmul)],
-}))
+for order in sys.argv[1:]:
+    if not os.fork():
+        for precision in order.split("-"):
+            pytorch._set_tf32(precision == "tf32")
+        print(json.dumps({
+            "old": [cudnn.allow_tf32, matmul.allow_tf32, torch.get_float32_matmul_precision()],
+            "new": [each.fp32_precision for each in (cudnn, cudnn.conv, cudnn.rnn, matmul)],
+        }), flush=True)
+        os._exit(0)
+    assert not os.wait()[1], order
 """
 ANSWERS = {
     "fp32": {"old": [False, False, "highest"], "new": ["ieee"] * 4},
@@ -37,14 +41,16 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("order", [("fp32",), ("tf32",), ("tf32", "fp32"), ("fp32", "tf32")], ids="-".join)
-def test_every_precision_switch_answers_and_all_agree(order: tuple[str, ...]) -> None:
-    """In a fresh process: Inductor reads old ones, which raise where only new ones were set."""
-    command = [sys.executable, "-c", SWITCHES, *order]
+def test_every_precision_switch_answers_and_all_agree() -> None:
+    """In fresh processes: Inductor reads old ones, which raise where only new ones were set."""
+    orders = ("fp32", "tf32", "tf32-fp32", "fp32-tf32")
+    command = [sys.executable, "-c", SWITCHES, *orders]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-1000:]
-    assert json.loads(done.stdout) == ANSWERS[order[-1]]
+    answers = map(json.loads, done.stdout.splitlines())
+    for order, answer in zip(orders, answers, strict=True):
+        assert answer == ANSWERS[order.rpartition("-")[2]], order
 
 
 def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tests.frameworks import batches, each_framework, framework_of, needs_framew
 from workloads.data.dataset import Array
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 
 @each_framework

@@ -20,26 +20,28 @@ from tests.frameworks import (
     batches,
     distance,
     each_framework,
-    each_workload,
+    each_workload_resnet_slow,
     framework_of,
     has_dali,
+    narrow,
     needs_frameworks,
     training,
 )
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
-PARTS, PART = 4, 6
+PARTS, PART = 3, 5
 
 
 @each_framework
 @pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
 def test_accumulated_batches_make_the_update_of_one_large_batch(workload: str, framework: str) -> None:
-    source = batches(specification(workload, "small"), PARTS * PART)
+    spec = narrow(workload)
+    source = batches(spec, PARTS * PART)
     weights, losses = [], []
     for batch, accumulate in ((PARTS * PART, 1), (PART, PARTS)):
-        with training(workload, framework) as running:
+        with training(workload, framework, spec=spec) as running:
             running.cell = running.cell.but(batch=batch, accumulate=accumulate)
             taken = [running.step(running.put(source[number])) for number in range(3)]
             losses.append(running.read(taken))
@@ -63,7 +65,7 @@ def test_a_step_refuses_a_batch_that_is_not_the_cell_s(framework: str, accumulat
 
 
 @each_framework
-@each_workload
+@each_workload_resnet_slow
 def test_mixed_precision_keeps_its_weights_in_float32(framework: str, workload: str) -> None:
     source = batches(specification(workload, "small"), 8)
     with training(workload, framework, "bf16") as running:
@@ -162,9 +164,10 @@ def test_the_contributors_example_of_a_new_precision_trains_in_all_three(monkeyp
     for framework in FRAMEWORKS:
         monkeypatch.setattr(framework_of(framework), "NUMBERS", dict(framework_of(framework).NUMBERS))
     exec(example, {})
-    source = batches(specification("cifar100_cnn", "small"), 8)
+    spec = narrow("cifar100_cnn")
+    source = batches(spec, 8)
     for framework in FRAMEWORKS:
-        with training("cifar100_cnn", framework, "pure-bf16") as running:
+        with training("cifar100_cnn", framework, "pure-bf16", spec=spec) as running:
             assert precision_errors(running.cell, framework_of(framework), "cpu")["product"] > 1e-3
             losses = running.read([running.step(running.put(source[number])) for number in range(2)])
             assert np.isfinite(losses).all()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,13 @@ from suite.record.record import Record, RecordError
 from suite.session import run as runs
 from suite.session.launch import launch
 from suite.worker import checkpoint
-from tests.frameworks import needs_frameworks
+from suite.worker.outcome import check
+from suite.worker.training import Saved, follow
+from tests.frameworks import data, narrow, needs_frameworks, training
 from tests.records import failed, record
+from workloads.data.augment import Batches
 from workloads.data.cache import folder_of
+from workloads.recipes import recipe as named_recipe
 from workloads.spec import specification
 
 EPOCHS = 3
@@ -38,14 +43,16 @@ COURSE = Course(
 #: The study's has dropout, whose draws a checkpoint must go on with; a ResNet has running statistics.
 RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern"}
 
-#: One of each framework is trained in every run of the tests, all of them in the slow ones.
-ALWAYS = {("cifar100_cnn", "pytorch"), ("imdb_lstm", "tensorflow"), ("imdb_lstm", "jax")}
+#: Launched in every run of the tests; the others in the slow ones. What a worker does is the same for all frameworks.
+LAUNCHED = {("cifar100_cnn", "pytorch")}
+#: One of each framework is trained, cut short and gone on with in this process in every run of the tests.
+TRAINED = [("cifar100_cnn", "pytorch"), ("imdb_lstm", "tensorflow"), ("imdb_lstm", "jax")]
 
 
 def trainings(workloads: Iterable[str]) -> list[Any]:
     """Every framework with each of these workloads."""
     pairs = [(workload, framework) for workload in workloads for framework in FRAMEWORKS]
-    return [pytest.param(*pair, marks=() if pair in ALWAYS else pytest.mark.slow) for pair in pairs]
+    return [pytest.param(*pair, marks=() if pair in LAUNCHED else pytest.mark.slow) for pair in pairs]
 
 
 def job(twins: Path, programs: str, workload: str, framework: str, path: str = "") -> Job:
@@ -120,19 +127,24 @@ def undisturbed(twins, programs, tmp_path_factory):
     return of
 
 
+def learned(course: Course) -> list[Any]:
+    """All of a course that depends on no clock."""
+    return [course.curve, *((each.train_loss, each.test_loss, each.test_accuracy) for each in course.epochs)]
+
+
 @needs_frameworks
 @pytest.mark.parametrize(("workload", "framework"), trainings(["cifar100_cnn", "imdb_lstm"]))
 def test_a_course_is_recorded(undisturbed, workload, framework):
-    found = undisturbed(workload, framework)
-    assert found.outcome.ok, (found.outcome, found.log)
-    course = found.course
+    record = undisturbed(workload, framework)
+    assert record.outcome.ok, (record.outcome, record.log)
+    course = record.course
     assert (course.recipe, course.planned, len(course.epochs)) == (RECIPE[workload], EPOCHS, EPOCHS)
     assert len(course.curve) == course.epochs[0].steps == 256 // 16
     assert course.epochs[0].train_loss == pytest.approx(np.mean(course.curve))
-    assert found.phases.keys() == {"train"}
-    assert [w.steps for w in found.phases["train"].windows] == [16] * EPOCHS
-    assert found.identity.losses
-    assert found.workload["recipe"]["name"] == RECIPE[workload]
+    assert record.phases.keys() == {"train"}
+    assert [w.steps for w in record.phases["train"].windows] == [16] * EPOCHS
+    assert record.identity.losses
+    assert record.workload["recipe"]["name"] == RECIPE[workload]
     assert course.resumed_at == ()
 
 
@@ -163,22 +175,60 @@ def test_killed_and_resumed_a_training_ends_with_the_same_bits(
     assert again.outcome.ok, (again.outcome, again.log)
     if first.outcome.status == "crashed":  # else the end came before the kill
         assert len(again.course.resumed_at) == 1
-    whole = undisturbed(workload, framework).course
-    assert again.course.curve == whole.curve
-    for one, other in zip(again.course.epochs, whole.epochs, strict=True):
-        assert (one.train_loss, one.test_loss, one.test_accuracy) == (
-            other.train_loss, other.test_loss, other.test_accuracy,
-        )  # fmt: skip
+    assert learned(again.course) == learned(undisturbed(workload, framework).course)
+
+    # As after a kill between the last checkpoint and the end.
+    ended = launch(asked, tmp_path / "log", 240)
+    assert ended.outcome.ok, (ended.outcome, ended.log)
+    assert ended.course.epochs == again.course.epochs
+    assert ended.course.resumed_at == (*again.course.resumed_at, EPOCHS)
+    assert ended.phases["train"].windows == again.phases["train"].windows
+
+
+class KilledError(Exception):
+    """Where a kill would come."""
 
 
 @needs_frameworks
-def test_a_kill_between_the_last_checkpoint_and_the_end_costs_no_epoch(twins, programs, tmp_path):
-    asked = job(twins, programs, "imdb_lstm", "pytorch", str(tmp_path / "a.checkpoint"))
-    whole, again = (launch(asked, tmp_path / "log", 240) for _ in range(2))
-    assert again.outcome.ok, (again.outcome, again.log)
-    assert again.course.epochs == whole.course.epochs
-    assert again.course.resumed_at == (EPOCHS,)
-    assert again.phases["train"].windows == whole.phases["train"].windows
+@pytest.mark.usefixtures("unoptimized")
+@pytest.mark.parametrize(("workload", "framework"), TRAINED)
+def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, workload, framework):
+    """The worker's own epochs in this process, cut short in the second of three and gone on with by a new object."""
+    spec, samples = narrow(workload), data(specification(workload).data, 64)
+    if framework == "tensorflow":  # a second model's variables get other names in the same process
+        import keras
+    recipe = named_recipe(RECIPE[workload], spec, EPOCHS)
+    rates = recipe.rates(EPOCHS * 64 // 16)
+
+    def trained(path: str, kill_at: int | None = None) -> Course:
+        saved, courses = Saved(path, {"of": "a test"}), []
+        if framework == "tensorflow":
+            keras.utils.clear_session()
+        with training(
+            workload, framework, "fp32", spec=recipe.applied(spec), dropout=recipe.dropout, rates=rates
+        ) as running:
+            source = Batches(samples, 16, 3, getattr(spec, "length", None), first_epoch=len(saved.epochs))
+
+            def loader() -> Iterator[Any]:
+                for number in itertools.count():
+                    if number == kill_at:
+                        raise KilledError
+                    yield running.put(source[number])
+
+            batches = loader()
+            running.compile(running.put(source[0]))
+            follow(
+                RECIPE[workload], recipe, running, batches, per_epoch=source.per_epoch, data=samples,
+                length=source.length, batch=16, compiled_s=0.0, saved=saved, say=lambda **_: None, check=check,
+                report=lambda course, _: courses.append(course),
+            )  # fmt: skip
+        return courses[-1]
+
+    with pytest.raises(KilledError):
+        trained(str(tmp_path / "a.checkpoint"), kill_at=64 // 16 + 2)
+    again, whole = trained(str(tmp_path / "a.checkpoint")), trained("")
+    assert again.resumed_at == (1,)
+    assert learned(again) == learned(whole)
 
 
 def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged_does_not(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ FACTS = {
 }
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", ["cifar100", pytest.param("imdb", marks=pytest.mark.slow)])
 def test_real_data(name, tmp_path, monkeypatch, capsys):
     directory = data_directory()
     if directory is None:

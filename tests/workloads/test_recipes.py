@@ -17,11 +17,14 @@ from tests.frameworks import (
     distance,
     distances,
     each_workload,
+    narrow,
     needs_frameworks,
     training,
 )
 from workloads.recipes import RECIPES, Recipe, recipe
 from workloads.spec import WORKLOADS, Adam, Sgd, specification
+
+pytestmark = pytest.mark.usefixtures("unoptimized")
 
 
 def test_a_schedule_rises_falls_and_ends_near_zero():
@@ -55,7 +58,7 @@ def test_the_target_is_no_part_of_the_digest_and_the_epochs_are():
 
 def trained(workload, framework, optimizer):
     """Losses and weights after ten steps at a rate that jumps, in float64 and without dropout."""
-    spec = replace(specification(workload, "small"), optimizer=optimizer)
+    spec = replace(narrow(workload), optimizer=optimizer)
     rates = np.array([1, 1, 1, 0.1, 0.1, 2, 2, 0, 0, 1], np.float32) * np.float32(optimizer.learning_rate)
     with training(workload, framework, "fp64", spec=spec, rates=rates) as running:
         source = batches(spec, 8)
@@ -79,25 +82,26 @@ def test_a_change_of_rate_moves_all_three_alike(workload, optimizer):
 @needs_frameworks
 @each_workload
 def test_evaluation_agrees_between_frameworks(workload):
-    spec = specification(workload, "small")
+    spec = narrow(workload)
     inputs, labels = batches(spec, 16)[0]
-    found = {}
+    scores = {}
     for framework in ("pytorch", "tensorflow", "jax"):
-        with training(workload, framework, "fp64", dropout=True) as running:
+        with training(workload, framework, "fp64", spec=spec, dropout=True) as running:
             first = running.get(running.evaluate(running.put((inputs, labels))))
             again = running.get(running.evaluate(running.put((inputs, labels))))
             assert first[0].tobytes() == again[0].tobytes(), "no dropout, and nothing that an evaluation changes"
-            found[framework] = first
-    assert_scores_agree(found, 16)
+            scores[framework] = first
+    assert_scores_agree(scores, 16)
 
 
 @needs_frameworks
 @each_workload
 def test_evaluation_agrees_after_training(workload):
     """What is collected in training for the evaluation, as running variances are, is the same as well."""
-    source, scores = batches(specification(workload, "small"), 16), {}
+    spec = narrow(workload)
+    source, scores = batches(spec, 16), {}
     for framework in FRAMEWORKS:
-        with training(workload, framework, "fp64") as running:
+        with training(workload, framework, "fp64", spec=spec) as running:
             for number in range(5):
                 running.step(running.put(source[number]))
             scores[framework] = running.get(running.evaluate(running.put(source[5])))
