@@ -20,6 +20,8 @@ COMMANDS = {
     "doctor": ("suite.doctor", "show what this machine can measure, and how to fix what it cannot"),
     "reproduce": ("suite.reproduce", "run a stored result again, and say whether it holds"),
     "profile": ("suite.profile", "profile one cell: where the time of its step goes, and a trace"),
+    "prove": ("suite.prove", "is a port the same model? tell where two frameworks differ first, and why"),
+    "new": ("suite.new", "write the folder of a workload of your own, which runs as it stands"),
     "checks": ("suite.checks", "measure the suite itself: its steps, its loaders, its monitoring"),
     "data": ("workloads.data", "download, verify and list the data sets"),
 }
