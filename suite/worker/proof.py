@@ -47,17 +47,16 @@ def main(arguments: list[str] | None = None) -> None:
     with np.load(options.given, allow_pickle=False) as archive:
         given = {name: archive[name] for name in archive.files}
     weights = {name.removeprefix("weights/"): a for name, a in given.items() if name.startswith("weights/")}
-    batches = [
-        (given[f"inputs/{step}"], given[f"labels/{step}"]) for step in range(len(given)) if f"inputs/{step}" in given
-    ]
+    count = sum(name.startswith("inputs/") for name in given)
+    batches = [(given[f"inputs/{step}"], given[f"labels/{step}"]) for step in range(count)]
     module = import_module(f"workloads.{options.workload}.{options.framework}")
-    facts, arrays = collect(options.framework, options.workload, module, spec, weights, batches)
+    facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
 
 
 def collect(
-    framework: str, workload: str, module: ModuleType, spec: WorkloadSpec, weights: Arrays, batches: list[Batch]
+    framework: str, workload: str, module: ModuleType, spec: WorkloadSpec, *, weights: Arrays, batches: list[Batch]
 ) -> tuple[dict[str, Any], Arrays]:
     """Facts, as JSON, and arrays by name. The last batch is for the evaluation.
 
@@ -67,7 +66,8 @@ def collect(
     tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
     spec = proof(spec)
     cell = Cell(workload, framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)
-    stages = _Stages(code, import_module(f"suite.worker.frameworks.{framework}_proof"), cell, spec, module, weights)
+    layers = import_module(f"suite.worker.frameworks.{framework}_proof")
+    stages = _Stages(code, layers, cell, spec=spec, module=module, weights=weights)
     code.prepare(cell, "cpu", 0)
     with tools.on_host():
         for name in ("weights", "forward", "gradients", "steps", "evaluation", "dropout"):
@@ -84,7 +84,7 @@ class _Stages:
     """What is collected, stage after stage."""
 
     def __init__(
-        self, code: Any, tools: Any, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: Arrays
+        self, code: Any, tools: Any, cell: Cell, *, spec: WorkloadSpec, module: ModuleType, weights: Arrays
     ) -> None:
         self.code, self.tools, self.cell, self.spec, self.module, self.given = code, tools, cell, spec, module, weights
         self.facts: dict[str, Any] = {"framework": cell.framework, "layers": []}
@@ -181,7 +181,7 @@ def _owners(
         for name in filter(None, (names.get(_values(array)) for array in arrays)):
             around = [known for known, count in times.items() if count == 1 and _within(path, known)]
             best = max(around, key=len, default="")
-            if best and len(best) >= len(owners.get(name, "")):
+            if best:  # inner layers come after those around them
                 owners[name] = best
     found: dict[str, list[str]] = {}
     for name in weights:

@@ -65,8 +65,8 @@ def statistics(training: Any) -> dict[str, dict[str, Array]]:
 
 def _layers(model: keras.Model) -> dict[str, keras.layers.Layer]:
     """Every layer by a path that is its own, the outer ones first."""
-    layers = [layer for layer in model._flatten_layers(include_self=False)]
-    return {f"{layer.name}#{number}": layer for number, layer in enumerate(layers)}
+    layers = enumerate(model._flatten_layers(include_self=False))
+    return {f"{layer.name}#{number}": layer for number, layer in layers}
 
 
 def _array(tensor: Any) -> Array | None:
