@@ -63,7 +63,7 @@ ROOMS = {
     "analysis": {"plan", "record"},
     "report": {"plan", "record", "analysis"},
 }
-COMMANDS = {"compare", "reproduce", "doctor", "profile", "checks"}
+COMMANDS = {"compare", "reproduce", "doctor", "profile", "checks", "prove", "new"}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
 

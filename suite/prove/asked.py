@@ -63,8 +63,8 @@ def drawn(spec: WorkloadSpec) -> dict[str, Array]:
 def of_checkpoint(path: Path, workload: str, spec: WorkloadSpec) -> dict[str, Array]:
     """The weights in a ``.npz`` or ``.safetensors`` file, by canonical names.
 
-    A function ``from_checkpoint`` in the workload's ``spec.py`` may bring others into canonical names and layouts. Raises
-    `GivenError`.
+    A function ``from_checkpoint`` in the workload's ``spec.py`` may bring others into canonical names and layouts.
+    Raises `GivenError`.
     """
     arrays = _read(path)
     adapt = getattr(import_module(f"workloads.{workload}.spec"), "from_checkpoint", None)
@@ -112,13 +112,9 @@ def _read(path: Path) -> dict[str, Array]:
             with np.load(path, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
         if path.suffix == ".safetensors":
-            from safetensors.numpy import load_file  # of the extra
-
-            return dict(load_file(path))
+            return dict(import_module("safetensors.numpy").load_file(path))  # of the extra
     except ImportError:
-        raise GivenError(
-            "reading .safetensors needs the extra: pip install 'framework-training-suite[prove]'"
-        ) from None
+        raise GivenError("reading .safetensors needs the extra `prove`, or `pip install safetensors`") from None
     except Exception as error:  # what a broken file raises has no common type
         kind = "not an archive of plain arrays" if isinstance(error, zipfile.BadZipFile | ValueError) else str(error)
         raise GivenError(f"{path} cannot be read: {kind}") from None

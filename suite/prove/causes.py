@@ -40,6 +40,7 @@ CAUSES = (
     Cause("order of gates", FORWARD, recurrent.gates, "reorder the gates where weights are imported"),
     Cause("bias twice", FORWARD, kernels.bias_twice, ONE_BIAS),
     Cause("bias twice", FORWARD, recurrent.bias_twice, ONE_BIAS),
+    Cause("bias twice", FORWARD, inputs.bias_twice, ONE_BIAS),
     Cause("bias missing", FORWARD, kernels.bias_missing, "add the bias"),
     Cause("bias missing", FORWARD, recurrent.bias_missing, "add the bias"),
     Cause('"same" padding with stride 2', FORWARD, kernels.padding, "pad explicitly on both sides"),
@@ -60,15 +61,15 @@ CAUSES = (
     Cause("biased variance", EVALUATION, normalisation.running, "multiply the running variance by n / (n - 1)"),
     Cause("dropout convention", EVALUATION, training.dropout_in_evaluation, "switch dropout off in evaluation"),
     Cause("dropout convention", DROPOUT, training.rate_for_keep, "give the share that is dropped"),
-    Cause("dropout convention", DROPOUT, training.unscaled, "divide what is kept by 1 - rate in training"),
     Cause("dropout convention", DROPOUT, training.missing, "put the dropout in, in training mode"),
+    Cause("dropout convention", DROPOUT, training.unscaled, "divide what is kept by 1 - rate in training"),
 )
 
 
 def likely(case: Case) -> list[tuple[Cause, str]]:
     """The causes that explain the numbers, with what was found; each name once."""
     found: dict[str, tuple[Cause, str]] = {}
-    for cause in CAUSES:
+    for cause in CAUSES if case.place.reached else ():
         if case.place.stage in cause.stages and cause.name not in found and (words := cause.test(case)):
             found[cause.name] = cause, words
     return list(found.values())

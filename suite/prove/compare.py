@@ -30,13 +30,14 @@ class Place:
 
     ``stage`` is the check; ``layer`` the earliest layer that differs there, with ``inside`` if its own input is the
     same, so that the layer itself differs and not what comes before it. ``tensor`` is the gradient or the weight that
-    differs most.
+    differs most. ``reached`` is false where one side ended with an error.
     """
 
     stage: str
     layer: Layer | None = None
     inside: bool = True
     tensor: str = ""
+    reached: bool = True
 
 
 def checks(one: Numbers, other: Numbers, given: Given) -> list[Check]:
@@ -69,16 +70,21 @@ def first_difference(one: Numbers, other: Numbers, given: Given, found: list[Che
     failed = next((check for check in found if check.same is False), None)
     if failed is None:
         return None
-    if failed.name == "logits" or (failed.name == "loss" and _first_layer(one, other, given)):
-        return _first_layer(one, other, given) or Place("logits")
-    if failed.name in ("gradients", "three steps"):
+    if failed.deviation is None and failed.name not in ("parameters trained", "dropout"):
+        return Place(failed.name, reached=False)
+    layer, tensor = None, ""
+    if failed.name in ("weights", "logits", "loss") and (place := _first_layer(one, other, given)):
+        return place
+    if failed.name == "weights":
+        tensor = _worst(given.weights, other.group("weights"))
+    elif failed.name in ("gradients", "three steps"):
         group = "gradients" if failed.name == "gradients" else "first"
-        return Place(failed.name, tensor=_worst(movements(one, group, given), movements(other, group, given)))
-    if failed.name == "evaluation":
-        return Place("evaluation", _first_statistics(one, other, given))
-    if failed.name == "dropout":
-        return Place("dropout", next((layer for layer, words in dropouts(one, other, given) if words), None))
-    return Place(failed.name)
+        tensor = _worst(movements(one, group, given), movements(other, group, given))
+    elif failed.name == "evaluation":
+        layer = _first_statistics(one, other, given)
+    elif failed.name == "dropout":
+        layer = next((layer for layer, words in dropouts(one, other, given) if words), None)
+    return Place(failed.name, layer, tensor=tensor)
 
 
 def movements(numbers: Numbers, group: str, given: Given) -> dict[str, Array]:

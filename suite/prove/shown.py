@@ -31,23 +31,27 @@ def explanation(one: Numbers, other: Numbers, given: Given, found: list[Check]) 
     place = first_difference(one, other, given, found)
     if place is None:
         return []
-    lines = [f"  differs first: {where(place)}"]
+    case = Case(one, other, given, place)
+    lines = [f"  differs first: {where(place, case.before.name if case.before else '')}"]
     if place.layer is not None and (gap := _gap(place)) is not None:
         lines[0] += f", by {gap:.1e}"
-    causes = likely(Case(one, other, given, place))
+    causes = likely(case)
     for cause, words in causes:
         lines += [f"  likely cause:  {cause.name}: {words}", f"  what to do:    {cause.remedy}"]
-    if not causes:
+    if not causes and place.reached:
         lines.append("  likely cause:  none of the known ones explains the numbers")
     return lines
 
 
-def where(place: Place) -> str:
-    """The place in words."""
+def where(place: Place, before: str = "") -> str:
+    """The place in words; ``before`` is the layer that is called before it."""
+    if not place.reached:
+        return f"{place.stage}, which one side does not reach"
     if place.layer is None:
         return f"{place.stage}, most in {place.tensor}" if place.tensor else place.stage
     if place.stage == "logits":
-        return f"layer {place.layer.name}" if place.inside else f"what goes into layer {place.layer.name}"
+        layer = f"layer {place.layer.name}"
+        return layer if place.inside else f"between {f'layer {before}' if before else 'the inputs'} and {layer}"
     stage = {"evaluation": "the running statistics of", "dropout": "dropout before"}[place.stage]
     return f"{stage} layer {place.layer.name}"
 

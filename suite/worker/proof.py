@@ -115,7 +115,7 @@ class _Stages:
 
     def gradients(self, batches: list[Batch]) -> None:
         """The loss and the gradient of every tensor."""
-        loss, gradients = self.training.gradients(self.training.put(batches[0]))
+        loss, gradients = self.tools.gradients(self.training, self.training.put(batches[0]))
         self.arrays["loss"] = np.array(loss)
         self._keep("gradients", gradients)
 
@@ -141,6 +141,7 @@ class _Stages:
     def dropout(self, batches: list[Batch]) -> None:
         """The inputs of the layers in some passes with dropout, and an evaluation, which must have none."""
         training = self._training(dropout=True)
+        self.arrays["evaluation/dropout"] = self._evaluated(training, batches[-1])
         batch = training.put(batches[0])
         drawn: dict[str, list[Array]] = {}
         for _ in range(DRAWS):
@@ -153,7 +154,6 @@ class _Stages:
             passes = drawn.get(layer["path"], [])
             if len({array.shape for array in passes}) == 1:
                 self._layer(number, drawn=np.stack(passes))
-        self.arrays["evaluation/dropout"] = self._evaluated(training, batches[-1])
 
     def _evaluated(self, training: Any, batch: Batch) -> Array:
         losses, _ = training.get(training.evaluate(training.put(batch)))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from suite.prove.arithmetic import gelu, gelu_tanh
 from suite.prove.case import Case, explains, factor, whole
 from workloads.data.dataset import Array
+
+#: What often stands between two layers.
+ACTIVATIONS: tuple[Callable[[Array], Array], ...] = (lambda x: x, lambda x: np.maximum(x, 0), np.tanh, gelu, gelu_tanh)
 
 
 def flattened(case: Case) -> str:
@@ -22,6 +27,20 @@ def flattened(case: Case) -> str:
             return f"{case.one.framework} has the {channels} channels last, {case.other.framework} first"
         if explains(other.reshape(len(one), -1, channels).swapaxes(1, 2).reshape(one.shape), one):
             return f"{case.one.framework} has the {channels} channels first, {case.other.framework} last"
+    return ""
+
+
+def bias_twice(case: Case) -> str:
+    """The bias of the layer before is added once more, before the activation."""
+    before, pair = case.before, _pair(case)
+    outputs = before.one.get("output") if before else None
+    if before is None or before.bias is None or outputs is None or pair is None or outputs.shape != pair[0].shape:
+        return ""
+    for activation in ACTIVATIONS:
+        once, twice = activation(outputs), activation(outputs + before.bias)
+        for (right, wrong), (_, name) in zip((pair, pair[::-1]), case.sides, strict=True):
+            if explains(right, once) and explains(wrong, twice):
+                return f"{name} adds the bias of {before.name} twice"
     return ""
 
 

@@ -14,10 +14,10 @@ def summed(case: Case) -> str:
     """All gradients are the same multiple of the others."""
     one, other = case.one.group("gradients"), case.other.group("gradients")
     names = [name for name in one if name in other]
-    ratio = (
-        factor(*(np.concatenate([side[name].ravel() for name in names]) for side in (one, other))) if names else None
-    )
-    count = whole(ratio)
+    if not names:
+        return ""
+    joined = [np.concatenate([side[name].ravel() for name in names]) for side in (one, other)]
+    count = whole(factor(*joined))
     return f"all gradients differ by the factor {count}" if count else ""
 
 
@@ -36,9 +36,22 @@ def bias_twice(case: Case) -> str:
     one, other = _moved(case)
     names = [name for name in one if one[name].ndim == 1 and whole(_ratio(one[name], other.get(name))) == 2]
     if not names:
-        return ""
+        return _second_vector(case)
     ratio = _ratio(one[names[0]], other[names[0]]) or 0.0
     return f"{names[0]} moves twice as far in {(case.other if ratio > 1 else case.one).framework}: it trains two"
+
+
+def _second_vector(case: Case) -> str:
+    """One side trains as many parameters more as a vector has, which its exported tensors do not show."""
+    counts = [int(side.facts.get("trained", 0)) for side in (case.one, case.other)]
+    vectors = {name: array.size for name, array in case.given.weights.items() if array.ndim == 1}
+    names = [name for name, size in vectors.items() if size == abs(counts[1] - counts[0])]
+    if not names:
+        return ""
+    more = case.other if counts[1] > counts[0] else case.one
+    return (
+        f"{more.framework} trains {abs(counts[1] - counts[0])} parameters more, as many as {' or '.join(names[:2])} has"
+    )
 
 
 def frozen(case: Case) -> str:
@@ -65,9 +78,8 @@ def rate_for_keep(case: Case) -> str:
     shares = _dropped(case)
     if shares is None or abs(shares[0] - shares[1]) < 0.02 or abs(shares[0] + shares[1] - 1) > 0.03:
         return ""
-    return (
-        f"{case.one.framework} drops {shares[0]:.0%}, {case.other.framework} {shares[1]:.0%}: rate and keep exchanged"
-    )
+    words = f"{case.one.framework} drops {shares[0]:.0%}, {case.other.framework} {shares[1]:.0%}"
+    return f"{words}: the rate is taken for what is kept"
 
 
 def unscaled(case: Case) -> str:

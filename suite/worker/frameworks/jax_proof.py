@@ -45,6 +45,12 @@ def forward(training: Any, batch: Any) -> None:
     training._loss(training.state.weights, training.state.statistics, own, *batch)
 
 
+def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+    """The loss and its gradient by canonical names, zeros where there is none."""
+    found: tuple[float, dict[str, Array]] = training.gradients(batch)
+    return found
+
+
 def owned(training: Any) -> dict[str, list[Array]]:
     """The parameters of each layer by its path, in the layouts that they have there."""
     found: dict[str, list[Array]] = {}

@@ -46,6 +46,18 @@ def forward(training: Any, batch: Any) -> None:
         training.loss(training.model, *batch)
 
 
+def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+    """The loss and its gradient by canonical names, zeros where there is none."""
+    loss = training.loss(training.model, *batch)
+    loss.backward()
+    for parameter in training.model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    exported: dict[str, Array] = training.module.export_weights(training.model, of="grad")
+    training.model.zero_grad(set_to_none=True)
+    return float(loss.detach()), exported
+
+
 def owned(training: Any) -> dict[str, list[Array]]:
     """The parameters of each layer by its path, in the layouts that they have there."""
     return {

@@ -48,6 +48,17 @@ def forward(training: Any, batch: Any) -> None:
     training.module.loss(training.model, *batch)
 
 
+def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+    """The loss and its gradient by canonical names, zeros where there is none."""
+    names = training.module.variables(training.model)
+    with tf.GradientTape() as tape:
+        loss = training.module.loss(training.model, *batch)
+    shares = tape.gradient(loss, [variable.value for variable in names.values()])
+    zeros = [np.zeros(variable.shape) for variable in names.values()]
+    arrays = [zero if g is None else tf.convert_to_tensor(g).numpy() for g, zero in zip(shares, zeros, strict=True)]
+    return float(loss), dict(zip(names, arrays, strict=True))
+
+
 def owned(training: Any) -> dict[str, list[Array]]:
     """The parameters of each layer by its path, in the layouts that they have there."""
     return {path: [weight.numpy() for weight in layer.weights] for path, layer in _layers(training.model).items()}
