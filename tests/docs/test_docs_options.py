@@ -21,7 +21,8 @@ All options of all commands, as `--help` shows them. [Commands](commands.md) exp
 the exit statuses. This page is made from the commands themselves.
 """
 COMMANDS = (
-    "suite.compare", "suite.reproduce", "suite.doctor", "suite.profile", "suite.checks plain", "suite.checks loaders",
+    "suite.compare", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
+    "suite.checks plain", "suite.checks loaders",
     "suite.checks monitor", "workloads.data fetch", "workloads.data verify", "workloads.data where",
 )  # fmt: skip
 

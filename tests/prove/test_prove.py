@@ -170,5 +170,3 @@ def nothing_stays_registered() -> object:
     yield
     for name in registry.names():
         forget(name)
-
-
