@@ -55,8 +55,13 @@ def folder_of(workload: str) -> str:
 
 
 def frameworks_of(workload: str) -> tuple[str, ...]:
-    """The frameworks that a workload has a file for; one of the suite's own has all."""
+    """The frameworks that a workload has a file for; one of the suite's own has all.
+
+    Raises `RegistryError` for one from outside that was not registered.
+    """
     folder = _FOLDERS.get(workload)
+    if folder is None and workload.startswith(PREFIX):
+        raise RegistryError(f"unknown workload {workload!r}; name its folder with --workloads PATH")
     return tuple(name for name in FRAMEWORK_FILES if not folder or (folder / f"{name}.py").is_file())
 
 

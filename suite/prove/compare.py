@@ -108,7 +108,7 @@ def dropouts(one: Numbers, other: Numbers, given: Given) -> Iterator[tuple[Layer
         scales = [scale(side) for side in (layer.one, layer.other)]
         words = ""
         if abs(first - second) > bound:
-            words = f"{first:.1%} of the inputs are zero against {second:.1%}"
+            words = f"it sets {first:.1%} of the inputs to zero against {second:.1%}"
         elif None not in scales and abs((scales[0] or 0) - (scales[1] or 0)) > 1e-6:
             words = f"what is kept is scaled by {scales[0]:.4g} against {scales[1]:.4g}"
         yield layer, words

@@ -133,7 +133,7 @@ def test_weights_of_a_checkpoint_must_be_those_of_the_spec(tmp_path: Path) -> No
     np.savez(tmp_path / "shape.npz", **weights | {"logits/bias": np.zeros(3)})
     with pytest.raises(GivenError, match=r"logits/bias is float64 \(3,\)"):
         of_checkpoint(tmp_path / "shape.npz", name, spec)
-    with pytest.raises(GivenError, match="neither .npz nor .safetensors"):
+    with pytest.raises(GivenError, match=r"neither \.npz nor \.safetensors"):
         of_checkpoint(tmp_path / "weights.pt", name, spec)
 
 

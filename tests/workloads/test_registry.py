@@ -69,7 +69,7 @@ def test_two_of_one_name_and_none_at_all_are_refused(tmp_path: Path) -> None:
     with pytest.raises(registry.RegistryError, match="both named mine"):
         registry.register(folder(tmp_path / "b"))
     (tmp_path / "c").mkdir()
-    with pytest.raises(registry.RegistryError, match="has no spec.py"):
+    with pytest.raises(registry.RegistryError, match=r"has no spec\.py"):
         registry.register(tmp_path / "c")
 
 
