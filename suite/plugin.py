@@ -33,6 +33,7 @@ from suite.session.storage import SaveError, fitting, name_fits, save_failed, sa
 from suite.session.terminal import PytestTerminal
 from suite.session.wording import launches as counted
 from workloads.data.dataset import DataError
+from workloads.registry import RegistryError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
@@ -42,7 +43,7 @@ WIDTH, LINES = 120, 40
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
-EXPECTED = (CellError, DataError, ExportError, JournalError, LaunchError, MatrixError)
+EXPECTED = (CellError, DataError, ExportError, JournalError, LaunchError, MatrixError, RegistryError)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

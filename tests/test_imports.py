@@ -64,7 +64,7 @@ ROOMS = {
     "export": {"plan", "record", "analysis"},
     "report": {"plan", "record", "analysis"},
 }
-COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks"}
+COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new"}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
 

@@ -19,6 +19,7 @@ from importlib import import_module
 
 import numpy as np
 
+from workloads import registry
 from workloads.data.dataset import Array
 
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
@@ -125,8 +126,10 @@ class WorkloadSpec:
 
 def specification(workload: str, size: str = "full") -> WorkloadSpec:
     """The spec of a workload at a size."""
-    if workload not in WORKLOADS:
-        raise ValueError(f"unknown workload {workload!r}; there are: {', '.join(WORKLOADS)}")
+    known = (*WORKLOADS, *registry.names())
+    if workload not in known:
+        also = "" if not workload.startswith(registry.PREFIX) else "; name its folder with --workloads PATH"
+        raise registry.RegistryError(f"unknown workload {workload!r}; there are: {', '.join(known)}{also}")
     spec: WorkloadSpec = import_module(f"workloads.{workload}.spec").specification(size)
     return spec
 

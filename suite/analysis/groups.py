@@ -230,8 +230,13 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
         groups.append(Group(workload, size, kind, data, spec, tuple(rows), by, across))
     return sorted(
         groups,
-        key=lambda g: (WORKLOADS.index(g.workload), SIZES.index(g.rows[0].cell.size), g.data_kind, g.data_digest),
+        key=lambda g: (_place(g.workload), SIZES.index(g.rows[0].cell.size), g.data_kind, g.data_digest),
     )
+
+
+def _place(workload: str) -> tuple[int, str]:
+    """Where a workload stands: the suite's own in their order, then those from outside by name."""
+    return (WORKLOADS.index(workload) if workload in WORKLOADS else len(WORKLOADS), workload)
 
 
 def machine(record: Record) -> str:

@@ -22,12 +22,12 @@ from typing import TypeVar
 from suite.analysis.tolerances import (
     DROPOUT,
     DROPOUT_SPREAD,
+    EXACT,
     LARGEST_UPDATE,
     MEASURED_AT_OTHER_BATCHES,
     OPTIMIZER,
     REPLAYED,
     SCATTERED,
-    TOLERANCE,
     Tolerance,
     tolerance_of,
 )
@@ -159,7 +159,7 @@ def _kind(record: Record, name: str) -> Hashable:
 
 def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
     if name in ("float64", "evaluation"):
-        return TOLERANCE[record.cell.workload, "fp64"]
+        return EXACT
     if name == "timed" and _identity(record).dropout:
         return SCATTERED
     if name in ("own", "timed") and record.cell.precision not in MEASURED_AT_OTHER_BATCHES:

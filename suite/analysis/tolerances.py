@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from suite.plan.cell import OWN_WORKLOAD
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -105,6 +107,21 @@ TOLERANCE |= {
     if measured == "bf16"
 }
 
+# Of a workload from outside of the repository nothing is measured. Its bounds are the widest of any of the suite's own,
+# and provisional; in float64 they are the promise itself.
+OUTSIDE = {
+    precision: replace(bounds, provisional=precision != "fp64")
+    for precision in dict.fromkeys(precision for _, precision in TOLERANCE)
+    for bounds in [
+        Tolerance(
+            *(
+                max(getattr(each, name) for (_, own), each in TOLERANCE.items() if own == precision)
+                for name in ("first_loss", "early_losses", "losses", "early_updates", "updates")
+            )
+        )
+    ]
+}
+
 #: Precisions whose updates were measured at other batches than the fingerprint's. In bf16 the LSTM's logits/bias, whose
 #: gradient is a small difference of large numbers, was off by .5 there once (size small, batch 16). Usually it is not:
 #: of two seeds each, early updates were off by at most .014 (LSTM, batch 16 and 32 small, 16 full), .056 (CNN) and .36
@@ -136,5 +153,6 @@ DROPOUT = 0.03
 
 def tolerance_of(workload: str, precision: str, cuda: bool) -> Tolerance | None:
     """The bounds on a fingerprint; None if none were measured or derived."""
-    bounds = TOLERANCE.get((workload, precision))
+    outside = OWN_WORKLOAD.fullmatch(workload)
+    bounds = OUTSIDE.get(precision) if outside else TOLERANCE.get((workload, precision))
     return bounds.on_gpu if bounds and cuda and precision != "fp64" else bounds

@@ -15,6 +15,8 @@ from suite.plan.schema import SchemaError, decode
 from suite.plan.suggest import unknown
 
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
+#: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
+OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
 COMPILES = ("eager", "graph", "compile", "max")
@@ -66,6 +68,8 @@ def _one_of(choices: tuple[str, ...]) -> Meta:
     """For the JSON Schema alone: `Cell` itself looks into the tuples, to which a value can be added."""
     return Meta(extra_json_schema={"enum": list(choices)})
 
+
+_ONE_WORKLOAD = Meta(extra_json_schema={"anyOf": [{"enum": list(WORKLOADS)}, {"pattern": f"^{OWN_WORKLOAD.pattern}$"}]})
 
 Natural = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -143,7 +147,7 @@ class Cell:
     cell trains to its end and is evaluated after every epoch.
     """
 
-    workload: Annotated[str, _one_of(WORKLOADS)]
+    workload: Annotated[str, _ONE_WORKLOAD]
     framework: Annotated[str, _one_of(FRAMEWORKS)]
     precision: Annotated[str, _one_of(PRECISIONS)] = "fp32"
     batch: Natural = 32
@@ -157,7 +161,8 @@ class Cell:
     strategy: Annotated[str, _one_of(("", *STRATEGIES))] = ""
 
     def __post_init__(self) -> None:
-        _choice("workload", self.workload, WORKLOADS)
+        if not (isinstance(self.workload, str) and OWN_WORKLOAD.fullmatch(self.workload)):
+            _choice("workload", self.workload, WORKLOADS)
         _choice("framework", self.framework, FRAMEWORKS)
         _choice("precision", self.precision, PRECISIONS)
         _choice("kernel", self.kernel, KERNELS)

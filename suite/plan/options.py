@@ -16,6 +16,7 @@ from suite.plan.matrix import MATRICES, Matrix, MatrixError, shard, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
 from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual
+from workloads import registry
 
 #: Where runs keep their journals, unless the command line says otherwise.
 JOURNALS = Path("results/journals")
@@ -82,6 +83,11 @@ def add(parser: pytest.Parser) -> None:
     )  # fmt: skip
     for axis in AXES:
         group.addoption(f"--{axis}", metavar="LIST", help=LISTS[axis])
+    group.addoption(
+        "--workloads", metavar="PATH", action="append", default=[],
+        help="folder of a workload from outside, or the name of an installed one; may be repeated. Without "
+        "--workload, only what is in there is measured",
+    )  # fmt: skip
     group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
     group.addoption(
         "--no-control", action="store_true",
@@ -191,8 +197,13 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
 
 
 def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
-    """The axes of the command line, with their values. Raises `MatrixError` or `CellError`."""
-    return {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}
+    """The axes of the command line, with their values.
+
+    Raises `MatrixError`, `CellError` or `workloads.registry.RegistryError`.
+    """
+    own = [name for place in config.getoption("workloads") for name in registry.register(place)]
+    axes = {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}
+    return {"workload": tuple(dict.fromkeys(own)), **axes} if own else axes
 
 
 def _check_numbers(config: pytest.Config) -> None:

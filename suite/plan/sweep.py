@@ -22,6 +22,7 @@ from suite.plan.cell import (
 )
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, smoke
 from suite.plan.suggest import unknown
+from workloads import registry
 
 #: The axes that have a fixed list of values, and those values. ``usual`` is each framework's usual compile mode,
 #: or its usual strategy.
@@ -78,6 +79,8 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     for axis in ("workload", "framework"):
         if axis in axes:
             cells = [cell for value in axes[axis] for cell in _own(cells, axis, value)]
+    if "framework" not in axes:  # of a workload from outside, those that it has a file for
+        cells = [cell for cell in cells if cell.framework in registry.frameworks_of(cell.workload)]
     if "kernel" in axes and not any(cell.workload in LSTMS for cell in cells):
         raise MatrixError(f"--kernel sets the kernel of an LSTM, and there is none here: add --workload {LSTMS[0]}")
     if "strategy" in axes and max((cell.devices for cell in cells), default=1) == max(axes.get("devices", (1,))) == 1:
@@ -144,9 +147,10 @@ def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
 
 def _value(axis: str, text: str) -> Any:
     if axis in CHOICES:
-        if text not in CHOICES[axis]:
+        choices = (*CHOICES[axis], *registry.names()) if axis == "workload" else CHOICES[axis]
+        if text not in choices:
             what = "compile mode" if axis == "compile" else axis
-            raise MatrixError(f"--{axis}: {unknown(what, text, CHOICES[axis])}")
+            raise MatrixError(f"--{axis}: {unknown(what, text, choices)}")
         return "" if text == "usual" else text
     if axis == "loader":
         return Loader.from_id(text)

@@ -22,6 +22,7 @@ from suite.session.run import Run
 from suite.session.settings import Settings
 from suite.session.terminal import CommandTerminal
 from workloads.data.dataset import DataError
+from workloads.registry import RegistryError, register
 
 EPILOG = """\
 A cell's id is what `pytest suite --collect-only -q` lists. Its beginning is enough: what is left out is as usual.
@@ -42,8 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Launch the cell with a profile, and print its tables and where its trace is."""
     options = _parsed(arguments)
     try:
+        for place in options.workloads:
+            register(place)
         cell = chosen(options.cell)
-    except (ChoiceError, CellError) as error:
+    except (ChoiceError, CellError, RegistryError) as error:
         print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
         return 2
     restore_handlers = interruptible()
@@ -97,6 +100,13 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("cell", metavar="CELL", help="a cell's id, or how it begins: cifar100_cnn-jax-fp32-b32")
+    parser.add_argument(
+        "--workloads",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="folder of a workload from outside of the suite",
+    )
     parser.add_argument("--size", choices=SIZES, help="of the workload (default: that of the cell)")
     parser.add_argument("--launches", type=int, default=1, metavar="N", help="fresh processes (default: 1)")
     parser.add_argument("--memory", action="store_true", help="add the allocator's timeline to the trace")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, RECIPES, SIZES, WORKLOADS, Cell, Loader
 from suite.plan.suggest import unknown
+from workloads import registry
 
 
 class ChoiceError(ValueError):
@@ -19,7 +20,7 @@ def chosen(text: str) -> Cell:
     Raises `ChoiceError`, or `suite.plan.cell.CellError` for a wrong loader.
     """
     workload, *rest = text.split("-")
-    _known("workload", workload, WORKLOADS)
+    _known("workload", workload, (*WORKLOADS, *registry.names()))
     if not rest or not rest[0]:
         names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
         raise ChoiceError(f"{text!r} names no framework; there are: {names}")

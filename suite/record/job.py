@@ -20,7 +20,7 @@ class Job:
     the cell's recipe; ``checkpoint`` is the file that such a training goes on from. ``programs`` is the run's folder
     for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
-    ``traces``.
+    ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
     """
 
     cell: Cell
@@ -38,6 +38,7 @@ class Job:
     profile_memory: bool = False
     profile_code: bool = False
     traces: str = ""
+    workload_folder: str = ""
     spawned_ns: int = 0
 
     def dumps(self) -> str:

@@ -30,6 +30,7 @@ from suite.session.settings import Settings
 from suite.session.terminal import CommandTerminal
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting
+from workloads.registry import RegistryError, register
 
 EPILOG = """\
 Workload, seed, windows and device are those of the stored run. Differences in the machine and in versions are listed.
@@ -59,6 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("run", nargs="+", metavar="RESULT", help="file, folder, or a run's number or name")
     parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id contains this text")
+    parser.add_argument(
+        "--workloads",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="folder of a workload from outside of the suite",
+    )
     parser.add_argument("--launches", type=int, metavar="N", help="per cell (default: as many as are stored)")
     parser.add_argument(
         "--margin", type=percent, default=MARGIN, metavar="PERCENT", help=f"of the verdicts (default: {100 * MARGIN:g})"
@@ -79,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.launches is not None and options.launches < 1:
         parser.error(f"--launches is {options.launches}; it must be at least 1")
     try:
+        for place in options.workloads:
+            register(place)
         paths, _ = find(options.run, options.storage)
         with waiting("reading the launches"):
             loaded = load(paths)
@@ -90,7 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rerun = by_cell(run_again(stored, options))
         finally:
             restore_handlers()
-    except (LoadError, JournalError, LaunchError, DataError, OSError, subprocess.CalledProcessError) as error:
+    except (
+        LoadError,
+        JournalError,
+        LaunchError,
+        DataError,
+        RegistryError,
+        OSError,
+        subprocess.CalledProcessError,
+    ) as error:
         print(f"suite.reproduce: {clean(error, 1000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

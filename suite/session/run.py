@@ -31,8 +31,10 @@ from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
 from suite.session.state import State
 from suite.session.wording import duration, launches
+from workloads.data.own import OWN, prepare_own
 from workloads.data.prepare import prepare
 from workloads.data.progress import waiting
+from workloads.registry import folder_of
 from workloads.spec import specification
 
 
@@ -154,8 +156,8 @@ class Run:
         elif remaining:
             first = "the first block: " if self.settings.search else ""
             self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
-        for name in sorted({specification(cell.workload).data for cell in cells}):
-            self._prepared(name)
+        for workload in dict.fromkeys(sorted(cell.workload for cell in cells)):
+            self._prepared(workload)
         if remaining:
             self._programs = self._open.enter_context(scratch_folder())
         keys = [f"{cell.id}#{number}" for cell, number in self.planned]
@@ -165,12 +167,12 @@ class Run:
 
     def _launch(self, cell: Cell, number: int, counter: str) -> Record:
         settings = self.settings
-        data = self._prepared(specification(cell.workload).data)
+        data = self._prepared(cell.workload)
         # Each launch that trains to its end has its own seed: the spread over seeds shows how certain an accuracy is.
         seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
         job = Job(cell, str(data), number, seed, settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        job = replace(job, programs=self._programs)
+        job = replace(job, programs=self._programs, workload_folder=folder_of(cell.workload))
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")
         job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
@@ -248,10 +250,15 @@ class Run:
         self.observers.watched(monitor)
         return monitor
 
-    def _prepared(self, name: str) -> Path:
+    def _prepared(self, workload: str) -> Path:
+        data = specification(workload).data
+        name = workload if data == OWN else data
         if name not in self._data:
             settings = self.settings
-            self._data[name] = prepare(name, settings.data, settings.data_directory, say=self.say)
+            if data == OWN:
+                self._data[name] = prepare_own(workload, settings.data, None, self.say)
+            else:
+                self._data[name] = prepare(name, settings.data, settings.data_directory, say=self.say)
         return self._data[name]
 
     def _remaining(self) -> list[Cell]:

@@ -22,7 +22,7 @@ import numpy as np
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.record.evidence import Draws, Identity, Last, Trace
 from suite.worker.counted import Counted
-from suite.worker.fingerprint import BATCH, EARLY, SEED, STEPS, fixed_batches, movement, proof
+from suite.worker.fingerprint import BATCH, EARLY, SEED, STEPS, drawn_from, fixed_batches, movement, proof
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
@@ -243,9 +243,7 @@ def draws(subject: Subject) -> Draws:
     compile_mode = USUAL_COMPILE[subject.cell.framework]
     cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, size=DRAWS_SIZE, devices=1)
     training = subject.training(cell, frozen, dropout=True)
-    shape = (DRAWS_BATCH, *subject.data.train.inputs.shape[1:])
-    noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
-    labels = np.zeros(DRAWS_BATCH, np.int32)
+    noise, labels = drawn_from(subject.data, getattr(spec, "length", None), DRAWS_BATCH)
     logits = subject.tools.draws(training, training.put((noise, labels)), DRAWS)
     batch = training.put((noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]))
     training.compile(batch)

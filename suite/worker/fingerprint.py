@@ -39,6 +39,18 @@ def fixed_batches(
     return [source[number] for number in range(steps)]
 
 
+def drawn_from(data: DataSet, length: int | None, batch: int) -> tuple[Array, Array]:
+    """The batch on which dropout is drawn: images of noise, so that the spread is the same with any data.
+
+    Of inputs from outside noise may be none, so it is a batch of theirs.
+    """
+    if data.batch_form == "images":
+        shape = (batch, *data.train.inputs.shape[1:])
+        noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
+        return noise, np.zeros(batch, np.int32)
+    return fixed_batches(data, length, batch, 1)[0]
+
+
 def movement(before: Mapping[str, Array], after: Mapping[str, Array]) -> dict[str, float]:
     """How far every tensor moved: ``|after - before| / |before|``, or the plain norm where it started at zero."""
     return {name: _relative_movement(before[name], after[name]) for name in before}

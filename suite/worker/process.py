@@ -41,9 +41,11 @@ from suite.worker.probe import denormals, precision_errors
 from suite.worker.ranks import ALONE, Ranks, joined
 from suite.worker.team import RANKS_APART, Team, training_of
 from suite.worker.training import Saved, follow
+from workloads import registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import Array, DataSet
+from workloads.data.own import augmented
 from workloads.recipes import Recipe
 from workloads.recipes import recipe as named_recipe
 from workloads.spec import WorkloadSpec, specification
@@ -70,6 +72,8 @@ def main(descriptor: str, text: str) -> None:
         try:
             send(progress="starting")
             interpreter_s = _since(job.spawned_ns)
+            if job.workload_folder:
+                registry.register(job.workload_folder)
             framework = import_module(f"suite.worker.frameworks.{job.cell.framework}")
             ranks = joined()
             _Launch(job, framework, send, interpreter_s, ranks).run()
@@ -95,6 +99,8 @@ class _Launch:
         if job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
             settings["memory_limit_bytes"] = job.memory_limit
+        if self.cell.framework not in registry.frameworks_of(self.cell.workload):
+            raise UnsupportedError(f"{self.cell.workload} has no file {self.cell.framework}.py")
         self.module = import_module(f"workloads.{self.cell.workload}.{self.cell.framework}")
         self.loaders = import_module(f"suite.worker.loaders.{self.cell.framework}")
         self.startup = {"interpreter_s": interpreter_s}
@@ -104,7 +110,7 @@ class _Launch:
 
     def run(self) -> None:
         self.send(progress="loading")
-        data = open_cached(Path(self.job.data))
+        data = augmented(open_cached(Path(self.job.data)), self.cell.workload)
         self._mark("data_s")
         spec = specification(self.cell.workload, self.cell.size)
         length = getattr(spec, "length", None)
@@ -210,6 +216,8 @@ class _Launch:
             environment["machine"]["cores"] = int(cores)
         environment["machine"]["gpus"] = [name] if name else []
         workload = described(spec, self.cell.recipe, recipe)
+        if files := registry.files_digest(self.cell.workload):
+            workload["files"] = files
         # A training resumes only if everything that its bits depend on is the same.
         self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
         self.key |= {"data": data.digest, "environment": environment["digest"], "machine": environment["machine"]}
@@ -290,6 +298,8 @@ def _peak_rss() -> int:
 if __name__ == "__mp_main__":  # a process of a loader, which Python spawned; the worker may die before it can end it
     group.adopt()
     group.end_with_worker()
+    if len(sys.argv) == 3 and (_folder := Job.loads(sys.argv[2]).workload_folder):
+        registry.register(_folder)  # since what it unpickles may be of that workload
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

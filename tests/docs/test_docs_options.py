@@ -21,10 +21,10 @@ All options of all commands, as `--help` shows them. [Commands](commands.md) exp
 the exit statuses. This page is made from the commands themselves.
 """
 COMMANDS = (
-    "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.export mlflow",
-    "suite.export tensorboard", "suite.export wandb", "suite.export prometheus", "suite.checks plain",
-    "suite.checks loaders", "suite.checks monitor", "workloads.data fetch", "workloads.data verify",
-    "workloads.data where",
+    "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
+    "suite.export mlflow", "suite.export tensorboard", "suite.export wandb", "suite.export prometheus",
+    "suite.checks plain", "suite.checks loaders", "suite.checks monitor", "workloads.data fetch",
+    "workloads.data verify", "workloads.data where",
 )  # fmt: skip
 
 

@@ -17,6 +17,8 @@ from workloads.data.dataset import Array, DataError, DataSet, Split, contiguous_
 
 PAD = 4
 ORDER, DRAWS = 0, 1
+#: Of an augmentation from outside: its draws have generators of their own.
+OWN_DRAWS = 2**40
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,10 @@ class Batches:
     """The training batches of a seed, numbered from 0 on through all epochs: the reference for every loader.
 
     A batch is ``(inputs, labels)``: uint8 images ``(b, 32, 32, 3)``, cropped and flipped, or int32 tokens
-    ``(b, length)``, the last ``length`` of each review; labels int32 ``(b,)``. The rest of an epoch that fills no batch
-    is dropped. With ``first_epoch`` the numbers start with that epoch, to continue from a checkpoint. With a ``share``
-    the batches are one process's share of global batches of ``batch`` samples. Raises `DataError` if the split does not
-    fill a batch.
+    ``(b, length)``, the last ``length`` of each review; labels int32 ``(b,)``. Data from outside may also stay as it
+    is, or have a function of its own that augments it. The rest of an epoch that fills no batch is dropped. With
+    ``first_epoch`` the numbers start with that epoch, to continue from a checkpoint. With a ``share`` the batches are
+    one process's share of global batches of ``batch`` samples. Raises `DataError` if the split does not fill a batch.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Batches:
         share: Share | None = None,
     ) -> None:  # fmt: skip
         self._data, self.split, self.seed, self.length = data, data.train, seed, length
+        self.form, self.augment = data.batch_form, data.augment
         self.first_epoch, self.share = first_epoch, share
         self.batch = batch // share.devices * share.own if share else batch
         self.global_batch = batch
@@ -109,6 +112,7 @@ class Batches:
         if not self.per_epoch:
             raise DataError(f"batch {batch} is larger than {data.name}'s {len(self.split)} training samples")
         self._plan: tuple[int, Epoch] | None = None
+        self._own_draws: tuple[int, Array] | None = None
 
     def plan(self, number: int) -> Epoch:
         """The plan of epoch ``number`` after the first; the last plan is cached, as batches are requested in order."""
@@ -130,16 +134,28 @@ class Batches:
     def __getitem__(self, number: int) -> tuple[Array, Array]:
         plan, indices = self.plan(number // self.per_epoch), self.chosen(number)
         inputs, labels = self.split.inputs[indices], self.split.labels[indices]
-        if inputs.ndim == 4:
+        if self.augment:
+            inputs = self._augmented(number, indices, inputs)
+        if self.form == "images":
             return crop_and_flip(inputs, plan.rows[indices], plan.columns[indices], plan.flips[indices]), labels
-        return inputs[:, -(self.length or 0) :].astype(np.int32), labels
+        return _as_formed(inputs, self.form, self.length), labels
+
+    def _augmented(self, number: int, indices: Array, inputs: Array) -> Array:
+        assert self.augment is not None
+        which = self.first_epoch + number // self.per_epoch
+        if self._own_draws is None or self._own_draws[0] != which:
+            draws = _generator(self.seed, OWN_DRAWS + which, DRAWS).random((len(self.split), self._data.draws))
+            self._own_draws = which, draws
+        return np.ascontiguousarray(self.augment(inputs, self._own_draws[1][indices]))
 
     def sample(self, number: int, index: int) -> tuple[Array, Array]:
         """One sample of batch ``number``, by its index in the split, for loaders that work sample by sample."""
         plan = self.plan(number // self.per_epoch)
         image = self.split.inputs[index]
-        if image.ndim == 1:
-            return image[-(self.length or 0) :].astype(np.int32), self.split.labels[index]
+        if self.augment:
+            image = self._augmented(number, np.array([index]), image[None])[0]
+        if self.form != "images":
+            return _as_formed(image[None], self.form, self.length)[0], self.split.labels[index]
         height, width, _ = image.shape
         row, column = plan.rows[index], plan.columns[index]
         cropped = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)))[row : row + height, column : column + width]
@@ -163,7 +179,13 @@ def evaluation_batches(data: DataSet, batch: int, length: int | None = None) -> 
         count = int(np.count_nonzero(indices < len(split)))
         indices[count:] = start
         inputs = split.inputs[indices]
-        yield inputs if inputs.ndim == 4 else inputs[:, -(length or 0) :].astype(np.int32), split.labels[indices], count
+        inputs = _as_formed(inputs, data.batch_form, length)
+        yield inputs, split.labels[indices], count
+
+
+def _as_formed(inputs: Array, form: str, length: int | None) -> Array:
+    """Inputs as a model takes them: the last ``length`` tokens as int32, everything else as it is."""
+    return inputs[:, -(length or 0) :].astype(np.int32) if form == "tokens" else np.ascontiguousarray(inputs)
 
 
 def batches_digest(batches: Iterable[tuple[Array, Array]]) -> str:

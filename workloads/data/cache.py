@@ -22,7 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from workloads.data.dataset import ARRAYS, KINDS, Array, DataError, DataSet, Split, Voucher, arrays, contiguous_bytes
+from workloads.data.dataset import (
+    ARRAYS,
+    FORMS,
+    KINDS,
+    Array,
+    DataError,
+    DataSet,
+    Split,
+    Voucher,
+    arrays,
+    contiguous_bytes,
+)
 from workloads.data.files import read_regular, regular
 from workloads.data.progress import Advance, byte_progress
 
@@ -139,7 +150,10 @@ def _opened(folder: Path) -> DataSet:
     test = Split(opened["test_inputs"], opened["test_labels"])
     if not all(len(split.inputs) == len(split.labels) for split in (train, test)):
         raise ValueError("inputs and labels differ in number")
-    return DataSet(name, kind, str(meta["digest"]), train, test, _voucher(meta))
+    form = str(meta.get("form", ""))
+    if form not in ("", *FORMS):
+        raise ValueError(f"its form is {form!r}")
+    return DataSet(name, kind, str(meta["digest"]), train, test, _voucher(meta), form)
 
 
 def _dtype(array: Array) -> str:
@@ -159,6 +173,8 @@ def _meta(data: DataSet) -> dict[str, Any]:
         "digest": data.digest,
         "arrays": {name: _facts(array) for name, array in arrays(data).items()},
     }
+    if data.form:
+        meta["form"] = data.form
     if data.voucher:
         # Both digests: the one that this program expects of the official archive, and the actual one.
         meta["official_archive"] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ Array = NDArray[Any]
 
 KINDS = ("real", "synthetic")
 
+#: What a batch is made of: cropped and mirrored images, the last tokens of each row, or samples as they are.
+FORMS = ("images", "tokens", "plain")
+
 
 class DataError(RuntimeError):
     """Data that is missing, broken or not what it claims to be; one line that names the way out."""
@@ -19,7 +23,10 @@ class DataError(RuntimeError):
 
 @dataclass(frozen=True)
 class Split:
-    """``inputs`` are uint8 images ``(n, 32, 32, 3)`` or uint16 tokens ``(n, 500)``; ``labels`` are int32 ``(n,)``."""
+    """``inputs`` are uint8 images ``(n, 32, 32, 3)`` or uint16 tokens ``(n, 500)``; ``labels`` are int32 ``(n,)``.
+
+    Those of a workload from outside may have other shapes and types.
+    """
 
     inputs: Array
     labels: Array
@@ -49,7 +56,11 @@ class Voucher:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set with its provenance: ``kind`` is ``real`` or ``synthetic``, ``digest`` is over all four arrays."""
+    """A data set with its provenance: ``kind`` is ``real`` or ``synthetic``, ``digest`` is over all four arrays.
+
+    ``form`` is one of `FORMS`; left empty it follows from the inputs. ``augment`` is a function of inputs ``(b, ...)``
+    and ``draws`` uniform numbers for each, ``(b, draws)``.
+    """
 
     name: str
     kind: str
@@ -57,6 +68,13 @@ class DataSet:
     train: Split
     test: Split
     voucher: Voucher | None = None
+    form: str = ""
+    augment: Callable[[Array, Array], Array] | None = None
+    draws: int = 0
+
+    @property
+    def batch_form(self) -> str:
+        return self.form or ("images" if self.train.inputs.ndim == 4 else "tokens")
 
 
 ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")

@@ -67,7 +67,11 @@ def draws(training: Any, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
 
     def logits(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
-        return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})
+        statistics = training.state.statistics
+        if not statistics:
+            return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})
+        variables = {"params": weights, "batch_stats": statistics}
+        return training.model.apply(variables, inputs, rngs={"dropout": key}, mutable=["batch_stats"])[0]
 
     forward, key, passes = jax.jit(logits), training.state.key, []
     for _ in range(count):

@@ -10,11 +10,23 @@ from __future__ import annotations
 from suite.plan.cell import Loader
 from suite.record.environment import usable_cores
 from suite.worker.frameworks import UnsupportedError
+from workloads.data.augment import Batches
 
 
 def tuned_workers(device: str) -> int:
     """Processes or threads that a tuned loader uses: none on a CPU, where they would take cores from the model."""
     return 0 if device == "cpu" else min(8, max(1, usable_cores() // 2))
+
+
+def refuse_own(source: Batches, *forms: str) -> None:
+    """Refuse data from outside of another form, or with an augmentation of its own, where a loader has its own code.
+
+    Raises `UnsupportedError`.
+    """
+    if source.augment:
+        raise UnsupportedError("this loader cannot run the data's own augmentation; use tuned or w2")
+    if forms and source.form not in forms:
+        raise UnsupportedError(f"this loader has {', '.join(forms)}; this data is {source.form}")
 
 
 def refuse(framework: str, loader: Loader, *names: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import refuse, tuned_workers
+from suite.worker.loaders import refuse, refuse_own, tuned_workers
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
@@ -35,7 +35,8 @@ class Dali:
                 f"NVIDIA DALI cannot be imported ({error}): install it beside the framework with "
                 "pip install 'framework-training-suite[dali]'"
             ) from None
-        images, gpu = source.split.inputs.ndim == 4, device == "cuda"
+        refuse_own(source, "images", "tokens")
+        images, gpu = source.form == "images", device == "cuda"
         side = source.split.inputs.shape[1]
         batches = _images(source) if images else _tokens(source)
 

@@ -16,7 +16,7 @@ from absl import flags
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import refuse, tuned_workers
+from suite.worker.loaders import refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
@@ -99,10 +99,15 @@ class Resident:
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
         del device
         refuse("JAX", cell.loader, "prefetch", "pin_memory", "cache")
+        refuse_own(source)
         self.source, self.put, self.number = source, put, 0
         self.data = put((np.asarray(source.split.inputs), np.asarray(source.split.labels)))
-        make = _images if source.split.inputs.ndim == 4 else partial(_tokens, length=source.length or 0)
-        self.make = jax.jit(partial(make, batch=source.batch))
+        makers: dict[str, Callable[..., Any]] = {
+            "images": _images,
+            "tokens": partial(_tokens, length=source.length or 0),
+            "plain": _plain,
+        }
+        self.make = jax.jit(partial(makers[source.form], batch=source.batch))
         self.plan: Any = None
         self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
 
@@ -153,3 +158,9 @@ def _tokens(data: Any, plan: Any, start: Array, batch: int, length: int) -> tupl
     inputs, labels = data
     chosen = jax.lax.dynamic_slice_in_dim(plan[0], start, batch)
     return inputs[chosen][:, -length:].astype(jnp.int32), labels[chosen]
+
+
+def _plain(data: Any, plan: Any, start: Array, batch: int) -> tuple[jax.Array, jax.Array]:
+    inputs, labels = data
+    chosen = jax.lax.dynamic_slice_in_dim(plan[0], start, batch)
+    return inputs[chosen], labels[chosen]

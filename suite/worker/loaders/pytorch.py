@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import refuse, tuned_workers
+from suite.worker.loaders import refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
@@ -107,9 +107,11 @@ class Resident:
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
         refuse("PyTorch", cell.loader, "prefetch", "pin_memory", "cache")
+        refuse_own(source)
         inputs, self.labels = put((source.split.inputs[:], source.split.labels[:]))
-        self.images = inputs.ndim == 4
-        self.inputs = F.pad(inputs, (0, 0, PAD, PAD, PAD, PAD)) if self.images else inputs[:, -(source.length or 0) :]
+        self.images, self.tokens = source.form == "images", source.form == "tokens"
+        inputs = inputs[:, -(source.length or 0) :] if self.tokens else inputs
+        self.inputs = F.pad(inputs, (0, 0, PAD, PAD, PAD, PAD)) if self.images else inputs
         self.source, self.device, self.number = source, device, 0
         self.plan: list[torch.Tensor] = []
         self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
@@ -128,7 +130,7 @@ class Resident:
         chosen = order[start : start + self.source.batch]
         labels = self.labels[chosen]
         if not self.images:
-            return self.inputs[chosen].int(), labels
+            return self.inputs[chosen].int() if self.tokens else self.inputs[chosen], labels
         side = torch.arange(self.inputs.shape[1] - 2 * PAD, device=self.device)
         row = rows[chosen, None] + side
         column = columns[chosen, None] + torch.where(flips[chosen, None], side.flip(0), side)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.tensorflow_device import integers, place, placed
-from suite.worker.loaders import refuse, tuned_workers
+from suite.worker.loaders import refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
@@ -38,7 +38,10 @@ class Tuned:
         prefetch = tf.data.AUTOTUNE if loader.prefetch is None else loader.prefetch
         with tf.device("/CPU:0"):
             parallel = tf.data.AUTOTUNE if tuned else workers or None
-            dataset = _epochs(source).map(_batch(source, device), num_parallel_calls=parallel, deterministic=True)
+            if source.augment:
+                dataset = tf.data.Dataset.counter().map(_own_batch(source, device), parallel, deterministic=True)
+            else:
+                dataset = _epochs(source).map(_batch(source, device), num_parallel_calls=parallel, deterministic=True)
             if prefetch:
                 dataset = dataset.prefetch(prefetch)
         if tuned and device == "cuda":
@@ -73,6 +76,7 @@ class Naive(Tuned):
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
         _refuse(cell)
         refuse("TensorFlow", cell.loader, "prefetch")
+        refuse_own(source)
         self.put = put
         with tf.device("/CPU:0"):
             augment = _batch(source, device)
@@ -94,6 +98,7 @@ class Resident:
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
         _refuse(cell)
         refuse("TensorFlow", cell.loader, "prefetch")
+        refuse_own(source)
         self.source, self.put, self.number, self.device = source, put, 0, device
         with tf.device(place(device)):
             self.make = tf.function(_batch(source, device), jit_compile=device == "cuda")
@@ -166,7 +171,7 @@ def _batch(source: Batches, device: str) -> Callable[..., tuple[tf.Tensor, tf.Te
     integer = integers(device)
     # Not tf.constant, which takes seven times as long over a mapped array.
     inputs, labels = (tf.convert_to_tensor(np.asarray(array)) for array in (source.split.inputs, source.split.labels))
-    labels = tf.cast(labels, integer)
+    labels = tf.cast(labels, integer) if labels.dtype.is_integer else labels
 
     def tokens(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         del rows, columns, flips  # words are neither cropped nor mirrored
@@ -181,4 +186,21 @@ def _batch(source: Batches, device: str) -> Callable[..., tuple[tf.Tensor, tf.Te
         cropped = tf.gather(padded, row, axis=1, batch_dims=1)
         return tf.gather(cropped, column, axis=2, batch_dims=1), tf.gather(labels, chosen)
 
-    return images if inputs.shape.rank == 4 else tokens
+    def plain(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        del rows, columns, flips  # samples stay as they are
+        return tf.gather(inputs, chosen), tf.gather(labels, chosen)
+
+    return {"images": images, "tokens": tokens, "plain": plain}[source.form]
+
+
+def _own_batch(source: Batches, device: str) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """Whole batches from the reference in NumPy, where the data has an augmentation of its own."""
+    specs = [(tf.as_dtype(array.dtype), array.shape) for array in source[0]]
+
+    def batch(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        types = [dtype for dtype, _ in specs]
+        arrays = tf.numpy_function(lambda which: source[int(which)], [number], types)
+        inputs, labels = (tf.ensure_shape(array, shape) for array, (_, shape) in zip(arrays, specs, strict=True))
+        return inputs, tf.cast(labels, integers(device)) if labels.dtype.is_integer else labels
+
+    return batch

@@ -1,0 +1,56 @@
+"""Writes the folder of a new workload, which runs as it stands: ``python -m suite.new workload NAME``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from workloads.registry import FRAMEWORK_FILES, NAME
+
+TEMPLATE = Path(__file__).parent / "template"
+
+EPILOG = """\
+examples:
+  python -m suite.new workload my_model                        all three frameworks
+  python -m suite.new workload my_model --framework pytorch    one of them; add the others' files when you port it
+
+exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the folder and say what to run next; nothing that exists is replaced."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.new", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("what", choices=("workload",), help="what to write")
+    parser.add_argument("name", metavar="NAME", help="small letters, digits and underscores")
+    parser.add_argument("--framework", choices=FRAMEWORK_FILES, action="append", help="default: all; may be repeated")
+    parser.add_argument("--into", type=Path, default=Path(), metavar="DIR", help="default: this folder")
+    options = parser.parse_args(arguments)
+    if not NAME.fullmatch(options.name):
+        parser.error(f"NAME is {options.name!r}; use small letters, digits and underscores, at most 40, first a letter")
+    folder: Path = options.into / options.name
+    files = ("spec", "data", *(options.framework or FRAMEWORK_FILES))
+    try:
+        folder.mkdir(parents=True)
+        for file in files:
+            text = (TEMPLATE / f"{file}.py.txt").read_text(encoding="utf-8").replace("NAME", options.name)
+            (folder / f"{file}.py").write_text(text, encoding="utf-8")
+    except FileExistsError:
+        print(f"suite.new: {folder} is there already, and stays as it is; choose another name", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"suite.new: {folder} cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 1
+    print(f"wrote {folder}: {', '.join(f'{file}.py' for file in files)}")
+    print(f"\nIs it the same model in all of them?   python -m suite.prove {folder}")
+    print(f"How fast is it?                        pytest suite --benchmark-save --workloads {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

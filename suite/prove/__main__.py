@@ -1,0 +1,98 @@
+"""Is a port the same model? In float64, layer by layer: ``python -m suite.prove PATH``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.plan.cell import FRAMEWORKS, SIZES
+from suite.prove.asked import GivenError, answer, given, prepared, workload_at
+from suite.prove.numbers import Given, Numbers
+from suite.prove.shown import verdict
+from suite.record.text import clean
+from suite.session.interrupts import interruptible
+from suite.session.launch import LaunchError, scratch_folder
+from workloads import registry
+from workloads.data.dataset import DataError
+from workloads.data.progress import waiting
+from workloads.spec import specification
+
+EPILOG = """\
+examples:
+  python -m suite.prove my_model                                      all frameworks that it has a file for
+  python -m suite.prove my_model --framework pytorch --framework jax  the first is the reference
+  python -m suite.prove my_model --weights trained.safetensors        with weights of your own
+  python -m suite.prove imdb_lstm                                     one of the suite's own
+
+All frameworks get the same weights and batches, in float64 on the CPU. Compared are tensors and their counts, logits,
+loss, every gradient, three optimizer steps, an evaluation after them, and dropout by its draws. Where they differ, it
+says at which layer first, and names the cause if a known one explains the numbers.
+
+exit status: 0 the same; 1 they differ; 2 wrong usage; 3 a framework could not be asked, or there is only one;
+130 interrupted
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Ask the frameworks, compare, and print a table for each pair."""
+    options = _parsed(arguments)
+    restore_handlers = interruptible()
+    try:
+        workload = workload_at(options.path)
+        frameworks = list(dict.fromkeys(options.framework or registry.frameworks_of(workload)))
+        spec = specification(workload, options.size)
+        of = given(workload, spec, options.weights)
+        print(f"{workload}, size {options.size}: {spec.parameters:,} parameters, {', '.join(frameworks)}; float64, CPU")
+        found = _asked(workload, frameworks, options.size, of)
+    except (GivenError, DataError, registry.RegistryError, OSError, KeyError) as error:
+        print(f"suite.prove: {clean(error, 1000)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("suite.prove: interrupted", file=sys.stderr)
+        return 130
+    finally:
+        restore_handlers()
+    if len(found) < 2:
+        print("suite.prove: nothing to compare with; add the file of a second framework", file=sys.stderr)
+        return 3
+    reference, *others = found
+    lines, all_same = verdict(reference, others, of)
+    print("\n".join(lines))
+    return 1 if not all_same else 0 if len(found) == len(frameworks) else 3
+
+
+def _asked(workload: str, frameworks: list[str], size: str, of: Given) -> list[Numbers]:
+    """The answers of those that gave one; the others' reasons are printed."""
+    found = []
+    with scratch_folder() as folder:
+        prepared(of, Path(folder))
+        for framework in frameworks:
+            try:
+                with waiting(f"asking {framework}"):
+                    found.append(answer(workload, framework, size, Path(folder)))
+            except LaunchError as error:
+                print(f"suite.prove: {clean(error, 1000)}", file=sys.stderr)
+    return found
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.prove", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("path", metavar="PATH", help="folder of a workload, or the name of one of the suite's own")
+    parser.add_argument(
+        "--framework", choices=FRAMEWORKS, action="append",
+        help="may be repeated; the first is the reference (default: all that have a file)",
+    )  # fmt: skip
+    parser.add_argument("--size", choices=SIZES, default="small", help="of the workload (default: small)")
+    parser.add_argument(
+        "--weights", metavar="FILE", help="weights by canonical names, .npz or .safetensors (default: random ones)"
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

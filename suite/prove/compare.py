@@ -1,0 +1,214 @@
+"""The checks of a proof: two frameworks side by side, and where they differ first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from suite.prove.numbers import TOLERANCE, Given, Layer, Numbers, distance, distances, layers, same
+from workloads.data.dataset import Array
+
+#: Of a share of draws that differs by chance: so many standard deviations, and as much in any case.
+DEVIATIONS, LEAST_SHARE = 6.0, 0.02
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the table: ``same`` is None where a side could not be compared; ``detail`` says what differs."""
+
+    name: str
+    same: bool | None
+    deviation: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where two frameworks differ first.
+
+    ``stage`` is the check; ``layer`` the earliest layer that differs there, with ``inside`` if its own input is the
+    same, so that the layer itself differs and not what comes before it. ``tensor`` is the gradient or the weight that
+    differs most. ``reached`` is false where one side ended with an error.
+    """
+
+    stage: str
+    layer: Layer | None = None
+    inside: bool = True
+    tensor: str = ""
+    reached: bool = True
+
+
+def checks(one: Numbers, other: Numbers, given: Given) -> list[Check]:
+    """All checks of ``other`` against ``one``, in the order in which a mistake shows."""
+    compared: list[tuple[str, Callable[[], Check]]] = [
+        ("weights", lambda: _weights(other, given)),
+        ("parameters trained", lambda: _trained(one, other)),
+        ("logits", lambda: _arrays("logits", one, other)),
+        ("loss", lambda: _arrays("loss", one, other)),
+        ("gradients", lambda: _tensors("gradients", one.group("gradients"), other.group("gradients"))),
+        ("three steps", lambda: _steps(one, other)),
+        ("evaluation", lambda: _evaluation(one, other)),
+        ("dropout", lambda: _dropout(one, other, given)),
+    ]
+    needs = ("weights", "trained", "logits", "loss", "gradients", "after", "evaluation/after", "evaluation/dropout")
+    found = []
+    for (name, compute), need in zip(compared, needs, strict=True):
+        stuck = next((side for side in (one, other) if need != "trained" and not side.has(need)), None)
+        if stuck is None:
+            found.append(compute())
+        else:
+            error = stuck.failed.get("error", "nothing")
+            first = all(check.same is not None for check in found)
+            found.append(Check(name, False if first else None, None, f"{stuck.framework}: {error}" if first else ""))
+    return found
+
+
+def first_difference(one: Numbers, other: Numbers, given: Given, found: list[Check]) -> Place | None:
+    """Where the two differ first; None if they do not."""
+    failed = next((check for check in found if check.same is False), None)
+    if failed is None:
+        return None
+    if failed.deviation is None and failed.name not in ("parameters trained", "dropout"):
+        return Place(failed.name, reached=False)
+    layer, tensor = None, ""
+    if failed.name in ("weights", "logits", "loss") and (place := _first_layer(one, other, given)):
+        return place
+    if failed.name == "weights":
+        tensor = _worst(given.weights, other.group("weights"))
+    elif failed.name in ("gradients", "three steps"):
+        group = "gradients" if failed.name == "gradients" else "first"
+        tensor = _worst(movements(one, group, given), movements(other, group, given))
+    elif failed.name == "evaluation":
+        layer = _first_statistics(one, other, given)
+    elif failed.name == "dropout":
+        layer = next((layer for layer, words in dropouts(one, other, given) if words), None)
+    return Place(failed.name, layer, tensor=tensor)
+
+
+def movements(numbers: Numbers, group: str, given: Given) -> dict[str, Array]:
+    """Gradients, or how far the weights moved up to ``first`` or ``after``."""
+    tensors = numbers.group(group)
+    return (
+        tensors
+        if group == "gradients"
+        else {name: array - given.weights[name] for name, array in tensors.items() if name in given.weights}
+    )
+
+
+def dropouts(one: Numbers, other: Numbers, given: Given) -> Iterator[tuple[Layer, str]]:
+    """Every layer whose inputs dropout could have changed, and in words how the two differ there."""
+    for layer in layers(one, other, given):
+        shares = [_share(side) for side in (layer.one, layer.other)]
+        if None in shares:
+            continue
+        (first, count), (second, _) = (share for share in shares if share is not None)
+        bound = max(DEVIATIONS * np.sqrt(2 * max(first * (1 - first), 1e-3) / count), LEAST_SHARE)
+        scales = [scale(side) for side in (layer.one, layer.other)]
+        words = ""
+        if abs(first - second) > bound:
+            words = f"it sets {first:.1%} of the inputs to zero against {second:.1%}"
+        elif None not in scales and abs((scales[0] or 0) - (scales[1] or 0)) > 1e-6:
+            words = f"what is kept is scaled by {scales[0]:.4g} against {scales[1]:.4g}"
+        yield layer, words
+
+
+def scale(side: Mapping[str, Array]) -> float | None:
+    """By how much dropout scales what it keeps of a layer's input; None if that is no single number."""
+    drawn, plain = side.get("drawn"), side.get("input")
+    if drawn is None or plain is None or drawn.shape[1:] != plain.shape:
+        return None
+    plain = np.broadcast_to(plain, drawn.shape)
+    kept = (drawn != 0) & (plain != 0)
+    if not kept.any():
+        return None
+    ratios = drawn[kept] / plain[kept]
+    return float(np.median(ratios)) if np.ptp(ratios) <= 1e-9 * abs(ratios).max() else None
+
+
+def _share(side: Mapping[str, Array]) -> tuple[float, int] | None:
+    """The share of a layer's inputs that are zero with dropout, less that without, and their number."""
+    drawn, plain = side.get("drawn"), side.get("input")
+    if drawn is None or plain is None or not np.issubdtype(drawn.dtype, np.floating):
+        return None
+    return max(float(np.mean(drawn == 0)) - float(np.mean(plain == 0)), 0.0), drawn.size
+
+
+def _weights(other: Numbers, given: Given) -> Check:
+    exported = other.group("weights")
+    for name in [*given.weights, *exported]:
+        if name not in exported or name not in given.weights:
+            side = "lacks" if name not in exported else "has"
+            return Check("weights", False, None, f"{other.framework} {side} the tensor {name}")
+        if exported[name].shape != given.weights[name].shape:
+            shapes = f"{exported[name].shape} in {other.framework}, {given.weights[name].shape} in the spec"
+            return Check("weights", False, None, f"{name} is {shapes}")
+    return _tensors("weights", given.weights, exported)
+
+
+def _trained(one: Numbers, other: Numbers) -> Check:
+    counts = one.facts.get("trained"), other.facts.get("trained")
+    if None in counts:
+        return Check("parameters trained", None)
+    words = "" if counts[0] == counts[1] else f"{counts[0]:,} in {one.framework}, {counts[1]:,} in {other.framework}"
+    return Check("parameters trained", not words, None, words or f"{counts[0]:,}")
+
+
+def _arrays(name: str, one: Numbers, other: Numbers) -> Check:
+    gap = distance(one.arrays[name], other.arrays[name])
+    detail = ""
+    if one.arrays[name].shape != other.arrays[name].shape:
+        detail = f"shape {one.arrays[name].shape} against {other.arrays[name].shape}"
+    elif name == "loss":
+        detail = f"{float(one.arrays[name]):.6g} against {float(other.arrays[name]):.6g}" if gap > TOLERANCE else ""
+    return Check(name, gap <= TOLERANCE, gap, detail)
+
+
+def _tensors(name: str, one: Mapping[str, Array], other: Mapping[str, Array]) -> Check:
+    gaps = distances(one, other)
+    worst = max(gaps, key=lambda tensor: gaps[tensor], default="")
+    gap = gaps.get(worst, 0.0)
+    return Check(name, gap <= TOLERANCE, gap, f"{worst} most" if gap > TOLERANCE else "")
+
+
+def _steps(one: Numbers, other: Numbers) -> Check:
+    losses = distance(one.arrays["losses"], other.arrays["losses"])
+    weights = _tensors("three steps", one.group("after"), other.group("after"))
+    if weights.same and losses > TOLERANCE:
+        return Check("three steps", False, losses, "the losses")
+    return weights
+
+
+def _evaluation(one: Numbers, other: Numbers) -> Check:
+    for side in (one, other):
+        start, dropped = side.arrays["evaluation/start"], side.arrays.get("evaluation/dropout")
+        if dropped is not None and distance(start, dropped) > TOLERANCE:
+            detail = f"dropout stays on in {side.framework}'s evaluation"
+            return Check("evaluation", False, distance(start, dropped), detail)
+    gap = distance(one.arrays["evaluation/after"], other.arrays["evaluation/after"])
+    return Check("evaluation", gap <= TOLERANCE, gap)
+
+
+def _dropout(one: Numbers, other: Numbers, given: Given) -> Check:
+    words = next((f"{words}, before {layer.name}" for layer, words in dropouts(one, other, given) if words), "")
+    return Check("dropout", not words, None, words)
+
+
+def _first_layer(one: Numbers, other: Numbers, given: Given) -> Place | None:
+    for layer in layers(one, other, given):
+        if not same(layer.pair("output")):
+            return Place("logits", layer, inside=same(layer.pair("input")))
+    return None
+
+
+def _first_statistics(one: Numbers, other: Numbers, given: Given) -> Layer | None:
+    for layer in layers(one, other, given):
+        if not (same(layer.pair("mean")) and same(layer.pair("variance"))):
+            return layer
+    return None
+
+
+def _worst(one: Mapping[str, Array], other: Mapping[str, Array]) -> str:
+    gaps = distances(one, other)
+    return max(gaps, key=lambda tensor: gaps[tensor], default="")

@@ -1,0 +1,111 @@
+"""Of what happens between two layers: flattening, pooling, masks, activations, the scale of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from suite.prove.arithmetic import gelu, gelu_tanh
+from suite.prove.case import Case, explains, factor, whole
+from workloads.data.dataset import Array
+
+#: What often stands between two layers.
+ACTIVATIONS: tuple[Callable[[Array], Array], ...] = (lambda x: x, lambda x: np.maximum(x, 0), np.tanh, gelu, gelu_tanh)
+
+
+def flattened(case: Case) -> str:
+    """A flattened input whose channels are first on one side and last on the other."""
+    pair = case.layer.pair("input") if case.layer else None
+    if case.layer is None or pair is None or pair[0].ndim != 2 or case.place.inside:
+        return ""
+    one, other = pair
+    width = one.shape[1]
+    for channels in (c for c in range(2, width) if width % c == 0):
+        moved = one.reshape(len(one), -1, channels).swapaxes(1, 2).reshape(one.shape)
+        if explains(moved, other):
+            return f"{case.one.framework} has the {channels} channels last, {case.other.framework} first"
+        if explains(other.reshape(len(one), -1, channels).swapaxes(1, 2).reshape(one.shape), one):
+            return f"{case.one.framework} has the {channels} channels first, {case.other.framework} last"
+    return ""
+
+
+def bias_twice(case: Case) -> str:
+    """The bias of the layer before is added once more, before the activation."""
+    before, pair = case.before, _pair(case)
+    outputs = before.one.get("output") if before else None
+    if before is None or before.bias is None or outputs is None or pair is None or outputs.shape != pair[0].shape:
+        return ""
+    for activation in ACTIVATIONS:
+        once, twice = activation(outputs), activation(outputs + before.bias)
+        for (right, wrong), (_, name) in zip((pair, pair[::-1]), case.sides, strict=True):
+            if explains(right, once) and explains(wrong, twice):
+                return f"{name} adds the bias of {before.name} twice"
+    return ""
+
+
+def masked(case: Case) -> str:
+    """Samples without padding are the same, and the others differ; or all by their share of words."""
+    pair, tokens = _pair(case), case.tokens
+    if pair is None or tokens is None or pair[0].ndim < 2 or len(pair[0]) != len(tokens):
+        return ""
+    counts = np.count_nonzero(tokens, axis=1)
+    if counts.min() == tokens.shape[1]:
+        return ""
+    one, other = (side.reshape(len(side), -1) for side in pair)
+    shares = counts / tokens.shape[1]
+    for a, b, side in ((one, other, case.other), (other, one, case.one)):
+        if explains(b, a * shares[:, None]):
+            return f"{side.framework} divides by the whole length, not by the unpadded positions"
+    full = counts == tokens.shape[1]
+    if full.any() and explains(one[full], other[full]):
+        return "samples without padding agree, and all others differ"
+    return ""
+
+
+def summed(case: Case) -> str:
+    """One side has the sum over some positions, the other the mean."""
+    pair = _pair(case)
+    ratio = factor(*pair) if pair else None
+    count = whole(ratio)
+    if not count or ratio is None:
+        return ""
+    larger = case.other if ratio > 1 else case.one
+    return f"that of {larger.framework} is {count} times as large: a sum over {count} positions"
+
+
+def gelu_form(case: Case) -> str:
+    """One side takes GELU by the error function, the other by the tangent."""
+    before, pair = case.before, _pair(case)
+    outputs = before.one.get("output") if before else None
+    if outputs is None or pair is None or outputs.shape != pair[0].shape:
+        return ""
+    forms = {"the error function": gelu(outputs), "the tangent": gelu_tanh(outputs)}
+    found = [next((words for words, value in forms.items() if explains(side, value)), "") for side in pair]
+    if not all(found) or found[0] == found[1]:
+        return ""
+    return f"{case.one.framework} has GELU by {found[0]}, {case.other.framework} by {found[1]}"
+
+
+def rescaled(case: Case) -> str:
+    """The inputs of the first layer are multiplied by, or shifted by, another constant."""
+    pair = _pair(case)
+    if pair is None or case.before is not None:
+        return ""
+    one, other = (side.reshape(-1, side.shape[-1]) for side in pair)
+    slopes, offsets = np.empty(one.shape[1]), np.empty(one.shape[1])
+    for channel in range(one.shape[1]):  # each may have its own mean and deviation
+        if not np.ptp(one[:, channel]):
+            return ""
+        slopes[channel], offsets[channel] = np.polyfit(one[:, channel], other[:, channel], 1)
+    if not explains(other, slopes * one + offsets):
+        return ""
+    times = f"times {slopes[0]:.6g} plus {offsets[0]:.6g}"
+    return f"the inputs of {case.other.framework} are those of {case.one.framework} {times}"
+
+
+def _pair(case: Case) -> tuple[Array, Array] | None:
+    """The inputs of the layer where the sides differ, if it is in them that they differ."""
+    if case.layer is None or case.place.inside:
+        return None
+    return case.layer.pair("input")

@@ -1,0 +1,204 @@
+"""What one framework computes of a workload in float64 on the CPU, for `python -m suite.prove`.
+
+Started by `suite.session.launch.ask`. It reads weights and batches from a file, and writes every number that the
+comparison needs to another: logits, loss, gradients, the inputs and outputs of every layer that has weights, three
+steps, an evaluation after them, and the same layers with dropout. It knows no framework.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import traceback
+from collections import Counter
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from suite.plan.cell import Cell
+from suite.record.text import clean
+from suite.worker.fingerprint import proof
+from workloads import registry
+from workloads.data.dataset import Array
+from workloads.spec import WorkloadSpec, specification
+
+#: Forward passes with dropout, whose draws are counted together.
+DRAWS = 8
+
+Arrays = dict[str, Array]
+Batch = tuple[Array, Array]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read the arguments, collect, and write the arrays beside the answer."""
+    parser = argparse.ArgumentParser()
+    for name in ("workload", "framework", "size", "given", "arrays", "answer"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--folder", default="")
+    options = parser.parse_args(arguments)
+    if options.folder:
+        registry.register(options.folder)
+    spec = specification(options.workload, options.size)
+    with np.load(options.given, allow_pickle=False) as archive:
+        given = {name: archive[name] for name in archive.files}
+    weights = {name.removeprefix("weights/"): a for name, a in given.items() if name.startswith("weights/")}
+    count = sum(name.startswith("inputs/") for name in given)
+    batches = [(given[f"inputs/{step}"], given[f"labels/{step}"]) for step in range(count)]
+    module = import_module(f"workloads.{options.workload}.{options.framework}")
+    facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
+    np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
+    Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def collect(
+    framework: str, workload: str, module: ModuleType, spec: WorkloadSpec, *, weights: Arrays, batches: list[Batch]
+) -> tuple[dict[str, Any], Arrays]:
+    """Facts, as JSON, and arrays by name. The last batch is for the evaluation.
+
+    A stage that raises ends the collection; ``failed`` then has its name and the error in one line.
+    """
+    code = import_module(f"suite.worker.frameworks.{framework}")
+    tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
+    spec = proof(spec)
+    cell = Cell(workload, framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)
+    layers = import_module(f"suite.worker.frameworks.{framework}_proof")
+    stages = _Stages(code, layers, cell, spec=spec, module=module, weights=weights)
+    code.prepare(cell, "cpu", 0)
+    with tools.on_host():
+        for name in ("weights", "forward", "gradients", "steps", "evaluation", "dropout"):
+            try:
+                getattr(stages, name)(batches)
+            except Exception as error:  # any error of the port is a finding
+                traceback.print_exc()
+                stages.facts["failed"] = {"stage": name, "error": clean(f"{type(error).__name__}: {error}", 500)}
+                break
+    return stages.facts, stages.arrays
+
+
+class _Stages:
+    """What is collected, stage after stage."""
+
+    def __init__(
+        self, code: Any, tools: Any, cell: Cell, *, spec: WorkloadSpec, module: ModuleType, weights: Arrays
+    ) -> None:
+        self.code, self.tools, self.cell, self.spec, self.module, self.given = code, tools, cell, spec, module, weights
+        self.facts: dict[str, Any] = {"framework": cell.framework, "layers": []}
+        self.arrays: Arrays = {}
+
+    def _training(self, dropout: bool) -> Any:
+        return self.code.Training(self.cell, self.spec, self.module, dict(self.given), "cpu", dropout=dropout)
+
+    def weights(self, batches: list[Batch]) -> None:
+        """The model, and its weights as they come out again."""
+        del batches
+        self.training = self._training(dropout=False)
+        self._keep("weights", self.training.weights())
+        self.facts["trained"] = self.tools.trained(self.training)
+
+    def forward(self, batches: list[Batch]) -> None:
+        """Logits, the loss, and the inputs and outputs of the layers."""
+        batch = self.training.put(batches[0])
+        self.arrays["logits"] = np.asarray(self.training.logits(batch), np.float64).reshape(len(batches[0][1]), -1)
+        with self.tools.calls(self.training) as calls:
+            self.tools.forward(self.training, batch)
+        self.owners = _owners(self.tools.owned(self.training), self.given, calls)
+        for path, inputs, outputs in calls:
+            if path in self.owners:
+                number = len(self.facts["layers"])
+                self.facts["layers"].append({"path": path, "tensors": self.owners[path]})
+                self._layer(number, input=inputs, output=outputs)
+
+    def gradients(self, batches: list[Batch]) -> None:
+        """The loss and the gradient of every tensor."""
+        loss, gradients = self.tools.gradients(self.training, self.training.put(batches[0]))
+        self.arrays["loss"] = np.array(loss)
+        self._keep("gradients", gradients)
+
+    def steps(self, batches: list[Batch]) -> None:
+        """The losses of the steps, the weights after the first and the last, and statistics after the first."""
+        self.training = self._training(dropout=False)
+        self.arrays["evaluation/start"] = self._evaluated(self.training, batches[-1])
+        losses = []
+        for number, batch in enumerate(batches[:-1]):
+            losses += self.training.read([self.training.step(self.training.put(batch))])
+            if not number:
+                self._keep("first", self.training.weights())
+                statistics = self.tools.statistics(self.training)
+        self.arrays["losses"] = np.array(losses)
+        self._keep("after", self.training.weights())
+        for number, layer in enumerate(self.facts["layers"]):
+            self._layer(number, **statistics.get(layer["path"], {}))
+
+    def evaluation(self, batches: list[Batch]) -> None:
+        """The losses of the last batch's samples after the steps."""
+        self.arrays["evaluation/after"] = self._evaluated(self.training, batches[-1])
+
+    def dropout(self, batches: list[Batch]) -> None:
+        """The inputs of the layers in some passes with dropout, and an evaluation, which must have none."""
+        training = self._training(dropout=True)
+        self.arrays["evaluation/dropout"] = self._evaluated(training, batches[-1])
+        batch = training.put(batches[0])
+        drawn: dict[str, list[Array]] = {}
+        for _ in range(DRAWS):
+            with self.tools.calls(training) as calls:
+                self.tools.forward(training, batch)
+            for path, inputs, _ in calls:
+                if path in self.owners and inputs is not None:
+                    drawn.setdefault(path, []).append(inputs)
+        for number, layer in enumerate(self.facts["layers"]):
+            passes = drawn.get(layer["path"], [])
+            if len({array.shape for array in passes}) == 1:
+                self._layer(number, drawn=np.stack(passes))
+
+    def _evaluated(self, training: Any, batch: Batch) -> Array:
+        losses, _ = training.get(training.evaluate(training.put(batch)))
+        return np.asarray(losses, np.float64)
+
+    def _keep(self, group: str, tensors: Mapping[str, Array]) -> None:
+        self.arrays |= {f"{group}/{name}": np.array(array) for name, array in tensors.items()}
+
+    def _layer(self, number: int, **arrays: Array | None) -> None:
+        self.arrays |= {f"layers/{number}/{name}": a for name, a in arrays.items() if a is not None}
+
+
+def _owners(
+    owned: Mapping[str, list[Array]], weights: Mapping[str, Array], calls: list[tuple[str, Any, Any]]
+) -> dict[str, list[str]]:
+    """Path of a layer to the canonical names of its tensors, which are known by their values in any order.
+
+    A tensor belongs to the innermost layer that holds it and was called once; a layer that is called for every time
+    step is a part of the one around it.
+    """
+    names = {_values(array): name for name, array in weights.items()}
+    times = Counter(path for path, *_ in calls)
+    owners: dict[str, str] = {}
+    for path, arrays in owned.items():
+        for name in filter(None, (names.get(_values(array)) for array in arrays)):
+            around = [known for known, count in times.items() if count == 1 and _within(path, known)]
+            best = max(around, key=len, default="")
+            if best:  # inner layers come after those around them
+                owners[name] = best
+    found: dict[str, list[str]] = {}
+    for name in weights:
+        if name in owners:
+            found.setdefault(owners[name], []).append(name)
+    return found
+
+
+def _within(path: str, around: str) -> bool:
+    return path == around or path.startswith((f"{around}.", f"{around}/"))
+
+
+def _values(array: Array) -> str:
+    """A digest of the values in order of their size, whatever the layout."""
+    values = np.sort(np.asarray(array, np.float64), axis=None)
+    return hashlib.sha256(values.tobytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""``python -m suite.new`` and what it writes, measured by a real worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.new.__main__ import main
+from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
+from suite.record.job import Job
+from suite.session.launch import launch
+from tests.prove.mistakes import forget
+from workloads import registry
+from workloads.data.own import prepare_own
+
+
+def test_it_writes_the_files_asked_for_and_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "mine", "--framework", "jax", "--into", str(tmp_path)]) == 0
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"spec.py", "data.py", "jax.py"}
+    assert "python -m suite.prove" in capsys.readouterr().out
+    before = (tmp_path / "mine" / "spec.py").read_bytes()
+    assert main(["workload", "mine", "--into", str(tmp_path)]) == 1
+    assert "stays as it is" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "spec.py").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["../mine", "Mine", "", "own mine"])
+def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["workload", name, "--into", str(tmp_path)])
+    assert "use small letters" in capsys.readouterr().err
+
+
+@pytest.mark.launches
+@pytest.mark.parametrize(
+    "framework", ["pytorch", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tensorflow", "jax"))]
+)
+def test_the_template_runs_as_it_stands(framework: str, tmp_path: Path) -> None:
+    assert main(["workload", "mine", "--into", str(tmp_path)]) == 0
+    registry.register(tmp_path / "mine")
+    try:
+        data = prepare_own("own_mine", "auto", tmp_path / "cache", lambda _: None)
+        cell = Cell("own_mine", framework, batch=16, size="small")
+        job = Job(cell, str(data), device="cpu", plan=Plan(0.02, 2, 0.1), workload_folder=str(tmp_path / "mine"))
+        record = launch(job, tmp_path / "log")
+        assert record.outcome.ok, (record.outcome, record.log)
+        assert record.workload["files"] == registry.files_digest("own_mine")
+        assert record.identity
+        assert record.identity.dropout
+        lost = launch(Job(cell, str(data), device="cpu"), tmp_path / "log") if framework == "pytorch" else None
+        assert lost is None or "name its folder with --workloads" in lost.outcome.reason
+    finally:
+        forget("own_mine")

@@ -1,0 +1,172 @@
+"""`suite.prove`: a right port has no false alarm; a planted mistake is found, at its place, with its cause."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import WORKLOADS
+from suite.prove.__main__ import main
+from suite.prove.asked import GivenError, given, of_checkpoint
+from suite.prove.causes import CAUSES
+from suite.prove.compare import checks
+from suite.prove.numbers import Numbers, aligned
+from suite.prove.shown import explanation, verdict
+from suite.worker import proof
+from tests.frameworks import needs_frameworks, switches_restored
+from tests.prove.mistakes import MISTAKES, PORTS, Mistake, forget, right, wrong
+from workloads import registry
+from workloads.spec import specification
+
+pytestmark = needs_frameworks
+
+#: Of those planted in PyTorch, some for every run of the tests, against PyTorch itself, since JAX compiles for seconds.
+QUICK = ("dense-transposed", "flattened-channels-first", "epsilon", "momentum", "gates", "padding-in-the-mean")
+
+
+def said(mistake: Mistake, framework: str, folder: Path) -> str:
+    """What `prove` says of a mistake, against the right port in this framework."""
+    with switches_restored("jax"):
+        one, of = right(mistake.port, framework)
+        other = wrong(mistake, folder)
+    found = checks(one, other, of)
+    assert not all(check.same for check in found), "not found"
+    return "\n".join(explanation(one, other, of, found))
+
+
+@pytest.mark.parametrize("mistake", [m for m in MISTAKES if m.id in QUICK], ids=lambda m: m.id)
+def test_a_mistake_is_found_where_it_is_and_explained(mistake: Mistake, tmp_path: Path) -> None:
+    text = said(mistake, "pytorch", tmp_path)
+    assert mistake.place in text.splitlines()[0]
+    assert f"likely cause:  {mistake.cause}:" in text
+
+
+@pytest.mark.slow
+def test_every_mistake_is_found_and_four_in_five_are_explained(tmp_path: Path) -> None:
+    missed, unexplained = [], []
+    for mistake in MISTAKES:
+        text = said(mistake, "jax" if mistake.file == "pytorch" else "pytorch", tmp_path)
+        missed += [] if mistake.place in text.splitlines()[0] else [(mistake.id, text)]
+        explained = f"likely cause:  {mistake.cause}:" in text
+        unexplained += [] if explained or not mistake.cause else [(mistake.id, text)]
+    assert not missed
+    assert not unexplained
+    named = [mistake for mistake in MISTAKES if mistake.cause]
+    assert len(named) >= 15
+    assert len(named) >= 0.8 * len(MISTAKES)
+
+
+def test_every_cause_has_a_mistake() -> None:
+    named = {mistake.cause for mistake in MISTAKES}
+    assert {cause.name for cause in CAUSES} - named <= {"bias missing"}
+
+
+@pytest.mark.parametrize("port", ["image", "text"])
+def test_a_right_port_is_the_same_as_itself(port: str) -> None:
+    one, of = right(port, "pytorch")
+    lines, same = verdict(one, [one], of)
+    assert same, "\n".join(lines)
+    assert {name for layer in one.facts["layers"] for name in layer["tensors"]} == of.weights.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", ["image", "text"])
+def test_a_right_port_to_jax_is_the_same(port: str) -> None:
+    with switches_restored("jax"):
+        one, of = right(port, "pytorch")
+        lines, same = verdict(one, [right(port, "jax")[0]], of)
+    assert same, "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.launches
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_there_is_no_false_alarm_on_the_suites_own_workloads(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([workload]) == 0, capsys.readouterr().out
+
+
+def test_the_frameworks_are_asked_in_processes_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """Here as the worker is started, but in this process: what it reads and writes."""
+    (name,) = registry.register(PORTS / "text")
+    assert main([str(PORTS / "text"), "--framework", "pytorch", "--framework", "tensorflow"]) == 3
+    printed = capsys.readouterr()
+    assert f"{name} has no file tensorflow.py" in printed.err
+    assert "nothing to compare with" in printed.err
+
+
+def test_the_worker_writes_facts_and_arrays_and_no_pickle(tmp_path: Path) -> None:
+    (name,) = registry.register(PORTS / "text")
+    of = given(name, specification(name, "small"))
+    contents = {f"weights/{tensor}": array for tensor, array in of.weights.items()}
+    for number, (inputs, labels) in enumerate(of.batches):
+        contents |= {f"inputs/{number}": inputs, f"labels/{number}": labels}
+    np.savez(tmp_path / "given.npz", **contents)
+    arguments = ["--workload", name, "--framework", "pytorch", "--size", "small", "--folder", str(PORTS / "text")]
+    arguments += ["--given", f"{tmp_path}/given.npz", "--arrays", f"{tmp_path}/a.npz", "--answer", f"{tmp_path}/a.json"]
+    proof.main(arguments)
+    facts = json.loads((tmp_path / "a.json").read_text())
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    one, of = right("text", "pytorch")
+    assert verdict(one, [Numbers(facts, arrays)], of)[1]
+
+
+def test_a_workload_that_is_not_there_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nowhere"]) == 2
+    assert "there is no folder 'nowhere'" in capsys.readouterr().err
+
+
+def test_weights_of_a_checkpoint_must_be_those_of_the_spec(tmp_path: Path) -> None:
+    (name,) = registry.register(PORTS / "text")
+    spec = specification(name, "small")
+    weights = spec.reference_weights(3)
+    np.savez(tmp_path / "good.npz", **weights)
+    read = of_checkpoint(tmp_path / "good.npz", name, spec)
+    assert all(np.array_equal(read[tensor], array) for tensor, array in weights.items())
+    np.savez(tmp_path / "other.npz", **{"head/kernel": np.zeros(3), **weights})
+    with pytest.raises(GivenError, match="has head/kernel besides; rename"):
+        of_checkpoint(tmp_path / "other.npz", name, spec)
+    np.savez(tmp_path / "shape.npz", **weights | {"logits/bias": np.zeros(3)})
+    with pytest.raises(GivenError, match=r"logits/bias is float64 \(3,\)"):
+        of_checkpoint(tmp_path / "shape.npz", name, spec)
+    with pytest.raises(GivenError, match=r"neither \.npz nor \.safetensors"):
+        of_checkpoint(tmp_path / "weights.pt", name, spec)
+
+
+def test_a_checkpoint_runs_no_code(tmp_path: Path) -> None:
+    class Harmful:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    (name,) = registry.register(PORTS / "text")
+    np.savez(tmp_path / "bad.npz", **{"logits/bias": np.array([Harmful()], dtype=object)})
+    with pytest.raises(GivenError, match="cannot be read"):
+        of_checkpoint(tmp_path / "bad.npz", name, specification(name, "small"))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_safetensors_are_read_where_the_extra_is_installed(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    (name,) = registry.register(PORTS / "text")
+    spec = specification(name, "small")
+    library.save_file(spec.reference_weights(3), tmp_path / "w.safetensors")
+    assert of_checkpoint(tmp_path / "w.safetensors", name, spec).keys() == spec.reference_weights(3).keys()
+
+
+def test_arrays_are_aligned_over_layouts_and_states() -> None:
+    states = np.arange(24.0).reshape(2, 3, 4)
+    assert np.array_equal(*aligned(states[:, -1], states))
+    picture = np.random.default_rng(0).random((2, 5, 5, 3))
+    assert np.array_equal(*aligned(picture, picture.transpose(0, 3, 1, 2)))
+    assert aligned(np.zeros((2, 3)), np.zeros((2, 4))) is None
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_registered() -> object:
+    yield
+    for name in registry.names():
+        forget(name)
