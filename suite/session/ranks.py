@@ -22,6 +22,7 @@ import psutil
 
 from suite.plan.cell import Cell
 from suite.plan.device import has_gpu
+from suite.plan.strategies import not_measured
 from suite.record.environment import own_cores, usable_cores
 from suite.record.rank_variables import COORDINATOR, CORES, HOST_CORES, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 from suite.record.record import Outcome, Record
@@ -46,7 +47,9 @@ _CONSEQUENCE = re.compile(
 
 
 def impossible(cell: Cell, device: str) -> str:
-    """Why this host cannot run a cell's devices; empty where it can, as far as the parent knows."""
+    """Why a cell's devices cannot be measured on this host; empty where they can, as far as the parent knows."""
+    if reason := not_measured(cell):
+        return reason
     if device == "cpu" or not has_gpu():
         cores = usable_cores()
         if cell.devices > cores:

@@ -22,9 +22,6 @@ from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-#: What is measured here.
-STRATEGIES = ("ddp", "fsdp")
-
 TIMEOUT = timedelta(hours=1)  # the launch's deadline comes first
 
 
@@ -54,8 +51,6 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     if device == "cuda":
         settings["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     if cell.strategy == "fsdp":
-        if cell.compile != "eager":
-            raise UnsupportedError("FSDP2 is measured in eager mode here; use the strategy ddp for torch.compile")
         settings["memory_format"] = "contiguous"  # sharded weights must lie in a row
     return settings
 
@@ -112,8 +107,9 @@ class Training(pytorch.Training):
             return super().weights(of)
         for sharded, parameter in zip(self.model.parameters(), self.whole.parameters(), strict=True):
             tensor = getattr(sharded, of)
-            full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-            setattr(parameter, of, full.detach().clone())
+            if tensor is not None:  # a weight that is not trained has no gradient
+                full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+                setattr(parameter, of, full.detach().clone())
         arrays: dict[str, Array] = self.module.export_weights(self.whole, of=of)
         return arrays
 

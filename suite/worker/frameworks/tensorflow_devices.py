@@ -19,9 +19,6 @@ from suite.worker.ranks import Ranks, free_port
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-#: What is measured here.
-STRATEGIES = ("multiworker", "mirrored")
-
 _chosen: dict[str, Any] = {}  # the strategy of this process, which must be made before any tensor
 
 
@@ -45,8 +42,6 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
-    if cell.compile != "graph":
-        raise UnsupportedError("TensorFlow's strategies sum gradients outside of what XLA compiles; use the graph mode")
     cuda = device == "cuda"
     if cell.strategy == "multiworker":
         options = tf.distribute.experimental
