@@ -78,6 +78,11 @@ def add(parser: pytest.Parser) -> None:
     )  # fmt: skip
     for axis in AXES:
         group.addoption(f"--{axis}", metavar="LIST", help=LISTS[axis])
+    group.addoption(
+        "--cores", type=int, metavar="N",
+        help="cores of each device on a CPU, so that one device and several are alike (default: one device has all, "
+        "several share them)",
+    )  # fmt: skip
     group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
     group.addoption(
         "--no-control", action="store_true",
@@ -182,7 +187,7 @@ def _check_numbers(config: pytest.Config) -> None:
     for option in ("memory", "code"):
         if config.getoption(f"profile_{option}") and not config.getoption("profile"):
             raise MatrixError(f"--profile-{option} adds to a profile; give --profile too")
-    for option in ("launches", "epochs"):
+    for option in ("launches", "epochs", "cores"):
         value = config.getoption(option)
         if value is not None and value < 1:
             raise MatrixError(f"--{option} is {value}; it must be at least 1")

@@ -20,6 +20,8 @@ UNCOMPILED = "TensorFlow's strategies sum gradients outside of what XLA compiles
 
 def not_measured(cell: Cell) -> str:
     """Why a cell with several devices is unsupported; empty if it may run."""
+    if cell.devices == 1:
+        return ""
     own = [name for name in STRATEGIES_OF[cell.framework] if name not in NOT_MEASURED]
     tensorflow, strategy = cell.framework == "tensorflow", cell.strategy
     reasons = (

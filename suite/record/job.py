@@ -20,7 +20,7 @@ class Job:
     the cell's recipe; ``checkpoint`` is the file that such a training goes on from. ``programs`` is the run's folder
     for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
-    ``traces``.
+    ``traces``. ``cores`` is how many cores each device of a CPU has; None for all, which several devices share.
     """
 
     cell: Cell
@@ -38,6 +38,7 @@ class Job:
     profile_memory: bool = False
     profile_code: bool = False
     traces: str = ""
+    cores: int | None = None
     spawned_ns: int = 0
 
     def dumps(self) -> str:

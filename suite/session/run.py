@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ class Run:
         seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
         job = Job(cell, str(data), number, seed, settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        job = replace(job, programs=self._programs)
+        job = replace(job, programs=self._programs, cores=settings.cores)
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")
         job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
@@ -159,7 +160,8 @@ class Run:
 
         def start(job: Job) -> Record:
             state = State(f"{counter} {job.cell.id}", self.show)
-            record = launch(job, log, deadline_s, state.progress, self._watch, tick=state.tick)
+            watch = partial(self._watch, devices=cell.devices)
+            record = launch(job, log, deadline_s, state.progress, watch, tick=state.tick)
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
@@ -217,8 +219,8 @@ class Run:
         fit = self._fits[cell]
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
-    def _watch(self, pids: int | Sequence[int], spawned_s: float) -> Monitor:
-        return Monitor(pids, spawned_s, self._gpus, self._idle, self._no_gpu)
+    def _watch(self, pids: int | Sequence[int], spawned_s: float, devices: int) -> Monitor:
+        return Monitor(pids, spawned_s, self._gpus, self._idle, self._no_gpu, devices=devices)
 
     def _prepared(self, name: str) -> Path:
         if name not in self._data:

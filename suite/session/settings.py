@@ -42,6 +42,7 @@ class Settings:
     profile: bool = False  # after all windows, so that a run may be resumed with or without
     profile_memory: bool = False
     profile_code: bool = False
+    cores: int | None = None  # of each device, on a CPU
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
     def signature(self) -> dict[str, Any]:
@@ -58,6 +59,7 @@ class Settings:
             "shard": self.shard,
             "epochs": self.epochs,
             "target": self.target,
+            "cores": self.cores,
         }
 
 
@@ -77,7 +79,7 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         config.getoption("resume"), Path(config.getoption("journals")),
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
-        config.getoption("profile_memory"), config.getoption("profile_code"), typed(config),
+        config.getoption("profile_memory"), config.getoption("profile_code"), config.getoption("cores"), typed(config),
     )  # fmt: skip
 
 
@@ -89,6 +91,7 @@ def typed(config: pytest.Config) -> dict[str, Any]:
     values = {
         "matrix": [_public(name) for name in config.getoption("matrix") or ()],
         **{axis: config.getoption(axis) for axis in AXES},
+        "cores": config.getoption("cores"),
         "min-window": config.getoption("min_window"),
         "no-control": config.getoption("no_control"),
         "k": redact(config.getoption("keyword", "")),

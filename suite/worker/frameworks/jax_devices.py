@@ -117,6 +117,11 @@ class Training(single.Training):
         """The losses as numbers, their mean over all devices; waits for the devices."""
         return self.ranks.mean([float(np.mean(_own(loss), dtype=np.float64)) for loss in losses])
 
+    def each(self, losses: list[jax.Array]) -> list[float]:
+        """The losses of every device by itself, as numbers; with ``jit`` the one that there is of all."""
+        own = [float(each) for loss in losses for each in _own(loss)]
+        return own if self.cell.strategy == "jit" else [loss for each in self.ranks.gather(own) for loss in each]
+
     def restore(self, state: dict[str, Array]) -> None:
         """Resume from a checkpoint."""
         super().restore(state)

@@ -101,6 +101,10 @@ class Training(pytorch.Training):
         """The losses as numbers, their mean over all ranks; waits for the device."""
         return self.ranks.mean(super().read(losses))
 
+    def each(self, losses: list[Tensor]) -> list[float]:
+        """The losses of every device by itself, as numbers."""
+        return [loss for own in self.ranks.gather(super().read(losses)) for loss in own]
+
     def weights(self, of: str = "data") -> dict[str, Array]:
         """Every tensor (or, with ``of="grad"``, its gradient) in canonical layout, on the host; all ranks call it."""
         if self.whole is None:

@@ -117,6 +117,11 @@ class Training(single.Training):
         """The losses as numbers, their mean over all devices; waits for the devices."""
         return self.ranks.mean([float(np.mean([float(each) for each in self._locals(loss)])) for loss in losses])
 
+    def each(self, losses: list[Any]) -> list[float]:
+        """The losses of every device by itself, as numbers."""
+        own = [float(each) for loss in losses for each in self._locals(loss)]
+        return [loss for each in self.ranks.gather(own) for loss in each]
+
     def logits(self, batch: Any) -> Array:
         """The model's output for this process's share, on the host."""
         return super().logits(single.Training.put(self, self.get(batch)))
