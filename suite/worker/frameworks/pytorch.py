@@ -289,12 +289,12 @@ def autocast_of(cell: Cell, device: str) -> torch.autocast:
     return torch.autocast(device, getattr(torch, numbers.compute) if mixed else None, enabled=mixed)
 
 
-def optimizer_of(spec: WorkloadSpec, parameters: list[Tensor]) -> torch.optim.Optimizer:
+def optimizer_of(spec: WorkloadSpec, parameters: list[Tensor], fused: bool = True) -> torch.optim.Optimizer:
     config = spec.optimizer
     if isinstance(config, Sgd):
         return torch.optim.SGD(
-            parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=True
+            parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=fused
         )
     return torch.optim.Adam(
-        parameters, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True
+        parameters, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=fused
     )

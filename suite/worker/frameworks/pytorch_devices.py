@@ -20,7 +20,7 @@ from suite.plan.cell import LOADERS, Cell
 from suite.worker.frameworks import UnsupportedError, pytorch
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
-from workloads.spec import WorkloadSpec
+from workloads.spec import Sgd, WorkloadSpec, specification
 
 TIMEOUT = timedelta(hours=1)  # the launch's deadline comes first
 
@@ -52,7 +52,13 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
         settings["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     if cell.strategy == "fsdp":
         settings["memory_format"] = "contiguous"  # sharded weights must lie in a row
+        settings["optimizer"] = "fused" if _fused(specification(cell.workload, cell.size)) else "foreach"
     return settings
+
+
+def _fused(spec: WorkloadSpec) -> bool:
+    """Whether PyTorch has the fused kernel of an optimizer for sharded weights: that of SGD it has not."""
+    return not isinstance(spec.optimizer, Sgd)
 
 
 class Training(pytorch.Training):
@@ -69,7 +75,7 @@ class Training(pytorch.Training):
             self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel)
             self.model = self.model.to(memory_format=torch.contiguous_format)
             fully_shard(self.model)
-            self.optimizer = pytorch.optimizer_of(spec, [*self.model.parameters()])
+            self.optimizer = pytorch.optimizer_of(spec, [*self.model.parameters()], fused=_fused(spec))
             self.parallel = self.model
             return
         mode = pytorch.COMPILE_MODES[cell.compile]
