@@ -75,7 +75,7 @@ class Training(pytorch.Training):
             self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel)
             self.model = self.model.to(memory_format=torch.contiguous_format)
             fully_shard(self.model)
-            self.optimizer = pytorch.optimizer_of(spec, [*self.model.parameters()], fused=_fused(spec))
+            self.optimizer = pytorch._optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
             self.parallel = self.model
             return
         mode = pytorch.COMPILE_MODES[cell.compile]
@@ -130,7 +130,7 @@ class Training(pytorch.Training):
         raise UnsupportedError("sharded weights are not kept in checkpoints here")
 
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        with pytorch.autocast_of(self.cell, self.device):
+        with pytorch._autocast(self.cell, self.device):
             return self.loss(self.parallel, inputs, labels)
 
 
