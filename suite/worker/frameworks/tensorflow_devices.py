@@ -19,6 +19,8 @@ from suite.worker.ranks import Ranks, free_port
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
+SEEDS_APART = 1_000_003  # between the seeds from which two devices draw dropout's masks
+
 _chosen: dict[str, Any] = {}  # the strategy of this process, which must be made before any tensor
 
 
@@ -67,6 +69,9 @@ class Training(single.Training):
         self.ranks, self.strategy = ranks, _chosen["strategy"]
         with self.strategy.scope():
             super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
+        for layer in self.model.layers:
+            if generator := getattr(layer, "seed_generator", None):
+                generator.next = _own_draws(generator.next)
         self.explained = tf.function(self._explained)
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Any:
@@ -137,6 +142,18 @@ class Training(single.Training):
         if scaled:  # Keras' optimizers sum over the devices what they are given, and do not say so
             gradients = [gradient / self.strategy.num_replicas_in_sync for gradient in gradients]
         return loss, gradients
+
+
+def _own_draws(draw: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """The seeds of dropout, made each device's own: a strategy gives all its devices the same variables."""
+
+    def drawn(*arguments: Any, **options: Any) -> tf.Tensor:
+        seed = draw(*arguments, **options)
+        replica = tf.distribute.get_replica_context()
+        number = replica.replica_id_in_sync_group if replica else 0
+        return seed + tf.cast(tf.stack([number * SEEDS_APART, 0]), seed.dtype)
+
+    return drawn
 
 
 def gradient_bytes(training: Training) -> int:
