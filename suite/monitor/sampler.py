@@ -72,15 +72,18 @@ class Monitor:
         gpus: Sequence[Gpu] = (),
         before: Idle | None = None,
         no_gpu: str = "",
+        *,
+        devices: int = 1,
     ) -> None:
-        """``pid`` is the worker's, or those of all ranks; ``gpus`` are those that they see, which train on the first.
+        """``pid`` is the worker's, or those of all ranks; ``gpus`` are those that they see.
 
-        ``no_gpu`` says why there is none.
+        They train on the first ``devices`` of them; ``no_gpu`` says why there is none.
         """
+        self.devices = devices
         self.pid, self.spawned_s, self.gpus, self.before = pid, spawned_s, gpus, before or Idle({}, {})
         self.host: list[Sample] = []
         self.samples: dict[str, list[Sample]] = {gpu.uuid: [] for gpu in gpus}
-        self.foreign_s: list[float] = []  # when another's process was seen on the first GPU
+        self.foreign_s: list[float] = []  # when another's process was seen on a GPU that trains
         self.absent: dict[str, str] = {"gpus": no_gpu} if no_gpu else {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
@@ -115,19 +118,19 @@ class Monitor:
             tree = {process.pid for process in watched.tree()} if slow and self.gpus else set()
             for number, gpu in enumerate(self.gpus):
                 values = gpu.read()
-                values |= self._memory_and_others(gpu, tree, first=number == 0) if slow else {}
+                values |= self._memory_and_others(gpu, tree, used=number < self.devices) if slow else {}
                 self.samples[gpu.uuid].append(Sample(time.perf_counter(), values))
             if slow:
                 host_due_s = now_s + HOST_EVERY_S
                 self.host.append(Sample(time.perf_counter(), watched.read()))
                 self.absent |= watched.absent
 
-    def _memory_and_others(self, gpu: Gpu, tree: set[int], first: bool) -> dict[str, float]:
+    def _memory_and_others(self, gpu: Gpu, tree: set[int], used: bool) -> dict[str, float]:
         """Memory of our processes on a GPU. Also notes when others are there, whose ids may be of another namespace."""
         memory = dict(_processes(gpu))
         before = self.before.processes.get(gpu.uuid, frozenset())
         # Without an id of ours among them, only those that were there before are known to be foreign.
-        if first and (memory.keys() & before or (memory.keys() & tree and memory.keys() - tree)):
+        if used and (memory.keys() & before or (memory.keys() & tree and memory.keys() - tree)):
             self.foreign_s.append(time.perf_counter())
         ours = [memory[pid] for pid in memory.keys() & tree]
         sizes = [size for size in ours if size is not None]
@@ -158,7 +161,7 @@ class Monitor:
                 gpu_metrics |= _energy(record, samples, spans["train"])
                 if "energy_source" not in gpu_metrics:
                     gpu_metrics["absent"]["energy"] = _why_no_energy(record, samples)
-                flags += _clock_flags(record, samples, spans["train"]) if number == 0 else []
+                flags += _clock_flags(record, samples, spans["train"]) if number < self.devices else []
             metrics["gpus"].append(gpu_metrics)
         unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
         if self.absent or unused:

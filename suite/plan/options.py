@@ -88,6 +88,11 @@ def add(parser: pytest.Parser) -> None:
         help="folder of a workload from outside, or the name of an installed one; may be repeated. Without "
         "--workload, only what is in there is measured",
     )  # fmt: skip
+    group.addoption(
+        "--cores", type=int, metavar="N",
+        help="cores of each device on a CPU, so that one device and several are alike (default: one device has all, "
+        "several share them)",
+    )  # fmt: skip
     group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
     group.addoption(
         "--no-control", action="store_true",
@@ -210,7 +215,7 @@ def _check_numbers(config: pytest.Config) -> None:
     for option in ("memory", "code"):
         if config.getoption(f"profile_{option}") and not config.getoption("profile"):
             raise MatrixError(f"--profile-{option} adds to a profile; give --profile too")
-    for option in ("launches", "epochs"):
+    for option in ("launches", "epochs", "cores"):
         value = config.getoption(option)
         if value is not None and value < 1:
             raise MatrixError(f"--{option} is {value}; it must be at least 1")

@@ -74,7 +74,8 @@ def launch(
     of the monotonic clock. Raises `LaunchError` if the process cannot be spawned, and passes on KeyboardInterrupt after
     ending the whole process tree.
     """
-    if job.cell.devices > 1 and (reason := ranks.impossible(job.cell, job.device)):
+    alone = job.cell.devices == 1 and not job.cores
+    if not alone and (reason := ranks.impossible(job.cell, job.device, job.cores)):
         environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
         return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
     record = _launched(job, log, deadline_s, progress, watch, tick=tick)
@@ -175,7 +176,7 @@ def scratch_folder() -> Iterator[str]:
 def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
     """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock."""
     python = interpreter(job.cell.framework)
-    environments = ranks.environments(job.cell, job.device) if job.cell.processes > 1 else [{}]
+    environments = ranks.environments(job.cell, job.device, job.cores)
     spawned_ns, mark = time.perf_counter_ns(), leftovers.mark()
     text = replace(job, spawned_ns=spawned_ns).dumps()
     workers, pipes = [], []

@@ -22,6 +22,7 @@ import psutil
 
 from suite.plan.cell import Cell
 from suite.plan.device import has_gpu
+from suite.plan.strategies import not_measured
 from suite.record.environment import own_cores, usable_cores
 from suite.record.rank_variables import COORDINATOR, CORES, HOST_CORES, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 from suite.record.record import Outcome, Record
@@ -45,12 +46,15 @@ _CONSEQUENCE = re.compile(
 )
 
 
-def impossible(cell: Cell, device: str) -> str:
-    """Why this host cannot run a cell's devices; empty where it can, as far as the parent knows."""
+def impossible(cell: Cell, device: str, each: int | None = None) -> str:
+    """Why a cell's devices cannot be measured on this host; empty where they can, as far as the parent knows."""
+    if reason := not_measured(cell):
+        return reason
     if device == "cpu" or not has_gpu():
         cores = usable_cores()
-        if cell.devices > cores:
-            return f"{cell.devices} devices on a CPU need a core each, and {cores} can be used here"
+        if cell.devices * (each or 1) > cores:
+            need = f"{each} cores" if each and each > 1 else "a core"
+            return f"{cell.devices} devices on a CPU need {need} each, and {cores} can be used here"
         return ""
     listed = _listed()
     if listed is not None and cell.devices > len(listed):
@@ -58,10 +62,14 @@ def impossible(cell: Cell, device: str) -> str:
     return ""
 
 
-def environments(cell: Cell, device: str) -> list[dict[str, str]]:
-    """The variables of each rank besides those that every worker gets."""
+def environments(cell: Cell, device: str, each: int | None = None) -> list[dict[str, str]]:
+    """The variables of each rank besides those that every worker gets; ``each`` device of a CPU has so many cores."""
     world, cores = cell.processes, own_cores()
-    each = min(len(cores), usable_cores()) // world
+    on_cpu = device == "cpu" or not has_gpu()
+    if world == 1:
+        chosen = cores[: each * cell.devices] if each and on_cpu else []
+        return [{HOST_CORES: str(len(cores)), CORES: ",".join(map(str, chosen))} if chosen else {}]
+    each = each if each and on_cpu else min(len(cores), usable_cores()) // world
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]
@@ -76,7 +84,7 @@ def environments(cell: Cell, device: str) -> list[dict[str, str]]:
         own = {RANK: str(rank), LOCAL_RANK: str(rank)}
         if each:
             own[CORES] = ",".join(map(str, cores[rank * each : (rank + 1) * each]))
-        if device != "cpu" and has_gpu():  # each sees its own device alone, as its first
+        if not on_cpu:  # each sees its own device alone, as its first
             listed = _listed()
             own["CUDA_VISIBLE_DEVICES"] = listed[rank] if listed else str(rank)
         made.append(shared | own)

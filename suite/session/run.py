@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,7 @@ class Run:
         seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
         job = Job(cell, str(data), number, seed, settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        job = replace(job, programs=self._programs, workload_folder=folder_of(cell.workload))
+        job = replace(job, programs=self._programs, workload_folder=folder_of(cell.workload), cores=settings.cores)
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")
         job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
@@ -181,13 +182,14 @@ class Run:
 
         def start(job: Job) -> Record:
             state = State(f"{counter} {job.cell.id}", self.show)
+            watch = partial(self._watch, devices=cell.devices)
             self.observers.started(job.cell, number)
 
             def progress(message: dict[str, Any]) -> None:
                 state.progress(message)
                 self.observers.progress(message)
 
-            record = launch(job, log, deadline_s, progress, self._watch, tick=state.tick)
+            record = launch(job, log, deadline_s, progress, watch, tick=state.tick)
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
@@ -245,8 +247,8 @@ class Run:
         fit = self._fits[cell]
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
-    def _watch(self, pids: int | Sequence[int], spawned_s: float) -> Monitor:
-        monitor = Monitor(pids, spawned_s, self._gpus, self._idle, self._no_gpu)
+    def _watch(self, pids: int | Sequence[int], spawned_s: float, devices: int) -> Monitor:
+        monitor = Monitor(pids, spawned_s, self._gpus, self._idle, self._no_gpu, devices=devices)
         self.observers.watched(monitor)
         return monitor
 

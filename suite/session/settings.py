@@ -42,6 +42,7 @@ class Settings:
     profile: bool = False  # after all windows, so that a run may be resumed with or without
     profile_memory: bool = False
     profile_code: bool = False
+    cores: int | None = None  # of each device, on a CPU
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
@@ -59,6 +60,7 @@ class Settings:
             "shard": self.shard,
             "epochs": self.epochs,
             "target": self.target,
+            **({"cores": self.cores} if self.cores else {}),
             **({"search": self.search} if self.search else {}),
         }
 
@@ -79,7 +81,8 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         config.getoption("resume"), Path(config.getoption("journals")),
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
-        config.getoption("profile_memory"), config.getoption("profile_code"), typed=typed(config),
+        config.getoption("profile_memory"), config.getoption("profile_code"), config.getoption("cores"),
+        typed=typed(config),
     )  # fmt: skip
 
 
@@ -91,6 +94,7 @@ def typed(config: pytest.Config) -> dict[str, Any]:
     values = {
         "matrix": [_public(name) for name in config.getoption("matrix") or ()],
         **{axis: config.getoption(axis) for axis in AXES},
+        "cores": config.getoption("cores"),
         "min-window": config.getoption("min_window"),
         "no-control": config.getoption("no_control"),
         "k": redact(config.getoption("keyword", "")),

@@ -245,11 +245,17 @@ def draws(subject: Subject) -> Draws:
     training = subject.training(cell, frozen, dropout=True)
     noise, labels = drawn_from(subject.data, getattr(spec, "length", None), DRAWS_BATCH)
     logits = subject.tools.draws(training, training.put((noise, labels)), DRAWS)
-    batch = training.put((noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]))
+    drawn = noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]
+    if subject.team:  # every device takes the same samples, and no two of them draw the same masks either
+        devices = subject.cell.devices
+        training = subject.training(cell.but(devices=devices, strategy=subject.cell.strategy), frozen, dropout=True)
+        drawn = subject.mine((np.concatenate([drawn[0]] * devices), np.concatenate([drawn[1]] * devices)))
+    batch = training.put(drawn)
     training.compile(batch)
-    losses = check([training.step(batch) for _ in range(DRAWN_STEPS)], training, "the steps with dropout")
-    if subject.team:  # no two devices draw the same masks either
-        losses = [loss for each in subject.team.ranks.gather(losses) for loss in each]
+    pending = [training.step(batch) for _ in range(DRAWN_STEPS)]
+    losses = check(pending, training, "the steps with dropout")
+    if subject.team:
+        losses = training.each(pending)
     return Draws(spread(logits), tuple(losses))
 
 

@@ -14,12 +14,13 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suite.record.rank_variables import COORDINATOR, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
+
+if TYPE_CHECKING:  # a worker alone needs none of it
+    from multiprocessing.connection import Connection
 
 #: How long ranks wait for rank 0's channel, which may be open later than theirs.
 CONNECT_WITHIN_S = 60.0
@@ -115,6 +116,9 @@ def free_port() -> int:
 
 def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connection]:
     """Rank 0's connections to the other ranks, in their order."""
+    from multiprocessing import AuthenticationError
+    from multiprocessing.connection import Listener
+
     with Listener(address, backlog=world, authkey=token) as listener:
         peers: dict[int, Connection] = {}
         while len(peers) < world - 1:
@@ -126,6 +130,8 @@ def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connecti
 
 def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:
     """The connection to rank 0, as soon as that listens."""
+    from multiprocessing.connection import Client
+
     deadline = time.monotonic() + CONNECT_WITHIN_S
     while True:
         try:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import Cell
+from suite.plan.strategies import not_measured
 from suite.record.environment import usable_cores
 from suite.record.ranks import AllReduce, Rank
 from suite.record.ranks import Ranks as Part
@@ -31,14 +32,6 @@ from workloads.data.dataset import Array
 #: Sums of a gradient's size, how many of the larger array for the best rate, and the size of that one in bytes.
 SUMS, PEAK_SUMS = 20, 5
 PEAK_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}
-
-#: Strategies that are known by name and cannot be measured, with the reason.
-NOT_MEASURED = {
-    "deepspeed": "DeepSpeed clips gradients by default and refuses channels-last weights; it is not measured yet",
-    "horovod": "Horovod's last release (0.28.1, June 2023) does not build against this PyTorch",
-    "split": "a model whose layers lie on different devices is not measured yet",
-}
-
 
 #: What lies between the seeds of two ranks, so that no two launches share one.
 RANKS_APART = 1_000_003
@@ -52,25 +45,14 @@ def training_of(framework: ModuleType, cell: Cell, team: Team | None) -> Callabl
     return partial(team.devices.Training, ranks=team.ranks)
 
 
-def refuse(cell: Cell, strategies: tuple[str, ...], loaders: tuple[str, ...]) -> None:
-    """Refuse what no framework has on several devices here. Raises `UnsupportedError` with the reason."""
-    if cell.strategy in NOT_MEASURED:
-        raise UnsupportedError(NOT_MEASURED[cell.strategy])
-    if cell.strategy not in strategies:
-        raise UnsupportedError(f"{cell.framework} has no strategy {cell.strategy}; it has {', '.join(strategies)}")
+def refuse(cell: Cell, loaders: tuple[str, ...]) -> None:
+    """Refuse what cannot be measured on several devices. Raises `UnsupportedError` with the reason."""
+    if reason := not_measured(cell):
+        raise UnsupportedError(reason)
     if cell.loader.kind not in loaders:
         raise UnsupportedError(
             f"the {cell.loader.kind} loader makes its batches on one device; with the strategy {cell.strategy} there "
             f"are {', '.join(loaders)}"
-        )
-    if cell.recipe:
-        raise UnsupportedError("training to the end is measured on one device; several are measured without a recipe")
-    if cell.precision == "fp16":
-        raise UnsupportedError("the loss scale of fp16 on several devices is not proved yet; use bf16")
-    if cell.workload == "cifar100_resnet18":
-        raise UnsupportedError(
-            "batch normalisation has statistics of its own on each device, which is not the same training as one "
-            "device's; cifar100_resnet18 is measured on one device"
         )
 
 
@@ -88,7 +70,7 @@ class Team:
 
     def connect(self, device: str) -> None:
         """Join the other processes, before the framework is asked for its devices. Raises `UnsupportedError`."""
-        refuse(self.cell, self.devices.STRATEGIES, self.devices.loaders(self.cell))
+        refuse(self.cell, self.devices.loaders(self.cell))
         self.devices.connect(self.cell, device, self.ranks)
 
     def unite(self, device: str) -> dict[str, Any]:

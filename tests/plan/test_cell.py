@@ -117,5 +117,29 @@ def test_an_unknown_field_is_named_beside_those_there_are() -> None:
         Cell.from_json({"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5})
 
 
+def test_several_devices_are_part_of_the_id_and_of_the_json_and_one_is_not() -> None:
+    one = Cell("imdb_lstm", "pytorch", size="small")
+    assert (one.devices, one.strategy, one.processes) == (1, "", 1)
+    assert not one.to_json().keys() & {"devices", "strategy"}
+    four = one.but(devices=4, batch=16, accumulate=2)
+    assert four.id == "imdb_lstm-pytorch-fp32-b16-eager-tuned-a2-d4-small"
+    assert (four.strategy, four.processes) == ("ddp", 4)
+    assert (four.device_batch, four.effective_batch, four.global_batch) == (32, 128, 128)
+    assert four.but(strategy="fsdp").id == "imdb_lstm-pytorch-fp32-b16-eager-tuned-a2-d4-fsdp-small"
+    assert Cell.from_json(json.loads(json.dumps(four.to_json()))) == four
+    assert four.but(devices=1) == one.but(batch=16, accumulate=2)
+    assert four.but(framework="jax").strategy == "shard-map"
+    assert Cell("imdb_lstm", "jax", devices=2, strategy="local").processes == 1
+
+
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"devices": 0}, "devices is 0"), ({"strategy": "ddp"}, "for several devices"),
+    ({"devices": 2, "strategy": "gossip"}, "unknown strategy"),
+])  # fmt: skip
+def test_devices_and_strategy_are_checked(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(CellError, match=words):
+        Cell("imdb_lstm", "jax", **settings)
+
+
 def test_a_batch_left_open_is_named_so() -> None:
     assert "-bauto-" in Cell("imdb_lstm", "jax", batch=AUTO).id

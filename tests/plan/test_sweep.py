@@ -203,3 +203,22 @@ def test_the_default_matrix_compiles_and_does_not_compile() -> None:
         ("jax", "compile"),
     }  # fmt: skip
     assert values(default(), "precision") == {"fp32", "bf16"}
+
+
+def test_each_framework_takes_the_strategies_that_it_has_and_one_device_none() -> None:
+    found = sweep(devices="1,2", strategy="usual,fsdp,jit", workload="imdb_lstm")
+    strategies = {name: sorted(cell.strategy for cell in found.cells if cell.framework == name) for name in FRAMEWORKS}
+    assert strategies == {
+        "pytorch": ["", "ddp", "fsdp"], "tensorflow": ["", "multiworker"], "jax": ["", "jit", "shard-map"]
+    }  # fmt: skip
+    assert sweep(devices="1,2").name == "sweep-d1+d2"
+    with pytest.raises(MatrixError, match="add --devices 2"):
+        sweep(strategy="fsdp")
+    with pytest.raises(MatrixError, match="write a number of devices"):
+        sweep(devices="all")
+
+
+def test_the_matrix_of_devices_has_one_and_two_in_the_usual_way() -> None:
+    assert {(cell.devices, cell.strategy) for cell in matrix("devices").cells if cell.framework == "jax"} == {
+        (1, ""), (2, "shard-map")
+    }  # fmt: skip

@@ -80,6 +80,21 @@ def test_a_stopped_rank_runs_into_the_deadline(start: Any) -> None:
 
 @needs_cores
 @pytest.mark.launches
+def test_an_interrupt_ends_all_ranks(stand_in: StandIn, tmp_path: Path) -> None:
+    stand_in(BEGIN + f"open({str(tmp_path / 'pids')!r}, 'a').write(f'{{os.getpid()}} ')\ntime.sleep(60)")
+
+    def interrupt() -> None:
+        if len((tmp_path / "pids").read_text().split()) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(JOB_OF_TWO, tmp_path / "log", 60.0, tick=interrupt)
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    wait_until(lambda: not any(map(alive, pids)))
+
+
+@needs_cores
+@pytest.mark.launches
 def test_what_all_ranks_lack_is_said_once(start: Any) -> None:
     record, *_ = start("send(part={'outcome': {'status': 'unsupported', 'reason': 'no such thing'}})")
     assert record.outcome == Outcome("unsupported", "no such thing")

@@ -46,7 +46,8 @@ def after_the_windows(delivered: Iterator[Any], training: Straight, precision: s
     for _ in range(20):
         next(loader)
     cell = Cell("cifar100_cnn", "pytorch", precision=precision)
-    evidence = Evidence(SimpleNamespace(cell=cell, proves_itself=False), lambda **message: None)  # type: ignore[arg-type]
+    subject: Any = SimpleNamespace(cell=cell, proves_itself=False, team=None)
+    evidence = Evidence(subject, lambda **message: None)
     evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
     return evidence.parts["last"]
 

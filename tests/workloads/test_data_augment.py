@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workloads.data import synthetic
-from workloads.data.augment import PAD, Batches, batches_digest, crop_and_flip, epoch
+from workloads.data.augment import PAD, Batches, Share, batches_digest, crop_and_flip, epoch
 from workloads.data.dataset import DataError, contiguous_bytes
 
 
@@ -112,3 +112,20 @@ def test_batches_digest_sees_bytes_types_and_order(images, reviews):
     digests = [batches_digest(list_) for list_ in (batches, batches[::-1], batches[:1], changed)]
     assert len(set(digests)) == 4
     assert batches_digest(batches) == digests[0]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("devices", [2, 4])
+def test_the_shares_of_all_processes_are_the_global_batch_bit_for_bit(devices: int, parts: int) -> None:
+    data = synthetic.generate("cifar100", 200, 100)
+    whole = Batches(data, 32, seed=3)
+    shares = [Batches(data, 32, seed=3, share=Share(devices, parts, first, 1)) for first in range(devices)]
+    for number in (0, 5, 6, 13):  # in three epochs
+        pieces = [share[number] for share in shares]
+        for at in (0, 1):
+            assert np.array_equal(Share(devices, parts).whole([piece[at] for piece in pieces]), whole[number][at])
+            for first, piece in enumerate(pieces):
+                assert np.array_equal(Share(devices, parts, first, 1).of(whole[number][at]), piece[at])
+    assert np.array_equal(shares[1].in_memory()[3][0], shares[1][3][0])
+    one_process = Batches(data, 32, seed=3, share=Share(devices, 1, 0, devices))
+    assert np.array_equal(one_process[6][0], whole[6][0])

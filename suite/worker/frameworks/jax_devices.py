@@ -22,9 +22,6 @@ from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-#: What is measured here.
-STRATEGIES = ("shard-map", "jit", "local")
-
 HEARTBEAT_S = 10  # the default noticed a killed process after 88 s
 
 AXIS = "devices"
@@ -38,9 +35,9 @@ def loaders(cell: Cell) -> tuple[str, ...]:
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     """Join the other ranks; comes before anything else asks the framework for its devices."""
+    del device
     if cell.strategy == "local":
-        if device == "cpu" or jax.config.jax_platforms == "cpu":
-            jax.config.update("jax_num_cpu_devices", cell.devices)
+        jax.config.update("jax_num_cpu_devices", cell.devices)
         return
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     address = f"{ranks.host}:{ranks.agreed_port()}"
@@ -54,8 +51,6 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     del ranks
     if len(_devices(device)) < cell.devices:
         raise UnsupportedError(f"{cell.devices} devices are asked for, and JAX sees {len(_devices(device))}")
-    if cell.strategy == "jit" and cell.accumulate > 1:
-        raise UnsupportedError("with jit the batches to accumulate would be exchanged first; use shard-map")
     over_processes = "nccl" if device == "cuda" else "gloo"
     return {"backend": "in-process" if cell.strategy == "local" and device == "cpu" else over_processes}
 
@@ -121,6 +116,11 @@ class Training(single.Training):
     def read(self, losses: list[jax.Array]) -> list[float]:
         """The losses as numbers, their mean over all devices; waits for the devices."""
         return self.ranks.mean([float(np.mean(_own(loss), dtype=np.float64)) for loss in losses])
+
+    def each(self, losses: list[jax.Array]) -> list[float]:
+        """The losses of every device by itself, as numbers; with ``jit`` the one that there is of all."""
+        own = [float(each) for loss in losses for each in _own(loss)]
+        return own if self.cell.strategy == "jit" else [loss for each in self.ranks.gather(own) for loss in each]
 
     def restore(self, state: dict[str, Array]) -> None:
         """Resume from a checkpoint."""

@@ -111,7 +111,7 @@ class Training:
         self.model = module.build(spec, numbers, dropout, device, cell.kernel)
         module.import_weights(self.model, weights)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = optimizer_of(spec, parameters)
+        self.optimizer = _optimizer(spec, parameters)
         self.scaler = None
         if cell.precision == "fp16":
             self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
@@ -168,7 +168,7 @@ class Training:
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         self.model.eval()
-        with torch.inference_mode(), autocast_of(self.cell, self.device):
+        with torch.inference_mode(), _autocast(self.cell, self.device):
             losses, right = self.scores(self.model, *batch)
         self.model.train()
         if self.cell.compile == "max":  # as in `step`
@@ -240,25 +240,25 @@ class Training:
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        with torch.no_grad(), autocast_of(self.cell, self.device):
+        with torch.no_grad(), _autocast(self.cell, self.device):
             return self.model(batch[0]).double().cpu().numpy()
 
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        with autocast_of(self.cell, self.device):
+        with _autocast(self.cell, self.device):
             return self.loss(self.model, inputs, labels)
 
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
     """The matrix product as a layer computes it in the cell's precision."""
     left, right = _operands(cell, device, a, b)
-    with torch.no_grad(), autocast_of(cell, device):
+    with torch.no_grad(), _autocast(cell, device):
         return torch.matmul(left, right).double().cpu().numpy()
 
 
 def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
     left, right = _operands(cell, device, images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1))
-    with torch.no_grad(), autocast_of(cell, device):
+    with torch.no_grad(), _autocast(cell, device):
         output = torch.nn.functional.conv2d(left.contiguous(memory_format=torch.channels_last), right)
     return output.permute(0, 2, 3, 1).double().cpu().numpy()
 
@@ -283,18 +283,18 @@ def _operands(cell: Cell, device: str, *arrays: Array) -> list[Tensor]:
     return [torch.tensor(array, dtype=dtype, device=device) for array in arrays]
 
 
-def autocast_of(cell: Cell, device: str) -> torch.autocast:
+def _autocast(cell: Cell, device: str) -> torch.autocast:
     numbers = NUMBERS[cell.precision]
     mixed = numbers.compute != numbers.weights
     return torch.autocast(device, getattr(torch, numbers.compute) if mixed else None, enabled=mixed)
 
 
-def optimizer_of(spec: WorkloadSpec, parameters: list[Tensor]) -> torch.optim.Optimizer:
+def _optimizer(spec: WorkloadSpec, parameters: list[Tensor], fused: bool = True) -> torch.optim.Optimizer:
     config = spec.optimizer
     if isinstance(config, Sgd):
         return torch.optim.SGD(
-            parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=True
+            parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=fused
         )
     return torch.optim.Adam(
-        parameters, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True
+        parameters, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=fused
     )

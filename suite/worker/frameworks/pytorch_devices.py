@@ -20,10 +20,7 @@ from suite.plan.cell import LOADERS, Cell
 from suite.worker.frameworks import UnsupportedError, pytorch
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
-from workloads.spec import WorkloadSpec
-
-#: What is measured here.
-STRATEGIES = ("ddp", "fsdp")
+from workloads.spec import Sgd, WorkloadSpec, specification
 
 TIMEOUT = timedelta(hours=1)  # the launch's deadline comes first
 
@@ -54,10 +51,14 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     if device == "cuda":
         settings["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     if cell.strategy == "fsdp":
-        if cell.compile != "eager":
-            raise UnsupportedError("FSDP2 is measured in eager mode here; use the strategy ddp for torch.compile")
         settings["memory_format"] = "contiguous"  # sharded weights must lie in a row
+        settings["optimizer"] = "fused" if _fused(specification(cell.workload, cell.size)) else "foreach"
     return settings
+
+
+def _fused(spec: WorkloadSpec) -> bool:
+    """Whether PyTorch has the fused kernel of an optimizer for sharded weights: that of SGD it has not."""
+    return not isinstance(spec.optimizer, Sgd)
 
 
 class Training(pytorch.Training):
@@ -74,7 +75,7 @@ class Training(pytorch.Training):
             self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel)
             self.model = self.model.to(memory_format=torch.contiguous_format)
             fully_shard(self.model)
-            self.optimizer = pytorch.optimizer_of(spec, [*self.model.parameters()])
+            self.optimizer = pytorch._optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
             self.parallel = self.model
             return
         mode = pytorch.COMPILE_MODES[cell.compile]
@@ -106,14 +107,19 @@ class Training(pytorch.Training):
         """The losses as numbers, their mean over all ranks; waits for the device."""
         return self.ranks.mean(super().read(losses))
 
+    def each(self, losses: list[Tensor]) -> list[float]:
+        """The losses of every device by itself, as numbers."""
+        return [loss for own in self.ranks.gather(super().read(losses)) for loss in own]
+
     def weights(self, of: str = "data") -> dict[str, Array]:
         """Every tensor (or, with ``of="grad"``, its gradient) in canonical layout, on the host; all ranks call it."""
         if self.whole is None:
             return super().weights(of)
         for sharded, parameter in zip(self.model.parameters(), self.whole.parameters(), strict=True):
             tensor = getattr(sharded, of)
-            full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-            setattr(parameter, of, full.detach().clone())
+            if tensor is not None:  # a weight that is not trained has no gradient
+                full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+                setattr(parameter, of, full.detach().clone())
         arrays: dict[str, Array] = self.module.export_weights(self.whole, of=of)
         return arrays
 
@@ -124,7 +130,7 @@ class Training(pytorch.Training):
         raise UnsupportedError("sharded weights are not kept in checkpoints here")
 
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        with pytorch.autocast_of(self.cell, self.device):
+        with pytorch._autocast(self.cell, self.device):
             return self.loss(self.parallel, inputs, labels)
 
 

@@ -19,8 +19,7 @@ from suite.worker.ranks import Ranks, free_port
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-#: What is measured here.
-STRATEGIES = ("multiworker", "mirrored")
+SEEDS_APART = 1_000_003  # between the seeds from which two devices draw dropout's masks
 
 _chosen: dict[str, Any] = {}  # the strategy of this process, which must be made before any tensor
 
@@ -45,8 +44,6 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
-    if cell.compile != "graph":
-        raise UnsupportedError("TensorFlow's strategies sum gradients outside of what XLA compiles; use the graph mode")
     cuda = device == "cuda"
     if cell.strategy == "multiworker":
         options = tf.distribute.experimental
@@ -72,6 +69,9 @@ class Training(single.Training):
         self.ranks, self.strategy = ranks, _chosen["strategy"]
         with self.strategy.scope():
             super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
+        for layer in self.model.layers:
+            if generator := getattr(layer, "seed_generator", None):
+                generator.next = _own_draws(generator.next)
         self.explained = tf.function(self._explained)
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Any:
@@ -122,6 +122,11 @@ class Training(single.Training):
         """The losses as numbers, their mean over all devices; waits for the devices."""
         return self.ranks.mean([float(np.mean([float(each) for each in self._locals(loss)])) for loss in losses])
 
+    def each(self, losses: list[Any]) -> list[float]:
+        """The losses of every device by itself, as numbers."""
+        own = [float(each) for loss in losses for each in self._locals(loss)]
+        return [loss for each in self.ranks.gather(own) for loss in each]
+
     def logits(self, batch: Any) -> Array:
         """The model's output for this process's share, on the host."""
         return super().logits(single.Training.put(self, self.get(batch)))
@@ -137,6 +142,18 @@ class Training(single.Training):
         if scaled:  # Keras' optimizers sum over the devices what they are given, and do not say so
             gradients = [gradient / self.strategy.num_replicas_in_sync for gradient in gradients]
         return loss, gradients
+
+
+def _own_draws(draw: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """The seeds of dropout, made each device's own: a strategy gives all its devices the same variables."""
+
+    def drawn(*arguments: Any, **options: Any) -> tf.Tensor:
+        seed = draw(*arguments, **options)
+        replica = tf.distribute.get_replica_context()
+        number = replica.replica_id_in_sync_group if replica else 0
+        return seed + tf.cast(tf.stack([number * SEEDS_APART, 0]), seed.dtype)
+
+    return drawn
 
 
 def gradient_bytes(training: Training) -> int:

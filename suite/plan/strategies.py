@@ -1,0 +1,37 @@
+"""Which cells with several devices cannot be measured, whatever the machine, with the reason."""
+
+from __future__ import annotations
+
+from suite.plan.cell import STRATEGIES_OF, Cell
+
+#: Strategies that are known by name.
+NOT_MEASURED = {
+    "deepspeed": "DeepSpeed clips gradients by default and refuses channels-last weights; it is not measured yet",
+    "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
+    "split": "a model whose layers lie on different devices is not measured yet",
+}
+
+NORMALISED = (
+    "batch normalisation has statistics of its own on each device, which is not the same training as one device's; "
+    "cifar100_resnet18 is measured on one device"
+)
+UNCOMPILED = "TensorFlow's strategies sum gradients outside of what XLA compiles; use the graph mode"
+
+
+def not_measured(cell: Cell) -> str:
+    """Why a cell with several devices is unsupported; empty if it may run."""
+    if cell.devices == 1:
+        return ""
+    own = [name for name in STRATEGIES_OF[cell.framework] if name not in NOT_MEASURED]
+    tensorflow, strategy = cell.framework == "tensorflow", cell.strategy
+    reasons = (
+        (strategy in NOT_MEASURED, NOT_MEASURED.get(strategy, "")),
+        (strategy not in own, f"{cell.framework} has no strategy {strategy}; it has {', '.join(own)}"),
+        (cell.recipe, "training to the end is measured on one device; several are measured without a recipe"),
+        (cell.precision == "fp16", "the loss scale of fp16 on several devices is not proved yet; use bf16"),
+        (cell.workload == "cifar100_resnet18", NORMALISED),
+        (tensorflow and cell.compile != "graph", UNCOMPILED),
+        (strategy == "jit" and cell.accumulate > 1, "jit would exchange batches to accumulate; use shard-map"),
+        (strategy == "fsdp" and cell.compile != "eager", "FSDP2 is measured in eager mode; torch.compile with ddp"),
+    )
+    return next((reason for applies, reason in reasons if applies), "")
