@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite import __version__
-from suite.monitor.gpu import Gpu, NvmlError, opened
-from suite.monitor.sampler import Monitor, idle
+from suite.monitor.sampler import Monitor
 from suite.plan.cell import AUTO, Cell
 from suite.plan.device import has_gpu
 from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
@@ -22,8 +21,8 @@ from suite.record.environment import machine
 from suite.record.job import Job
 from suite.record.record import DID_NOT_FIT, Record
 from suite.record.retry import may_pass
-from suite.record.text import clean
 from suite.session import batch_finder, devices
+from suite.session.instruments import Instruments
 from suite.session.journal import Journal
 from suite.session.launch import LaunchError, interpreter, launch, scratch_folder
 from suite.session.observers import Observers
@@ -31,7 +30,7 @@ from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
 from suite.session.state import State
-from suite.session.wording import duration, launches
+from suite.session.wording import described, duration, launches
 from workloads.data.own import OWN, prepare_own
 from workloads.data.prepare import prepare
 from workloads.data.progress import waiting
@@ -56,8 +55,6 @@ class Run:
     records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
     _data: dict[str, Path] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
-    _driver: dict[str, str] = field(default_factory=dict)
-    _no_gpu: str = ""
     _programs: str = ""  # a folder for what launches compile for their evidence
     _ended_s: float = field(default_factory=time.monotonic)  # when the launch before ended
     _searching_s: float = 0.0  # of the current launch: the search for the largest batch
@@ -75,8 +72,9 @@ class Run:
         self._pace = Pace(self.settings.plan, self.on_cpu)
         self._pace.learn(self._journalled.values())
         self._free = batch_finder.free_memory()
-        self._gpus = self._opened_gpus()
-        self._idle = idle(self._gpus)
+        self._instruments = Instruments(self.settings.device, self.say, self._open)
+        if self._instruments.driver:
+            self.info.setdefault("driver", self._instruments.driver)
         if last:
             retried = len(last) - len(self._journalled)
             failed = "it" if len(last) == 1 else f"{retried} of them"
@@ -117,7 +115,7 @@ class Run:
         record = replace(record, run=record.run | durations(took_s, self._searching_s))
         self.journal.append(record)
         self.records.append(record)
-        line = f"{counter} {_line(record)}  {duration(took_s)}{self._left()}"
+        line = f"{counter} {described(record)}  {duration(took_s)}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
         self.observers.ended(record, self._left_s(self._remaining()) if self._pace.known else None)
         return record
@@ -198,8 +196,8 @@ class Run:
         if record.outcome.ok:
             _remove(checkpoint)
         environment = record.environment or {"machine": machine()}
-        if self._driver:  # per launch, since a run may go on after an update
-            environment = {**environment, "driver": self._driver}
+        if driver := self._instruments.driver:  # per launch, since a run may go on after an update
+            environment = {**environment, "driver": driver}
         run = {
             "id": self.info["id"],
             "suite": __version__,
@@ -209,23 +207,6 @@ class Run:
             "position": self.done,
         }
         return replace(record, run=run, environment=environment)
-
-    def _opened_gpus(self) -> list[Gpu]:
-        if self.settings.device == "cpu":
-            self._no_gpu = "the run uses the CPU"
-            return []
-        try:
-            driver, gpus = self._open.enter_context(opened())
-        except NvmlError as error:
-            self._no_gpu = str(error)
-            self.say(f"no GPU metrics: {error}")
-            return []
-        self._driver = dict(vars(driver))
-        self.info.setdefault("driver", self._driver)
-        if not gpus:
-            self._no_gpu = "CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)"
-            self.say(f"no GPU metrics: {self._no_gpu}")
-        return gpus
 
     def _checkpoint(self, cell: Cell, number: int) -> Path:
         folder: Path = self.settings.journals / str(self.info["id"])
@@ -248,7 +229,7 @@ class Run:
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
     def _watch(self, pids: int | Sequence[int], spawned_s: float, devices: int) -> Monitor:
-        monitor = Monitor(pids, spawned_s, self._gpus, self._idle, self._no_gpu, devices=devices)
+        monitor = self._instruments.monitor(pids, spawned_s, devices)
         self.observers.watched(monitor)
         return monitor
 
@@ -302,12 +283,3 @@ def _remove(path: Path) -> None:
         for file in path.parent.iterdir():
             if file == path or (file.name.startswith(f"{path.name}.") and file.suffix[1:].isdecimal()):
                 file.unlink(missing_ok=True)
-
-
-def _line(record: Record) -> str:
-    if record.outcome.ok:
-        flags = f"  {clean(' '.join(record.flags))}" if record.flags else ""
-        if course := record.course:
-            flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
-        return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
-    return f"{record.cell.id}  {record.outcome.status}: {clean(record.outcome.reason)}"

@@ -1,6 +1,9 @@
-"""Counts and durations in words."""
+"""Counts, durations, and how a launch ended, in words."""
 
 from __future__ import annotations
+
+from suite.record.record import Record
+from suite.record.text import clean
 
 
 def launches(count: int) -> str:
@@ -14,3 +17,13 @@ def duration(seconds: float) -> str:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def described(record: Record) -> str:
+    """A launch in one line: its throughput, or why there is none."""
+    if record.outcome.ok:
+        flags = f"  {clean(' '.join(record.flags))}" if record.flags else ""
+        if course := record.course:
+            flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
+        return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
+    return f"{record.cell.id}  {record.outcome.status}: {clean(record.outcome.reason)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from workloads import registry
 from workloads.recipes import Recipe
 from workloads.spec import WorkloadSpec
 
@@ -20,4 +21,6 @@ def described(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> dict[str,
         "training_flops_per_sample": spec.training_flops_per_sample,
         "digest": recipe.digest(spec) if recipe else spec.digest,
     }
+    if files := registry.files_digest(spec.name):
+        workload["files"] = files
     return workload | ({"recipe": asdict(recipe) | {"name": name}} if recipe else {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
@@ -53,3 +54,9 @@ def die_with_parent() -> None:
     """Let the kernel end this process when its parent dies for any reason (Linux: prctl, PR_SET_PDEATHSIG)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def peak_rss() -> int:
+    """The peak resident memory of this process in bytes, including mapped pages of the data."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -169,7 +169,7 @@ class _Launch:
 
     def _memory(self) -> None:
         """Send the peak memory of the measurement, since what follows may need more."""
-        memory = {"rss_peak_bytes": _peak_rss(), **self.framework.memory(self.device)}
+        memory = {"rss_peak_bytes": group.peak_rss(), **self.framework.memory(self.device)}
         self.send(part={"memory": self.team.memory(memory) if self.team else memory})
         if self.job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -216,8 +216,6 @@ class _Launch:
             environment["machine"]["cores"] = int(cores)
         environment["machine"]["gpus"] = [name] if name else []
         workload = described(spec, self.cell.recipe, recipe)
-        if files := registry.files_digest(self.cell.workload):
-            workload["files"] = files
         # A training resumes only if everything that its bits depend on is the same.
         self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
         self.key |= {"data": data.digest, "environment": environment["digest"], "machine": environment["machine"]}
@@ -287,12 +285,6 @@ class _Launch:
 
 def _since(start_ns: int) -> float:
     return (time.perf_counter_ns() - start_ns) / 1e9
-
-
-def _peak_rss() -> int:
-    """The peak resident memory of this process in bytes, including mapped pages of the data."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 if __name__ == "__mp_main__":  # a process of a loader, which Python spawned; the worker may die before it can end it
