@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from suite.analysis.axes import AXES, order
+from suite.analysis.hardware import machine
 from suite.analysis.load import Launch
 from suite.analysis.wording import middle
 from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, PRECISIONS, SIZES, WORKLOADS, Cell, Loader
@@ -237,27 +238,6 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
 def _place(workload: str) -> tuple[int, str]:
     """Where a workload stands: the suite's own in their order, then those from outside by name."""
     return (WORKLOADS.index(workload) if workload in WORKLOADS else len(WORKLOADS), workload)
-
-
-def machine(record: Record) -> str:
-    """``AMD EPYC 7R13, 2 cores; NVIDIA H100`` from ``record.environment["machine"]``."""
-    return "; ".join(part for part in (processor(record), gpus(record)) if part)
-
-
-def processor(record: Record) -> str:
-    """``AMD EPYC 7R13, 2 cores``; empty where the record does not say."""
-    hardware = record.environment.get("machine")
-    if not isinstance(hardware, dict):
-        return ""
-    return f"{clean(hardware.get('cpu', 'unknown processor'), 60)}, {clean(hardware.get('cores', '?'), 10)} cores"
-
-
-def gpus(record: Record) -> str:
-    """``2 x NVIDIA H100``, or with several models ``NVIDIA H100; NVIDIA A100``; empty without any."""
-    hardware = record.environment.get("machine")
-    names = hardware.get("gpus") if isinstance(hardware, dict) else None
-    counts = Counter(clean(gpu, 60) for gpu in names) if isinstance(names, list) else Counter[str]()
-    return "; ".join(name if n == 1 else f"{n} x {name}" for name, n in counts.items())
 
 
 def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:

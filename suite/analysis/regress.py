@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.analysis.groups import machine
+from suite.analysis.hardware import machine
 from suite.analysis.load import Launch, LoadError
 from suite.analysis.statistics import LEVEL, Paired, holm, welch
 from suite.plan.cell import Cell

@@ -25,6 +25,8 @@ def chosen(text: str) -> Cell:
         names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
         raise ChoiceError(f"{text!r} names no framework; there are: {names}")
     _known("framework", rest[0], FRAMEWORKS)
+    if several := [part for part in rest if re.fullmatch(r"d[1-9]\d{0,8}", part)]:
+        raise ChoiceError(f"{text!r} has several devices, and profiles are taken of one: leave out -{several[0]}")
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
     cell = Cell(**settings)  # type: ignore[arg-type]
     if cell.recipe:

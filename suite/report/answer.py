@@ -14,7 +14,8 @@ from suite.analysis.contests import Contest, contests
 from suite.analysis.control import doubtful
 from suite.analysis.family import Family, family
 from suite.analysis.gains import Gain, gains, gains_along
-from suite.analysis.groups import Group, gpus, processor
+from suite.analysis.groups import Group
+from suite.analysis.hardware import gpus, processor
 from suite.analysis.identity import verdicts
 from suite.analysis.ratios import Ratio, ratios
 from suite.analysis.scaling import Scaling, decided_by

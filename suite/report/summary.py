@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.groups import gpus, processor
+from suite.analysis.hardware import gpus, processor
 from suite.analysis.load import SUMMARY, Launch
 from suite.record.record import Record
 from suite.record.text import clean

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from suite.analysis.groups import machine
+from suite.analysis.hardware import machine
 from suite.analysis.load import Launch
 from suite.analysis.statistics import quartiles
 from suite.record.record import PHASES, Record

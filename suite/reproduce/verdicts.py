@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import median
 
 from suite.analysis.environments import changed
-from suite.analysis.groups import machine
+from suite.analysis.hardware import machine
 from suite.analysis.statistics import MARGIN, verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record

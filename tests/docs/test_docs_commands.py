@@ -99,6 +99,8 @@ def test_lines_of_pytest_suite_select_cells(folder: Path, tmp_path: Path) -> Non
         shown = [re.sub(r"^(sweep\.toml|mine\.py)", rf"{folder}/\1", word) for word in line]
         # Whether a run is there to go on with, and a device to go on, is not the documentation's business.
         kept = [word for word in shown if word != "--resume" and not word.startswith("--benchmark-save")]
+        # Nor whether a tracker is installed.
+        kept = [word for word, before in zip(kept, ["", *kept], strict=False) if "--track" not in (word, before)]
         lines.append([*kept, "--collect-only", "-q", "-p", "no:cacheprovider", f"--journals={tmp_path}"])
     command, read = [sys.executable, "-c", COLLECT], json.dumps(lines)
     # As its reader types it, where these tests may run side by side.

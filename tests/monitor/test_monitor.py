@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from suite.analysis.groups import machine
+from suite.analysis.hardware import machine
 from suite.monitor import host as hosts
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.monitor.host import COUNTERS, Host

@@ -21,7 +21,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from suite.analysis.groups import machine
+from suite.analysis.hardware import machine
 from suite.analysis.load import load
 from suite.analysis.statistics import MARGIN
 from suite.record.record import Record
