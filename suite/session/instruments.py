@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from suite.monitor.gpu import Gpu, NvmlError, opened
+from suite.monitor.links import links
 from suite.monitor.sampler import Monitor, idle
+from suite.record.record import Record
 
 
 @dataclass
@@ -30,6 +32,15 @@ class Instruments:
     def monitor(self, pids: int | Sequence[int], spawned_s: float, devices: int) -> Monitor:
         """A monitor of a launch's processes, and of as many GPUs as it has devices."""
         return Monitor(pids, spawned_s, self._gpus, self._idle, self._missing, devices=devices)
+
+    def annotated(self, record: Record) -> Record:
+        """The record with the driver, which may be updated before a run goes on, and how its GPUs are linked."""
+        if self.driver:
+            record = replace(record, environment=record.environment | {"driver": self.driver})
+        if record.ranks and self._gpus:
+            linked = tuple(links(self._gpus[: record.cell.devices]))
+            record = replace(record, ranks=replace(record.ranks, links=linked))
+        return record
 
     def _opened(self) -> list[Gpu]:
         if self.device == "cpu":

@@ -195,9 +195,7 @@ class Run:
         record = self._fitted(job, start) if cell.batch == AUTO else start(job)
         if record.outcome.ok:
             _remove(checkpoint)
-        environment = record.environment or {"machine": machine()}
-        if driver := self._instruments.driver:  # per launch, since a run may go on after an update
-            environment = {**environment, "driver": driver}
+        record = replace(record, environment=record.environment or {"machine": machine()})
         run = {
             "id": self.info["id"],
             "suite": __version__,
@@ -206,7 +204,7 @@ class Run:
             "block": number % CONTROL,
             "position": self.done,
         }
-        return replace(record, run=run, environment=environment)
+        return self._instruments.annotated(replace(record, run=run))
 
     def _checkpoint(self, cell: Cell, number: int) -> Path:
         folder: Path = self.settings.journals / str(self.info["id"])
