@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import accumulate
 from typing import Any
@@ -57,7 +57,7 @@ def identity(run: str, record: Record) -> str:
 def settings(record: Record) -> dict[str, str | int]:
     """The cell, setting by setting, and the number of the launch."""
     cell = record.cell
-    found = {name: value for name, value in cell.to_json().items() if name != "loader"}
+    found = {each.name: getattr(cell, each.name) for each in fields(cell) if each.name != "loader"}
     found |= {"loader": cell.loader.id, "launch": record.launch, "effective_batch": record.effective_batch}
     return {name: value if isinstance(value, int) else clean(value, TEXT_MOST) for name, value in found.items()}
 

@@ -11,7 +11,10 @@ from typing import Any
 PREFIX = "training_suite_"
 
 #: The settings of a cell, as labels.
-CELL = ("workload", "framework", "precision", "batch", "compile", "loader", "size", "accumulate", "kernel", "recipe")
+CELL = (
+    "workload", "framework", "precision", "batch", "compile", "loader", "size", "accumulate", "kernel", "recipe",
+    "devices", "strategy",
+)  # fmt: skip
 LAUNCH = ("run", *CELL, "launch")
 GPU = ("gpu", "name")
 

@@ -27,8 +27,9 @@ from suite.tune.screen import Screen
 from suite.tune.support import refuse_unmeasurable, unsupported
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting
+from workloads.registry import RegistryError
 
-EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError, OSError)
+EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError, OSError, RegistryError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,6 +20,7 @@ from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, 
 from suite.plan.options import JOURNALS, LATEST, LISTS, bytes_of
 from suite.plan.space import DEFAULTS, space, trained
 from suite.plan.sweep import AXES, described, parsed
+from workloads import registry
 from workloads.recipes import RECIPES
 
 #: Where the answers and plots of searches go.
@@ -107,6 +108,10 @@ def parser() -> argparse.ArgumentParser:
         help="how cells are trained to an accuracy (default: modern)",
     )  # fmt: skip
     where = made.add_argument_group("where to look")
+    where.add_argument(
+        "--workloads", metavar="PATH", action="append", default=[],
+        help="folder of a workload from outside, or the name of an installed one; may be repeated",
+    )  # fmt: skip
     where.add_argument("--matrix", metavar="LIST", action="append", help="the cells of matrices, or of a TOML file")
     for axis in AXES:
         words = LISTS[axis].partition(" (default:")[0]
@@ -139,7 +144,10 @@ def _add_others(made: argparse.ArgumentParser) -> None:
 
 
 def search(options: argparse.Namespace) -> Search:
-    """The search of a parsed command line. Raises `MatrixError` or `CellError`."""
+    """The search of a parsed command line. Raises `MatrixError`, `CellError` or `workloads.registry.RegistryError`."""
+    own = [name for place in options.workloads for name in registry.register(place)]
+    if own and not options.workload and not options.matrix:
+        options.workload = ",".join(own)
     _check_numbers(options)
     question = Question(
         objectives(options.objective), tuple(map(limit, options.within)), options.margin,

@@ -119,10 +119,10 @@ def test_its_data_is_cached_under_its_digest_and_anew_when_it_changes(tmp_path: 
     assert prepare_own("own_mine", "auto", tmp_path / "cache", lines.append) == cached
     assert len(lines) == 1
     forget("own_mine")
-    text = (place / "data.py").read_text(encoding="utf-8").replace("train=64", "train=48")
+    text = (place / "data.py").read_text(encoding="utf-8").replace("train=64", "train=128")
     (place / "data.py").write_text(text, encoding="utf-8")
     registry.register(place)
-    assert len(open_cached(prepare_own("own_mine", "auto", tmp_path / "cache", lines.append)).train) == 48
+    assert len(open_cached(prepare_own("own_mine", "auto", tmp_path / "cache", lines.append)).train) == 128
     with pytest.raises(DataError, match="synthetic, not real"):
         prepare_own("own_mine", "real", tmp_path / "cache", lines.append)
 
