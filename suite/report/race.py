@@ -17,6 +17,7 @@ from suite.plan.sweep import AXES, spelled
 from suite.record.text import clean
 from suite.report.names import WORKLOADS, count, number
 from suite.report.view import LEFT, RIGHT, Grid
+from workloads.registry import folder_of
 
 #: Cells and reasons that a list shows at most.
 LISTED_MOST = 6
@@ -135,6 +136,8 @@ def depends(effect: Effect) -> str:
 def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
     """The command that measures this cell as `pytest suite` does, or trains it to the end."""
     words = ["pytest", "suite", "--benchmark-save"]
+    folder = folder_of(cell.workload)
+    words += ["--workloads", folder] if folder else []
     words += ["--matrix", RECIPE_MATRICES[cell.recipe]] if cell.recipe else []
     words += [] if target is None else ["--target", f"{target:g}"]
     for axis in AXES:
