@@ -52,7 +52,7 @@ if "suite.worker.process" in sys.orig_argv:
         else:
             import jax; jax.numpy.ones(shape).block_until_ready()
 
-    def take_turns(*arguments, original=suite.worker.measure.take_turns):
+    def take_turns(*arguments, original=suite.worker.measure.take_turns, **named):
         if fault == "error":
             raise RuntimeError("provoked, at /home/somebody/secret/file.py")
         if fault == "timeout":
@@ -63,7 +63,7 @@ if "suite.worker.process" in sys.orig_argv:
             ctypes.string_at(0)
         if fault == "out-of-memory":
             exhaust()
-        return original(*arguments)
+        return original(*arguments, **named)
 
     suite.worker.measure.take_turns = take_turns
     if fault == "diverged":
