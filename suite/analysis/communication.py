@@ -107,7 +107,7 @@ def _alone(record: Record) -> str:
     if record.settings.get("device") != "cpu":
         return ""
     machine = record.environment.get("machine")
-    cores = machine.get("cores") if isinstance(machine, dict) else None
+    cores = record.settings.get("cores") or (machine.get("cores") if isinstance(machine, dict) else None)
     return facts(record).get("threads") or (f"{cores}" if type(cores) is int else "")
 
 

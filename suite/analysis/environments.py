@@ -43,7 +43,7 @@ def facts(record: Record) -> Facts:
     values |= {f"${name}": value for name, value in variables.items()}
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
     if values["threads"] == 0:  # TensorFlow's way to say one per core
-        values["threads"] = _mapping(environment.get("machine")).get("cores")
+        values["threads"] = record.settings.get("cores") or _mapping(environment.get("machine")).get("cores")
     return {clean(name, 60): clean(value, 80) for name, value in values.items() if value is not None}
 
 

@@ -212,8 +212,8 @@ class _Launch:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe(self.framework.DISTRIBUTIONS)
         name = self.settings.pop("device_name", None)
-        if cores := os.environ.get(HOST_CORES):  # of which this rank has some
-            environment["machine"]["cores"] = int(cores)
+        if cores := os.environ.get(HOST_CORES):  # of which this process has some
+            self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
         environment["machine"]["gpus"] = [name] if name else []
         workload = described(spec, self.cell.recipe, recipe)
         # A training resumes only if everything that its bits depend on is the same.

@@ -169,6 +169,10 @@ def test_skew_bandwidth_and_threads_come_from_the_ranks() -> None:
     assert threads_per_device(row) == "4"
     (shared,) = one(steps("jax", 0.1, devices=2, strategy="local")).rows
     assert threads_per_device(shared) == "4", "two devices of one process share its eight threads"
+    (bound,) = one(steps("tensorflow", 0.1, settings={"device": "cpu", "threads": 0, "cores": 1})).rows
+    assert threads_per_device(bound) == "1", "bound to one core by --cores"
+    (bound,) = one(steps("jax", 0.1, settings={"device": "cpu", "cores": 1})).rows
+    assert threads_per_device(bound) == "1"
     (alone,) = one(steps("pytorch", 0.1, settings={"device": "cpu", "threads": 8})).rows
     assert (threads_per_device(alone), exchange(alone).skew) == ("8", None)
     (card,) = one(steps("pytorch", 0.1, devices=2, settings={"device": "cuda"})).rows

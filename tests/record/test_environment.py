@@ -76,7 +76,14 @@ def test_whatever_a_framework_or_a_library_reads_is_recorded_without_places_host
         "KMP_AFFINITY", "MKL_CBWR", "OPENBLAS_NUM_THREADS",
     )  # fmt: skip
     given = dict.fromkeys(changing, "1") | {"LD_PRELOAD": "/home/ada/lib/libtcmalloc.so"}
-    places = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "NVIDIA_VISIBLE_DEVICES")
+    places = (
+        "CUDA_VISIBLE_DEVICES",
+        "TF_CONFIG",
+        "CUDA_HOME",
+        "TORCH_HOME",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "NVIDIA_VISIBLE_DEVICES",
+    )
     private = ("JAX_COORDINATOR_ADDRESS", "TF_API_TOKEN", "TORCH_SECRET")
     found = recorded(given | dict.fromkeys([*places, *private, "PATH", "HF_TOKEN"], "s3cret"))
     assert found.keys() == {*given, *private}
