@@ -6,8 +6,7 @@ of each launch, for ``promtool tsdb create-blocks-from openmetrics``. For a run 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any
 
 from suite.export.contents import figures, identity, plain, settings, started_s, took_s
 from suite.export.families import LAUNCH, PREFIX, STORED
+from suite.export.files import folder_at, write_whole, writing
 from suite.export.target import ExportError, Origin
-from suite.record.record import PHASES, Record
-from suite.record.scratch import scratch
+from suite.record.record import Record
 from suite.record.text import clean
 
 DEFAULT = "results/prometheus"
@@ -40,15 +39,12 @@ class Session:
 
 def place(given: str | None) -> str:
     """The folder of the files."""
-    folder = Path(given or DEFAULT)
-    if folder.exists() and not folder.is_dir():
-        raise ExportError(f"{clean(folder)} is a file; give a folder with --to")
-    return str(folder)
+    return folder_at(given or DEFAULT)
 
 
 def begin(place: str, origin: Origin) -> Session:
     """Make the folder."""
-    with _written(Path(place)):
+    with writing(Path(place)):
         Path(place).mkdir(parents=True, exist_ok=True)
     return Session(Path(place), origin.run)
 
@@ -68,7 +64,7 @@ def add(session: Session, record: Record) -> bool:
         if figure in found:
             session.samples.append((family, [*labels, *more], found[figure], at_s))
 
-    for phase in PHASES:
+    for phase in record.phases:
         note("launch_samples_per_second", f"{phase}.samples_per_s", phase)
         note("launch_step_seconds", f"{phase}.step_s", phase)
     note("launch_compile_seconds", "compile_s")
@@ -121,17 +117,7 @@ class _Collector:
 
 def _save(file: Path, content: bytes) -> None:
     """Replace the file, if it is one of ours, by its new content at once."""
-    with _written(file):
+    with writing(file):
         if file.exists() and not file.read_bytes().startswith(MARK.encode()):
             raise ExportError(f"{clean(file)} was not written by the suite, and stays; give another folder with --to")
-        with scratch(file.parent, ".partial-") as folder:
-            (folder / "whole").write_bytes(content)
-            (folder / "whole").replace(file)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ExportError(f"cannot write {clean(path)}: {error.strerror or error}; give a folder with --to") from None
+    write_whole(file, content)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from suite.export.contents import curves, digest, figures, identity, plain, settings, started_s, took_s
-from suite.export.target import ExportError, Origin
+from suite.export.files import folder_at, write_whole, writing
+from suite.export.target import Origin
 from suite.record.record import Record
-from suite.record.scratch import scratch
 from suite.record.text import clean
 
 DEFAULT = "results/tensorboard"
@@ -39,16 +38,13 @@ class Session:
 
 def place(given: str | None) -> str:
     """The folder that TensorBoard will be given."""
-    folder = Path(given or DEFAULT)
-    if folder.exists() and not folder.is_dir():
-        raise ExportError(f"{clean(folder)} is a file; give a folder with --to")
-    return str(folder)
+    return folder_at(given or DEFAULT)
 
 
 def begin(place: str, origin: Origin) -> Session:
     """Make the run's folder."""
     folder = Path(place) / plain(origin.run)
-    with _written(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return Session(folder, origin.run)
 
@@ -132,11 +128,7 @@ def _save(file: Path, events: Iterable[Any]) -> None:
     records.write(event(file_version="brain.Event:2").SerializeToString())
     for each in events:
         records.write(each.SerializeToString())
-    with _written(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with scratch(file.parent, ".partial-") as folder:
-            (folder / "whole").write_bytes(held.getvalue())
-            (folder / "whole").rename(file)
+    write_whole(file, held.getvalue())
 
 
 def _image(file: Path) -> tuple[bytes, int, int] | None:
@@ -149,11 +141,3 @@ def _image(file: Path) -> tuple[bytes, int, int] | None:
     with Image.open(file) as picture:
         picture.convert("RGBA").save(held, "PNG")
         return held.getvalue(), picture.width, picture.height
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ExportError(f"cannot write {clean(path)}: {error.strerror or error}; give a folder with --to") from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.export.contents import curves, digest, facts, figures, identity, plain, settings, started_s
+from suite.export.files import folder_at
 from suite.export.target import ExportError, Origin
 from suite.record.record import Record
 from suite.record.scratch import scratch
@@ -43,10 +44,7 @@ class Session:
 
 def place(given: str | None) -> str:
     """The folder in which a folder ``wandb`` is made: what was given, else ``WANDB_DIR``, else the default."""
-    folder = Path(given or os.environ.get("WANDB_DIR") or DEFAULT)
-    if folder.exists() and not folder.is_dir():
-        raise ExportError(f"{clean(folder)} is a file; give a folder with --to")
-    return str(folder)
+    return folder_at(given or os.environ.get("WANDB_DIR") or DEFAULT)
 
 
 def begin(place: str, origin: Origin) -> Session:
