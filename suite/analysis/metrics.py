@@ -73,13 +73,23 @@ def utilisation(row: Row, highest: Mapping[PeakKey, float]) -> float | None:
 
 
 def _value(record: Record, name: str) -> float | None:
-    gpu = first_gpu(record)
     if name == "energy_j_per_sample":
-        return number(gpu.get(name))
+        return joules_per_sample(record)
     source, field = (
-        (record.metrics.get("host"), HOST_FIGURES[name]) if name in HOST_FIGURES else (gpu, GPU_FIGURES[name])
+        (record.metrics.get("host"), HOST_FIGURES[name])
+        if name in HOST_FIGURES
+        else (first_gpu(record), GPU_FIGURES[name])
     )
     return number(_within(source, "phases", "train", field, "median"))
+
+
+def joules_per_sample(record: Record) -> float | None:
+    """The energy of all GPUs that trained, per sample; None unless each was measured."""
+    gpus = record.metrics.get("gpus")
+    trained = gpus[: record.cell.devices] if isinstance(gpus, list) else []
+    joules = [number(gpu.get("energy_j_per_sample")) for gpu in trained if isinstance(gpu, Mapping)]
+    known = [each for each in joules if each is not None]
+    return sum(known) if len(known) == record.cell.devices else None
 
 
 def first_gpu(record: Record) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.analysis.metrics import Prices, first_gpu, number
+from suite.analysis.metrics import Prices, joules_per_sample
 from suite.analysis.wording import NONE, figure
 from suite.plan.objective import KINDS, Question
 from suite.record.record import Record
@@ -24,9 +24,9 @@ def value(record: Record, name: str, question: Question) -> float | None:
         phase = record.phases.get("train")
         found = phase.step_s if phase else None
     elif name == "joules/sample":
-        found = number(first_gpu(record).get("energy_j_per_sample"))
+        found = joules_per_sample(record)
     elif name == "cost":
-        joules = number(first_gpu(record).get("energy_j_per_sample"))
+        joules = joules_per_sample(record)
         found = Prices(question.price_hour, question.price_kwh).of_a_million(record.samples_per_s, joules)
     elif name == "memory":
         found = next((float(record.memory[kind]) for kind in MEMORY if kind in record.memory), None)

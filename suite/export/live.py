@@ -31,8 +31,8 @@ RECENT_S = 5.0
 
 #: What a worker may say that it does; anything else is `other`, so that labels stay few.
 PHASES = (
-    "starting", "loading", "evidence", "first step", "precision", "peak", "train", "compute", "input", "epoch",
-    "profile",
+    "starting", "loading", "evidence", "first step", "precision", "peak", "train", "compute", "input", "local",
+    "ranks", "epoch", "profile",
 )  # fmt: skip
 
 #: Of the GPU's readings, the metric and its unit in terms of the reading's.

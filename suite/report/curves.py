@@ -11,7 +11,7 @@ from typing import Any
 from suite.analysis import statistics
 from suite.analysis.bottleneck import share, step_s
 from suite.analysis.groups import Row
-from suite.analysis.metrics import first_gpu, number
+from suite.analysis.metrics import joules_per_sample, number
 from suite.analysis.ratios import break_even_steps, by_block, first_and_step_s
 from suite.plan.cell import AUTO, USUAL_COMPILE, Cell, Loader
 from suite.record.record import DID_NOT_FIT, Record
@@ -277,7 +277,7 @@ def consumptions(table: Table) -> list[Consumption]:
 
 
 def _consumption(row: Row) -> Consumption | None:
-    joules = [each for record in row.ok if (each := number(first_gpu(record).get("energy_j_per_sample")))]
+    joules = [each for record in row.ok if (each := joules_per_sample(record))]
     rates = [rate for record in row.ok if (rate := record.samples_per_s)]
     return Consumption(row, median(rates), median(joules)) if rates and joules and min(joules) > 0 else None
 

@@ -39,6 +39,15 @@ def test_energy_and_its_price_are_those_of_the_gpu() -> None:
     assert value(LAUNCH, "cost", Question(price_kwh=0.36)) is None
 
 
+def test_energy_of_several_devices_is_their_sum_and_nothing_if_one_is_missing() -> None:
+    cell = replace(LAUNCH.cell, devices=2)
+    both = {"gpus": [{"energy_j_per_sample": 0.5}, {"energy_j_per_sample": 0.25}, {"energy_j_per_sample": 9.0}]}
+    one = {"gpus": [{"energy_j_per_sample": 0.5}, {"energy_j_per_sample": None}]}
+    assert value(replace(LAUNCH, cell=cell, metrics=both), "joules/sample", QUESTION) == 0.75
+    assert value(replace(LAUNCH, cell=cell, metrics=one), "joules/sample", QUESTION) is None
+    assert value(replace(LAUNCH, cell=cell, metrics=JOULES), "joules/sample", QUESTION) is None
+
+
 def test_without_an_allocator_the_memory_is_that_of_the_process() -> None:
     assert value(record(memory={"rss_peak_bytes": 10}), "memory", QUESTION) == 10
 
