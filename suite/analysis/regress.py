@@ -27,7 +27,7 @@ class Change:
     p: float
 
     def slower(self, threshold: float) -> bool:
-        """Whether it is significantly slower by more than this share: noise never fails a build."""
+        """Whether it is significantly slower by more than this share, so that noise rarely fails a build."""
         return self.p < LEVEL and self.high < 1 - threshold
 
     def __str__(self) -> str:

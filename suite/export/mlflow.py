@@ -1,4 +1,4 @@
-"""MLflow: a run per session, with a run nested in it for each launch.
+"""MLflow: a run per run of the suite, with a run nested in it for each launch.
 
 Parameters are the cell, metrics have their steps and moments, and the record is an artifact. What is there already is
 found by tags, so that an export that was interrupted goes on, and a repeated one adds nothing. Needs only the client,

@@ -93,7 +93,7 @@ COLUMNS = (
     Column("first_step_s", NUMBER, "s", "time from everything being ready to the first loss, compiling included"),
     Column("compile_s", NUMBER, "s", "part of it that was spent compiling"),
     Column("seed", WHOLE, "", "seed of weights, order, augmentation and dropout"),
-    Column("epochs", WHOLE, "epochs", "epochs trained; this and the following columns are empty if steps were timed"),
+    Column("epochs", WHOLE, "epochs", "epochs trained; this and the next two columns are empty if steps were timed"),
     Column("test_accuracy", NUMBER, "share", "accuracy on the whole test split after the last epoch"),
     Column(
         "seconds_to_target", NUMBER, "s", "training time until the target accuracy was reached; empty if it was not"
