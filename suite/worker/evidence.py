@@ -36,8 +36,9 @@ from workloads.spec import WorkloadSpec, specification, weights_digest
 
 #: First steps of the timed object, and steps of the fingerprint at its batch size.
 TIMED_STEPS = OWN_STEPS = EARLY
-#: Steps after the last window, where not two. In fp16 some may overflow and change nothing.
-LAST_STEPS = {"fp16": 4}
+#: Steps after the last window: where a fresh model takes them again, where none can, and in fp16, where some may
+#: overflow and change nothing.
+REPLAYED_STEPS, LAST_STEPS, FP16_STEPS = 2, 1, 4
 #: Steps and batch in float64, which is slow on a GPU and no faster than it must be on a CPU.
 FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
 #: Test samples of the evaluation in a record, and how many of them at a time.
@@ -157,7 +158,8 @@ class Evidence:
         """
         with self._part("last"):
             number, before = loader.delivered, training.weights()
-            batches = [next(loader) for _ in range(LAST_STEPS.get(self.subject.cell.precision, 2))]
+            count = REPLAYED_STEPS if self.subject.proves_itself else LAST_STEPS
+            batches = [next(loader) for _ in range(FP16_STEPS if self.subject.cell.precision == "fp16" else count)]
             if self.subject.proves_itself:
                 self.replay = Replay.of(training, batches)
             check([training.step(batch) for batch in batches], training, "the last steps")
