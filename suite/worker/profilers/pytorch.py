@@ -63,8 +63,8 @@ def record(
         loop(steps)
     path = folder / "pytorch.trace.json"
     profiler.export_chrome_trace(str(path))
-    text = path.read_bytes()
-    events = events_of(json.loads(text))
+    trace = for_people(json.loads(path.read_bytes()))
+    events = events_of(trace)
     extra = {}
     if memory and on_cuda:
         torch.cuda.memory._dump_snapshot(str(folder / "memory.pickle"))
@@ -74,7 +74,14 @@ def record(
     if not on_cuda and any(event.name in GRADIENTS for event in events):
         forward, backward = onednn.shares_of(_verbose(loop))
         events, split = divided(events, forward, backward), SPLIT if backward else ""
+    text = json.dumps(trace, separators=(",", ":")).encode()
     return Recording(events, gzip.compress(text, compresslevel=3), _counted(training, batch), split, extra)
+
+
+def for_people(trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace without host and paths, and without rows that belong to no process, at which some viewers stop."""
+    rows = [row for row in trace["traceEvents"] if isinstance(row.get("pid"), int)]
+    return {name: value for name, value in trace.items() if name not in PRIVATE} | {"traceEvents": rows}
 
 
 def events_of(trace: dict[str, Any]) -> list[Event]:
@@ -108,6 +115,8 @@ def events_of(trace: dict[str, Any]) -> list[Event]:
     return events
 
 
+#: What `torch.profiler` writes into a trace of the machine that made it.
+PRIVATE = ("host_name", "traceName")
 #: Kinds of events in a trace of `torch.profiler` that say where time went, and those of them that a GPU ran.
 _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _KINDS = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", *_DEVICE)
