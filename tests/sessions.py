@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import types
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from suite.monitor.background import Background
 from suite.record.record import Record
 from suite.record.saved import unpacked
+from tests.prepared import Session, can_fork
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,19 +38,26 @@ else:
 """
 
 
-#: Starts pytest. A command in the background may ignore interrupts from the start, as this one may not.
-MAIN = """
-import signal, sys, types, pytest
-signal.signal(signal.SIGINT, signal.default_int_handler)
+Running = subprocess.Popen[str] | Session
+#: What a session imports only where it compares at its end.
+COMPARES = ("suite.report.short",)
+
+
 class Light:
-    def pytest_configure(self, config):
+    """Leaves out what takes longest: the second in which the background load is measured, and the comparison."""
+
+    def pytest_configure(self) -> None:
         import suite.plugin
-        from suite.monitor.background import Background
+
         suite.plugin.settle = lambda *_: Background(0.0, 1)
         sys.modules["suite.report.short"] = types.ModuleType("short")
         sys.modules["suite.report.short"].short = lambda *_: "left out"
-sys.exit(pytest.main(sys.argv[2:], plugins=[] if sys.argv[1] == "whole" else [Light()]))
-"""
+
+
+def session(extent: str, *arguments: str) -> int:
+    """Run pytest. A command in the background may ignore interrupts from the start, as this one may not."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return pytest.main(list(arguments), plugins=[] if extent == "whole" else [Light()])
 
 
 @dataclass
@@ -75,8 +88,8 @@ class Done:
 class Suite:
     """Runs ``pytest suite`` with everything it writes in a folder of the test's own.
 
-    Unless it is ``whole``, the second in which the background load is measured and the comparison at the end are left
-    out: both take longer than all the rest.
+    Unless it is ``whole``, what ``Light`` names is left out. Where nothing differs at Python's start, the session is
+    forked from a process that has the imports (``tests/prepared.py``).
     """
 
     folder: Path
@@ -84,21 +97,25 @@ class Suite:
     whole: bool = False
     plugins: bool = False  # those of other tests, which a user may have too and which take their time to import
 
-    def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> Running:
         apart = ["-p", "no:cacheprovider", f"--benchmark-storage={self.folder / 'runs'}"]
         if not self.whole and not self.plugins:
             apart += ["-p", "no:randomly", "-p", "no:xdist"]
         apart += [f"--journals={self.folder / 'journals'}", "--data", data, "--device", "cpu"]
-        return subprocess.Popen(
-            [sys.executable, "-c", MAIN, "whole" if self.whole else "light", *apart, *arguments],
-            cwd=ROOT, env=self.environment, text=True, stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        command = ["whole" if self.whole else "light", *apart, *arguments]
+        if self.plugins or not can_fork(self.environment):
+            code = "import sys; from tests.sessions import session; sys.exit(session(*sys.argv[1:]))"
+            return subprocess.Popen(
+                [sys.executable, "-c", code, *command],
+                cwd=ROOT, env=self.environment, text=True, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        return Session(command, self.environment, COMPARES if self.whole else (), output)
 
     def __call__(self, *arguments: str, data: str = "synthetic", **behaviour: str) -> Done:
         self.environment["BEHAVIOUR"] = json.dumps(behaviour)
         return self.end(self.start(*arguments, data=data))
 
-    def end(self, process: subprocess.Popen[str]) -> Done:
+    def end(self, process: Running) -> Done:
         output, _ = process.communicate(timeout=600)
         return Done(process.returncode, output, self.folder)
 
