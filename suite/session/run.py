@@ -179,7 +179,7 @@ class Run:
         begun: dict[int, str] = {}
         for position, (cell, number) in enumerate(self.planned):
             if record := self._journalled.get(f"{cell.id}#{number}"):
-                begun[number % CONTROL] = str(record.run.get("host", ""))
+                begun[number % CONTROL] = record.host
             else:
                 blocks.setdefault(number % CONTROL, []).append((cell, number, position))
         if self._dispatch and not self.settings.search:

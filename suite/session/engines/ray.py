@@ -36,8 +36,8 @@ ANSWER_S = 30.0
 #: Letters of a node's id that make a host's name; Ray makes these ids at random.
 NAME_LETTERS = 8
 
-#: What Ray, and not the user, sets for the processes of its nodes.
-_OWN = ("RAY_", "PYTHONBREAKPOINT", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "NEURON_", "TPU_VISIBLE")
+#: The end of the path of an allocator that Ray preloads into its own processes; the measured one must not have it.
+RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 
 class Relay:
@@ -78,12 +78,17 @@ class Relay:
 
 
 def _environment() -> dict[str, str]:
-    """The variables with which this node was started, and the GPUs that Ray gave to this actor."""
+    """The variables with which this node was started, and the GPUs that Ray gave to this actor.
+
+    Those of the actor itself are not the user's: Ray sets, for example, ``OMP_NUM_THREADS``.
+    """
     own = dict(os.environ)
     given = own.get("CUDA_VISIBLE_DEVICES")
     with contextlib.suppress(KeyError, ValueError, psutil.Error):
         own = psutil.Process(int(own["RAY_RAYLET_PID"])).environ()
     environment = {name: value for name, value in own.items() if not name.startswith("RAY_")}
+    if environment.get("LD_PRELOAD", "").endswith(RAYS_ALLOCATOR):
+        del environment["LD_PRELOAD"]
     if given is not None:
         environment["CUDA_VISIBLE_DEVICES"] = given
     return environment
@@ -178,7 +183,6 @@ class Cluster:
 
 
 def _ray() -> Any:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
         import ray.util.scheduling_strategies
