@@ -43,8 +43,8 @@ class Recipe:
     decay: bool = False
     dropout: bool = True
 
-    def rates(self, steps: int) -> Array:
-        """The learning rate of each step, float32 ``(steps,)``."""
+    def rates(self, steps: int, batch: int = 0) -> Array:
+        """The learning rate of each step, float32 ``(steps,)``; ``batch`` samples make an update."""
         rate = self.optimizer.learning_rate
         rising = round(self.warmup * steps)
         step = np.arange(steps)
