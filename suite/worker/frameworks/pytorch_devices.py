@@ -21,6 +21,7 @@ from suite.plan.cell import LOADERS, Cell
 from suite.worker.frameworks import pytorch
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
+from workloads.recipes import OF_LAYERS
 from workloads.spec import Sgd, WorkloadSpec, specification
 
 TIMEOUT = timedelta(hours=1)  # the launch's deadline comes first
@@ -53,7 +54,8 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
         settings["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     if cell.strategy == "fsdp":
         settings["memory_format"] = "contiguous"  # sharded weights must lie in a row
-        settings["optimizer"] = "fused" if _fused(specification(cell.workload, cell.size)) else "foreach"
+        if cell.recipe not in OF_LAYERS and not _fused(specification(cell.workload, cell.size)):
+            settings["optimizer"] = "foreach"
     return settings
 
 
@@ -171,7 +173,7 @@ class Training(pytorch.Training):
 
 
 def _local(tensor: Tensor) -> Tensor:
-    """This rank's part of a sharded tensor; of any other the tensor itself."""
+    """The part of a sharded tensor that is this rank's; of any other the tensor itself."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
