@@ -152,7 +152,7 @@ class _Launch:
                 self._ranks(training, measured.own_step_s)
                 del local
                 evidence.last(training, loader, source)
-                if self.job.profile and not self.team:
+                if self.job.profile:
                     self._profile(training, loader, measured.train.step_s)
         finally:
             loader.close()
@@ -175,7 +175,7 @@ class _Launch:
         """Profile the timed object, now that nothing more of it is timed or compared."""
         from suite.worker import profiling  # which a launch without a profile does not load
 
-        profiling.profile(self.job, training, loader.loader, timed_s, self.send)
+        profiling.profile(self.job, training, loader.loader, timed_s, self.send, self.ranks)
 
     def _measure_peak(self) -> None:
         self.send(progress="peak")
@@ -184,9 +184,8 @@ class _Launch:
 
     def _measured_training(self, spec: WorkloadSpec, recipe: Recipe | None, rates: Array | None) -> Any:
         """The training to measure, at the spec's learning rate or by the recipe."""
-        if not recipe:
-            return self._training(spec, self.cell, self.job.seed, dropout=True)
-        return self._training(recipe.applied(spec), self.cell, self.job.seed, dropout=recipe.dropout, rates=rates)
+        applied, dropout = (recipe.applied(spec), recipe.dropout) if recipe else (spec, True)
+        return self._training(applied, self.cell, self.job.seed, dropout=dropout, rates=rates)
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
         weights = spec.reference_weights(seed)
@@ -261,8 +260,8 @@ class _Launch:
         loader = self.loaders.batches(self.cell, batches, self.device, training.put)
 
         def report(course: Course, phase: Phase) -> None:
-            phases = {"train": asdict(since(phase, self.job.spawned_ns))}
-            self.send(part={"course": course.to_json(), "phases": phases})
+            timed = asdict(since(phase, self.job.spawned_ns))
+            self.send(part={"course": course.to_json(), "phases": {"train": timed}})
 
         try:
             follow(
