@@ -175,7 +175,7 @@ class _Launch:
         """Profile the timed object, now that nothing more of it is timed or compared."""
         from suite.worker import profiling  # which a launch without a profile does not load
 
-        profiling.profile(self.job, training, loader.loader, timed_s, self.send, self.ranks)
+        profiling.profile(self.job, training, loader.loader, timed_s, self.send, ranks=self.ranks)
 
     def _measure_peak(self) -> None:
         self.send(progress="peak")
@@ -195,8 +195,7 @@ class _Launch:
     def _local(self, spec: WorkloadSpec, training: Any, batch: Any) -> Any:
         """A training of each process by itself, after its first step; None where the strategy has none."""
         assert self.team
-        alone = self.team.alone()
-        if alone is None:
+        if (alone := self.team.alone()) is None:
             return None
         local = self._training(spec, alone, self.job.seed, dropout=True)
         first = local.put(training.get(batch))

@@ -37,7 +37,7 @@ TRIAD_TIMES, TRIAD_BYTES = 6, 12  # of an element: two are read and one is writt
 Send = Callable[..., None]
 
 
-def profile(job: Job, training: Any, loader: Any, timed_s: float, send: Send, ranks: Ranks = ALONE) -> None:
+def profile(job: Job, training: Any, loader: Any, timed_s: float, send: Send, *, ranks: Ranks = ALONE) -> None:
     """Profile training steps, with the loader that they wait for, and send the profile; never raises an Exception.
 
     ``timed_s`` is a step of the `train` phase, which the profile explains. Of several ``ranks`` all profile the same

@@ -56,7 +56,8 @@ SPANS = [
         (r"enumerate\(DataLoader\)#.*", "input pipeline"),
         (r"autograd::engine::evaluate_function: .*|torch::autograd::\w+|\w+Backward\d*|\w+BackwardBackward\d*|detach",
          OVERHEAD),
-        (r"fsdp::\w+|FSDP::all_gather_copy_(in|out)|torch\.distributed\.ddp\.reducer::copy\w+", "copy and layout change"),
+        (r"fsdp::\w+|FSDP::all_gather_copy_(in|out)|torch\.distributed\.ddp\.reducer::copy\w+",
+         "copy and layout change"),
         (r"torch::distributed::reducer::mul_out", "element-wise"),
         # What a rank does and waits for around its exchange; the model's own layers are operators within the others.
         (r"FSDP::(all_gather|post_backward_reduce)", "communication"),
