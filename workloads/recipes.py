@@ -25,32 +25,55 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import Adam, Sgd, WorkloadSpec
+from workloads.spec import Adam, Lamb, Lars, Optimizer, Sgd, WorkloadSpec
 
-RECIPES = ("study", "modern", "no-dropout")
+RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
+
+#: Those whose optimizer scales each tensor's move by its norm.
+OF_LAYERS = ("lars", "lamb")
+
+#: How the learning rate grows with the batch: a power of its quotient by the reference batch.
+POWERS = {"linear": 1.0, "root": 0.5}
+
+
+#: Fields of recipes whose rate depends on the batch.
+OF_BATCH = ("scaling", "reference_batch", "gradual")
 
 
 @dataclass(frozen=True)
 class Recipe:
     """``warmup`` is the share of all steps over which the rate rises to the optimizer's; with ``decay`` it falls to
     zero after that, along half a cosine (Loshchilov and Hutter, 2017). ``target`` is a test accuracy.
+
+    With ``scaling``, one of `POWERS`, the optimizer's rate is that of updates of ``reference_batch`` samples, and the
+    rate of other batches follows from it. With ``gradual`` it rises from the rate of the reference batch on, and from
+    zero else.
     """
 
-    optimizer: Sgd | Adam
+    optimizer: Optimizer
     epochs: int
     target: float
     warmup: float = 0.0
     decay: bool = False
     dropout: bool = True
+    scaling: str = ""
+    reference_batch: int = 0
+    gradual: bool = False
 
-    def rates(self, steps: int) -> Array:
-        """The learning rate of each step, float32 ``(steps,)``."""
-        rate = self.optimizer.learning_rate
+    def rates(self, steps: int, batch: int = 0) -> Array:
+        """The learning rate of each step, float32 ``(steps,)``; ``batch`` samples make an update, the reference batch
+        unless given.
+        """
+        rate, start = self.optimizer.learning_rate, 0.0
+        if self.scaling:
+            scaled = rate * ((batch or self.reference_batch) / self.reference_batch) ** POWERS[self.scaling]
+            rate, start = scaled, min(rate, scaled) if self.gradual else 0.0
         rising = round(self.warmup * steps)
         step = np.arange(steps)
         left = (step - rising) / max(1, steps - rising)
         falling = (1 + np.cos(math.pi * np.clip(left, 0, 1))) / 2 if self.decay else np.ones(steps)
-        return (rate * np.where(step < rising, (step + 1) / max(1, rising), falling)).astype(np.float32)
+        risen = start / rate + (1 - start / rate) * (step + 1) / max(1, rising) if rate else falling
+        return (rate * np.where(step < rising, risen, falling)).astype(np.float32)
 
     def applied(self, spec: WorkloadSpec) -> WorkloadSpec:
         """The spec with this recipe's optimizer."""
@@ -58,7 +81,10 @@ class Recipe:
 
     def digest(self, spec: WorkloadSpec) -> str:
         """Changes with anything that affects training: the spec, the schedule, the number of epochs."""
-        text = json.dumps([self.applied(spec).digest, asdict(replace(self, target=0.0))], sort_keys=True)
+        settings = asdict(replace(self, target=0.0))
+        if not self.scaling:  # as before there were any
+            settings = {name: settings[name] for name in settings if name not in OF_BATCH}
+        text = json.dumps([self.applied(spec).digest, settings], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -85,4 +111,20 @@ def _no_dropout(spec: WorkloadSpec) -> Recipe:
     return replace(_study(spec), epochs=1, dropout=False)
 
 
-_FACTORIES = {"study": _study, "modern": _modern, "no-dropout": _no_dropout}
+def _linear(spec: WorkloadSpec) -> Recipe:
+    return replace(_modern(spec), scaling="linear", reference_batch=spec.batch, gradual=True)
+
+
+def _lars(spec: WorkloadSpec) -> Recipe:
+    rate = 10.0
+    return replace(_modern(spec), optimizer=Lars(rate), scaling="linear", reference_batch=spec.batch)
+
+
+def _lamb(spec: WorkloadSpec) -> Recipe:
+    rate = 4e-3
+    return replace(_modern(spec), optimizer=Lamb(rate), scaling="root", reference_batch=spec.batch)
+
+
+_FACTORIES = {
+    "study": _study, "modern": _modern, "no-dropout": _no_dropout, "linear": _linear, "lars": _lars, "lamb": _lamb,
+}  # fmt: skip

@@ -65,6 +65,44 @@ class Adam:
 
 
 @dataclass(frozen=True)
+class Lars:
+    """You, Gitman and Ginsburg (2017, arXiv 1708.03888), algorithm 1, for each tensor ``w`` with norms over all of it:
+    ``local = coefficient * |w| / (|gradient| + l2 * |w|)``,
+    ``v = momentum * v + learning_rate * local * (gradient + l2 * w)``, ``w = w - v``.
+
+    The paper leaves open what a tensor of zeros does, as every bias is at its start, which would never move: where
+    either norm is zero, ``local`` is the coefficient alone.
+    """
+
+    learning_rate: float
+    momentum: float = 0.9
+    l2: float = 5e-4
+    coefficient: float = 1e-3
+
+
+@dataclass(frozen=True)
+class Lamb:
+    """You et al. (2020, arXiv 1904.00962), algorithm 2, for each tensor ``w`` with norms over all of it:
+    ``u = m / (sqrt(s) + epsilon) + decay * w``, ``w = w - learning_rate * |w| / |u| * u``.
+
+    ``m`` and ``s`` are Adam's moments with the bias correction. The paper's function of ``|w|`` is the identity, as in
+    its experiments. Where either norm is zero, as of a bias at its start, their quotient counts as 1.
+    """
+
+    learning_rate: float
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    decay: float = 0.01
+
+
+#: The optimizers that scale each tensor's move by its norm.
+LAYERWISE = (Lars, Lamb)
+
+Optimizer = Sgd | Adam | Lars | Lamb
+
+
+@dataclass(frozen=True)
 class Numbers:
     """Floating-point types by NumPy's names: those that layers compute in, and those of the weights."""
 
@@ -79,7 +117,7 @@ class WorkloadSpec:
     name: str
     size: str
     data: str  # name of the data set
-    optimizer: Sgd | Adam
+    optimizer: Optimizer
     batch: int  # the study's; a cell's own batch goes before it
 
     @property

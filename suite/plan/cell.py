@@ -23,7 +23,7 @@ COMPILES = ("eager", "graph", "compile", "max")
 KERNELS = ("auto", "cudnn", "scan")
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
-RECIPES = ("", "study", "modern", "no-dropout")
+RECIPES = ("", "study", "modern", "no-dropout", "linear", "lars", "lamb")
 
 #: The strategies by which several devices train one model, of each framework; its usual one first. The last ones are
 #: known by name and end as unsupported, with the reason.

@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, RECIPES, SIZES, WORKLOADS, Cell, Loader
+from suite.plan.cell import (
+    COMPILES,
+    FRAMEWORKS,
+    KERNELS,
+    LOADERS,
+    PRECISIONS,
+    RECIPES,
+    SIZES,
+    STRATEGIES,
+    WORKLOADS,
+    Cell,
+    Loader,
+)
 from suite.plan.suggest import unknown
 from workloads import registry
 
@@ -25,8 +37,6 @@ def chosen(text: str) -> Cell:
         names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
         raise ChoiceError(f"{text!r} names no framework; there are: {names}")
     _known("framework", rest[0], FRAMEWORKS)
-    if several := [part for part in rest if re.fullmatch(r"d[1-9]\d{0,8}", part)]:
-        raise ChoiceError(f"{text!r} has several devices, and profiles are taken of one: leave out -{several[0]}")
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
     cell = Cell(**settings)  # type: ignore[arg-type]
     if cell.recipe:
@@ -49,9 +59,14 @@ def _settings(parts: Sequence[str]) -> dict[str, object]:
         settings["loader"] = Loader.from_id("-".join(loader))
     if left and re.fullmatch(r"a\d{1,9}", left[0]):
         settings["accumulate"] = _number("accumulation", left.pop(0), "a")
-    for name, choices in (("kernel", KERNELS[1:]), ("size", SIZES[1:])):
-        if left and left[0] in choices:
-            settings[name] = left.pop(0)
+    if left and left[0] in KERNELS[1:]:
+        settings["kernel"] = left.pop(0)
+    if left and re.fullmatch(r"d\d{1,9}", left[0]):
+        settings["devices"] = _number("the number of devices", left.pop(0), "d")
+        if left and left[0] in STRATEGIES:
+            settings["strategy"] = left.pop(0)
+    if left and left[0] in SIZES[1:]:
+        settings["size"] = left.pop(0)
     if left:
         settings["recipe"] = _known("setting", "-".join(left), (*KERNELS[1:], *SIZES[1:], *RECIPES[1:], *LOADERS))
     return settings
@@ -62,7 +77,7 @@ def _of_loader(parts: Sequence[str]) -> list[str]:
     later = {*KERNELS, *SIZES, *RECIPES, "no"}
     taken = []
     for part in parts:
-        if part in later or re.fullmatch(r"a\d+", part):
+        if part in later or re.fullmatch(r"[ad]\d+", part):
             break
         taken.append(part)
     return taken

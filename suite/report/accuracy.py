@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from suite.analysis.accuracy import MARGIN, Learned, courses
+from suite.analysis.accuracy import MARGIN, Learned, courses, target_of
+from suite.analysis.course_gains import Gain, gains
 from suite.analysis.groups import SETTINGS, Row
+from suite.analysis.scaling import STRONG
 from suite.analysis.wording import DASH, NONE, listing
 from suite.record.text import clean
 from suite.report.text import spread
@@ -33,19 +35,26 @@ DIFFERENT = {
 def view(table: Learned) -> View:
     """Returns the table and its notes as strings."""
     columns = _columns(table)
-    records = [row | _settings(table, key) for key, row in zip(table.group.rows, _records(table), strict=True)]
+    gained = gains(table.group, target_of(table.group))
+    records = [
+        row | _settings(table, key) | _of_devices(key, gained.get(key.key))
+        for key, row in zip(table.group.rows, _records(table), strict=True)
+    ]
     rows = [[read(row) for read in columns.values()] for row in records]
     grid = Grid(list(columns), rows, [LEFT] * len(columns), names=1 + len(_varying(table)))
     return View(_title(table), grid, _notes(table))
 
 
 def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
+    gained = gains(table.group, target_of(table.group))
+    several = any(row.cell.devices > 1 for row in table.group.rows)
     energy = table.frame["energy_j_to_target"].notna().any()
     to_fp32 = (table.frame["fp32_verdict"] != "").any()
     target = _target(table)
     return {
         "framework": lambda row: row["framework"],
         **{name: _setting(name) for name in _varying(table)},
+        **({"global batch": lambda row: row["global batch"]} if several else {}),
         "seeds": lambda row: _seed_count(row["seeds_ok"], row["seeds"]),
         "epochs": lambda row: _whole(row["epochs"]),
         "test accuracy": _accuracy,
@@ -53,6 +62,7 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
         **({"against fp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
         f"epochs to {target}": _epochs,
         f"seconds to {target}": lambda row: _reached(row, "seconds_to_target"),
+        **({"than one device": lambda row: row["than one device"]} if gained else {}),
         "samples/s": lambda row: _spread(row, "samples_per_s"),
         **({"J to target*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
         "identity": lambda row: row["identity"] or NONE,
@@ -74,6 +84,15 @@ def _varying(table: Learned) -> list[str]:
 def _settings(table: Learned, row: Row) -> dict[str, str]:
     """Returns those settings under names that do not clash with the names of figures."""
     return {f"setting {name}": SETTINGS[name](row) for name in _varying(table)}
+
+
+def _of_devices(row: Row, gain: Gain | None) -> dict[str, str]:
+    """Returns the columns that only tables with several devices have."""
+    if gain is None:
+        return {"global batch": str(row.cell.effective_batch), "than one device": NONE}
+    ends = f" ({gain.low:.2f}{DASH}{gain.high:.2f})" if gain.low != gain.high else ""
+    kept = " [same global batch]" if gain.kind == STRONG else ""
+    return {"global batch": str(row.cell.effective_batch), "than one device": f"{gain.value:.2f}x{ends}{kept}"}
 
 
 def _setting(name: str) -> Callable[[Any], str]:
@@ -101,6 +120,12 @@ def _notes(table: Learned) -> list[str]:
     if table.frame["energy_j_to_target"].notna().any():
         lines.append(
             "* From the first step to the end of the epoch that reached the target, with evaluation; first GPU only."
+        )
+    if gains(group, target_of(group)):
+        lines.append(
+            "Than one device: seconds to the target of one device with the same batch on each, divided by those of "
+            f"several; median over seeds (lowest{DASH}highest), not tested. Several devices see a larger global batch, "
+            "so an epoch has fewer updates; the recipe says how the learning rate follows."
         )
     failed = [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
     lines += failed

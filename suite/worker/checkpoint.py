@@ -5,17 +5,25 @@ A checkpoint is written under another name, synced, then renamed, so that a kill
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
 
 DESCRIPTION = "description.json"
+
+#: How the names of arrays begin that another rank than 0 has otherwise.
+OF_RANK = "rank{}/"
+_RANKED = re.compile(r"rank\d+/")
 
 
 class CheckpointError(ValueError):
@@ -57,3 +65,31 @@ def read(path: Path, key: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Arr
         differing = sorted(name for name in {*saved_key, *own_key} if saved_key.get(name) != own_key.get(name))
         raise CheckpointError(f"{path.name} is of another training: {', '.join(differing)} differ")
     return progress, arrays
+
+
+def of_all(arrays: dict[str, Array], ranks: Ranks) -> dict[str, Array]:
+    """On rank 0 the arrays of all ranks: its own, and of each other rank those that differ from them.
+
+    Elsewhere this rank's own. All ranks call it.
+    """
+    if ranks.world == 1:
+        return arrays
+    digests = ranks.gather({name: hashlib.sha256(_bytes(array)).hexdigest() for name, array in arrays.items()})
+    differing = {name: arrays[name] for name in arrays if digests[ranks.rank].get(name) != digests[0].get(name)}
+    text = io.BytesIO()
+    np.savez(text, **differing)  # type: ignore[arg-type]
+    for rank, other in enumerate(ranks.gather_bytes(text.getvalue())):
+        with np.load(io.BytesIO(other), allow_pickle=False) as archive:
+            arrays = arrays | {OF_RANK.format(rank) + name: archive[name] for name in archive.files}
+    return arrays
+
+
+def of_rank(arrays: dict[str, Array], rank: int) -> dict[str, Array]:
+    """Undoes `of_all` for one rank."""
+    prefix = OF_RANK.format(rank)
+    shared = {name: array for name, array in arrays.items() if not _RANKED.match(name)}
+    return shared | {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _bytes(array: Array) -> bytes:
+    return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from suite.record.job import Job
 from workloads import registry
 from workloads.recipes import Recipe
 from workloads.spec import WorkloadSpec
@@ -24,3 +25,13 @@ def described(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> dict[str,
     if files := registry.files_digest(spec.name):
         workload["files"] = files
     return workload | ({"recipe": asdict(recipe) | {"name": name}} if recipe else {})
+
+
+def training_key(job: Job, workload: str, data: str, environment: dict[str, Any], device: str) -> dict[str, Any]:
+    """Everything that the bits of a training depend on; it resumes only if all of it is the same.
+
+    ``workload`` and ``data`` are digests.
+    """
+    key: dict[str, Any] = {"cell": job.cell.to_json(), "seed": job.seed, "workload": workload, "data": data}
+    key |= {"environment": environment["digest"], "machine": environment["machine"]}
+    return key | {"device": device, "variables": environment["variables"]}

@@ -296,4 +296,5 @@ def evaluation(subject: Subject, training: Any) -> Trace:
     """The loss and the share of right answers of the first test samples, the last batch of which is not full."""
     test = subject.data.test
     subset = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
-    return Trace(evaluate(training, replace(subject.data, test=subset), subject.length, EVALUATED_BATCH), {})
+    data = replace(subject.data, test=subset)
+    return Trace(evaluate(training, data, subject.length, EVALUATED_BATCH, subject.team), {})

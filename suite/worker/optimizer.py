@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import Adam, Sgd
+from workloads.spec import Lamb, Lars, Optimizer, Sgd
 
 
 class Formula:
     """An optimizer of `workloads.spec` with its state, for all tensors by their names."""
 
-    def __init__(self, optimizer: Sgd | Adam, rates: Array | None = None) -> None:
+    def __init__(self, optimizer: Optimizer, rates: Array | None = None) -> None:
         """``rates`` are the learning rates of all steps, where they are not the optimizer's one."""
         self.optimizer, self.rates, self.steps = optimizer, rates, 0
         self._velocities: dict[str, Array] = {}
@@ -35,13 +36,28 @@ class Formula:
             coupled = gradient + optimizer.l2 * weights
             self._velocities[name] = optimizer.momentum * self._velocities.get(name, 0.0) + coupled
             move = self._rate * self._velocities[name]
+        elif isinstance(optimizer, Lars):
+            size = np.linalg.norm(weights)
+            ratio = _ratio(size, np.linalg.norm(gradient) + optimizer.l2 * size)
+            local = self._rate * optimizer.coefficient * ratio
+            past = optimizer.momentum * self._velocities.get(name, 0.0)
+            move = self._velocities[name] = past + local * (gradient + optimizer.l2 * weights)
         else:
             self._means[name] = optimizer.beta1 * self._means.get(name, 0.0) + (1 - optimizer.beta1) * gradient
             self._squares[name] = optimizer.beta2 * self._squares.get(name, 0.0) + (1 - optimizer.beta2) * gradient**2
             mean = self._means[name] / (1 - optimizer.beta1**self.steps)
             square = self._squares[name] / (1 - optimizer.beta2**self.steps)
-            move = self._rate * mean / (np.sqrt(square) + optimizer.epsilon)
+            move = mean / (np.sqrt(square) + optimizer.epsilon)
+            if isinstance(optimizer, Lamb):
+                move = move + optimizer.decay * weights
+                move = _ratio(np.linalg.norm(weights), np.linalg.norm(move)) * move
+            move = self._rate * move
         return move
+
+
+def _ratio(weights: np.floating[Any], move: np.floating[Any]) -> float:
+    """The quotient of two norms; 1 where one of them is zero."""
+    return float(weights / move) if weights > 0 and move > 0 else 1.0
 
 
 def deviation(before: Mapping[str, Array], after: Mapping[str, Array], expected: Mapping[str, Array]) -> float:

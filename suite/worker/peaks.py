@@ -24,10 +24,14 @@ def measure_peaks(
         traceback.print_exc()
     if team:
         team.add_up(settings, "peak_flops_per_s", device)
-    elif profiled:
+    if profiled:
         from suite.worker import profiling  # which a launch without a profile does not load
 
         try:
+            if team:
+                team.ranks.barrier()  # all at once, since devices of a CPU share its memory
             settings["peak_bytes_per_s"] = profiling.peak_bytes_per_s(cell.framework, device)
         except Exception:
             traceback.print_exc()
+        if team:
+            team.add_up(settings, "peak_bytes_per_s", device)

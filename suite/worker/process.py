@@ -30,7 +30,7 @@ from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
 from suite.worker import group
 from suite.worker.counted import Counted
-from suite.worker.described import described
+from suite.worker.described import described, training_key
 from suite.worker.evidence import TIMED_STEPS, Evidence, Subject
 from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError
@@ -121,7 +121,7 @@ class _Launch:
         share = self.team.share() if self.team else None
         source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
-        rates = recipe.rates(recipe.epochs * source.per_epoch) if recipe else None
+        rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch) if recipe else None
         training = self._measured_training(spec, recipe, rates)
         self._mark("build_s")
         loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put))
@@ -141,7 +141,7 @@ class _Launch:
             if not recipe:
                 evidence.first_steps(training, losses, batches[1:TIMED_STEPS], self.job.seed)
             self._check_precision(evidence)
-            local = self._local(spec, training, batches[0]) if self.team else None
+            local = self._local(spec, training, batches[0]) if self.team and not recipe else None
             del first_batch, batches
             if not recipe:
                 measured = measure_phases(
@@ -149,13 +149,10 @@ class _Launch:
                     spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local,
                 )  # fmt: skip
                 self._memory()
-                if self.team:
-                    self.send(progress="ranks")
-                    ranks = self.team.part(training, self.device, self.settings, measured.own_step_s)
-                    self.send(part={"ranks": ranks})
+                self._ranks(training, measured.own_step_s)
                 del local
                 evidence.last(training, loader, source)
-                if self.job.profile and not self.team:
+                if self.job.profile:
                     self._profile(training, loader, measured.train.step_s)
         finally:
             loader.close()
@@ -178,7 +175,7 @@ class _Launch:
         """Profile the timed object, now that nothing more of it is timed or compared."""
         from suite.worker import profiling  # which a launch without a profile does not load
 
-        profiling.profile(self.job, training, loader.loader, timed_s, self.send)
+        profiling.profile(self.job, training, loader.loader, timed_s, self.send, ranks=self.ranks)
 
     def _measure_peak(self) -> None:
         self.send(progress="peak")
@@ -187,9 +184,8 @@ class _Launch:
 
     def _measured_training(self, spec: WorkloadSpec, recipe: Recipe | None, rates: Array | None) -> Any:
         """The training to measure, at the spec's learning rate or by the recipe."""
-        if not recipe:
-            return self._training(spec, self.cell, self.job.seed, dropout=True)
-        return self._training(recipe.applied(spec), self.cell, self.job.seed, dropout=recipe.dropout, rates=rates)
+        applied, dropout = (recipe.applied(spec), recipe.dropout) if recipe else (spec, True)
+        return self._training(applied, self.cell, self.job.seed, dropout=dropout, rates=rates)
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
         weights = spec.reference_weights(seed)
@@ -199,8 +195,7 @@ class _Launch:
     def _local(self, spec: WorkloadSpec, training: Any, batch: Any) -> Any:
         """A training of each process by itself, after its first step; None where the strategy has none."""
         assert self.team
-        alone = self.team.alone()
-        if alone is None:
+        if (alone := self.team.alone()) is None:
             return None
         local = self._training(spec, alone, self.job.seed, dropout=True)
         first = local.put(training.get(batch))
@@ -216,10 +211,7 @@ class _Launch:
             self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
         environment["machine"]["gpus"] = [name] if name else []
         workload = described(spec, self.cell.recipe, recipe)
-        # A training resumes only if everything that its bits depend on is the same.
-        self.key = {"cell": self.cell.to_json(), "seed": self.job.seed, "workload": workload["digest"]}
-        self.key |= {"data": data.digest, "environment": environment["digest"], "machine": environment["machine"]}
-        self.key |= {"device": self.device, "variables": environment["variables"]}
+        self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
             "loader": loader.settings,
             "kernels": self.module.kernels(spec, numbers, self.device, self.cell.kernel),
@@ -261,22 +253,30 @@ class _Launch:
             self.send(part={"settings": self.settings})
 
     def _course(self, recipe: Recipe, training: Any, data: DataSet, length: int | None) -> None:
-        saved = Saved(self.job.checkpoint, self.key)
-        remaining = Batches(data, self.cell.effective_batch, self.job.seed, length, first_epoch=len(saved.epochs))
-        loader = self.loaders.batches(self.cell, remaining, self.device, training.put)
+        saved = Saved(self.job.checkpoint, self.key, self.ranks)
+        share = self.team.share() if self.team else None
+        batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), share)
+        loader = self.loaders.batches(self.cell, batches, self.device, training.put)
 
         def report(course: Course, phase: Phase) -> None:
-            phases = {"train": asdict(since(phase, self.job.spawned_ns))}
-            self.send(part={"course": course.to_json(), "phases": phases})
+            timed = asdict(since(phase, self.job.spawned_ns))
+            self.send(part={"course": course.to_json(), "phases": {"train": timed}})
 
         try:
             follow(
-                self.cell.recipe, recipe, training, loader, per_epoch=remaining.per_epoch, data=data, length=length,
-                batch=remaining.batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check,
-                report=report,
+                self.cell.recipe, recipe, training, loader, per_epoch=batches.per_epoch, data=data, length=length,
+                batch=batches.global_batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check,
+                report=report, team=self.team,
             )  # fmt: skip
         finally:
             loader.close()
+        self._ranks(training, {"train": saved.own_step_s})
+
+    def _ranks(self, training: Any, own_step_s: dict[str, list[float]]) -> None:
+        """Send what the processes of several devices say together."""
+        if self.team:
+            self.send(progress="ranks")
+            self.send(part={"ranks": self.team.part(training, self.device, self.settings, own_step_s)})
 
     def _mark(self, part: str) -> None:
         """Record the seconds since the last mark as a part of the startup."""

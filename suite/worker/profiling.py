@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +21,7 @@ from typing import Any
 from suite.record.job import Job
 from suite.worker.profilers.table import Recording, profile_of
 from suite.worker.profilers.timeline import LOADING, STEP, STEPS
+from suite.worker.ranks import ALONE, Ranks
 
 #: About so long are the profiled steps, and so many are there at least and at most. A loop over time steps has 50,000
 #: events in one step, and reading them takes ten times as long as the step.
@@ -36,21 +37,25 @@ TRIAD_TIMES, TRIAD_BYTES = 6, 12  # of an element: two are read and one is writt
 Send = Callable[..., None]
 
 
-def profile(job: Job, training: Any, loader: Any, timed_s: float, send: Send) -> None:
+def profile(job: Job, training: Any, loader: Any, timed_s: float, send: Send, *, ranks: Ranks = ALONE) -> None:
     """Profile training steps, with the loader that they wait for, and send the profile; never raises an Exception.
 
-    ``timed_s`` is a step of the `train` phase, which the profile explains.
+    ``timed_s`` is a step of the `train` phase, which the profile explains. Of several ``ranks`` all profile the same
+    steps, so that the profiler slows all of them alike; only rank 0 keeps files, and its profile is the record's.
     """
     send(progress="profile")
     try:
         tools = import_module(f"suite.worker.profilers.{job.cell.framework}")
         count = steps_for(timed_s)
         loop = training_loop(training, loader, tools)
+        job = job if not ranks.rank else replace(job, traces="")
+        ranks.barrier()
         start = time.perf_counter()
         loop(count)  # the same without the profiler, which shows what it costs and how the machine has changed
         bare_s = (time.perf_counter() - start) / count
         with tempfile.TemporaryDirectory() as folder:
             (own := Path(folder, "profile")).mkdir()
+            ranks.barrier()
             began_s = time.perf_counter()
             recording = tools.record(training, loop, count, own, next(loader), memory=job.profile_memory)
             ended_s = time.perf_counter()

@@ -19,11 +19,13 @@ from suite.record.history import Course, Epoch
 from suite.record.record import Phase, Window
 from suite.worker import checkpoint
 from suite.worker.outcome import DivergedError
+from suite.worker.ranks import ALONE, Ranks
+from suite.worker.team import Team
 from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import DataSet
 from workloads.recipes import Recipe
 
-#: Samples that go through the network at once in an evaluation, whatever the training's batch.
+#: Samples that go through the network of a device at once in an evaluation, whatever the training's batch.
 EVALUATION_BATCH = 500
 
 Say = Callable[..., None]
@@ -32,23 +34,30 @@ Check = Callable[[list[Any], Any, str], list[float]]
 
 
 class Saved:
-    """The checkpoint of a launch; without a path nothing is read or written."""
+    """The checkpoint of a launch; without a path nothing is read or written.
 
-    def __init__(self, path: str, key: dict[str, Any]) -> None:
-        self.path, self.key = Path(path) if path else None, key
+    Several ``ranks`` share one, which rank 0 writes. All read it, and begin anew unless all of them have read the same.
+    ``own_step_s`` are the seconds of a step in each epoch, by this process's own clock.
+    """
+
+    def __init__(self, path: str, key: dict[str, Any], ranks: Ranks = ALONE) -> None:
+        self.path, self.key, self.ranks = Path(path) if path else None, ranks.gather(key)[0], ranks
         self.epochs: list[Epoch] = []
         self.curve: list[float] = []
         self.resumed_at: list[int] = []
         self.arrays: dict[str, Any] = {}
         try:
-            contents = checkpoint.read(self.path, key) if self.path else None
+            contents = checkpoint.read(self.path, self.key) if self.path else None
         except checkpoint.CheckpointError as error:
             sys.stderr.write(f"{error}; training starts anew\n")  # into the log
             contents = None
-        if contents:
-            progress, self.arrays = contents
+        found = ranks.gather(contents[0] if contents else None)
+        if contents and all(progress == found[0] for progress in found):
+            progress, arrays = contents
+            self.arrays = checkpoint.of_rank(arrays, ranks.rank)
             self.epochs = [Epoch(**fields) for fields in progress["epochs"]]
             self.curve, self.resumed_at = progress["curve"], [*progress["resumed_at"], len(self.epochs)]
+        self.own_step_s = [epoch.train_s / epoch.steps for epoch in self.epochs]
 
     def course(self, name: str, recipe: Recipe) -> Course:
         """The course so far, for the record."""
@@ -59,9 +68,13 @@ class Saved:
         """One window per epoch; the span includes the evaluations."""
         return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), spans=(span,))
 
-    def add(self, epoch: Epoch, losses: list[float], training: Any) -> None:
-        """Add an epoch and write the checkpoint at once. Only the losses of the first epoch are kept."""
+    def add(self, epoch: Epoch, losses: list[float], training: Any, own_s: float) -> None:
+        """Add an epoch and write the checkpoint at once. Only the losses of the first epoch are kept.
+
+        All ranks call it; this one's training took ``own_s``.
+        """
         self.epochs.append(epoch)
+        self.own_step_s.append(own_s / epoch.steps)
         self.curve = self.curve or losses
         if self.path:
             progress = {
@@ -69,20 +82,24 @@ class Saved:
                 "curve": self.curve,
                 "resumed_at": self.resumed_at,
             }
-            checkpoint.write(self.path, self.key, progress, training.checkpoint())
+            arrays = checkpoint.of_all(training.checkpoint(), self.ranks)
+            if not self.ranks.rank:
+                checkpoint.write(self.path, self.key, progress, arrays)
 
 
 def follow(
     name: str, recipe: Recipe, training: Any, loader: Any, *,
     per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
-    check: Check, report: Report,
+    check: Check, report: Report, team: Team | None = None,
 ) -> None:  # fmt: skip
     """Train the remaining epochs; ``report`` gets the course and its train phase after each.
 
     ``loader`` delivers batches from the first epoch that is not in ``saved``. ``compiled_s`` is the time that compiling
     took before; it counts with the first epoch of this process, as some frameworks compile in the first step anyway.
-    ``check`` reads losses and raises if one is not finite. ``say`` gets the progress.
+    ``check`` reads losses and raises if one is not finite. ``say`` gets the progress. The processes of a ``team`` begin
+    each epoch together, and it lasts as long as the slowest of them takes; each evaluates its share of the test split.
     """
+    ranks = team.ranks if team else ALONE
     if saved.arrays:
         training.restore(saved.arrays)
         saved.arrays = {}
@@ -92,27 +109,39 @@ def follow(
     for number in range(len(saved.epochs), recipe.epochs):
         epoch_label = f"epoch {number + 1}/{recipe.epochs}"
         say(progress=epoch_label)
+        ranks.barrier()
         start = time.perf_counter() - compiled_s
         compiled_s = 0.0
         losses = [training.step(next(loader)) for _ in range(per_epoch)]
         training.fence(losses[-1])
         end = time.perf_counter()
+        train_s = ranks.slowest(end - start)
         values = check(losses, training, epoch_label)
-        loss, accuracy = evaluate(training, data, length)
+        loss, accuracy = evaluate(training, data, length, team=team)
         if not math.isfinite(loss):
             raise DivergedError(f"the test loss is {loss} after {epoch_label}")
-        evaluation_s = time.perf_counter() - end
-        saved.add(Epoch(per_epoch, float(np.mean(values)), end - start, loss, accuracy, evaluation_s), values, training)
-        samples_per_s = per_epoch * batch / (end - start)
-        say(progress=f"{epoch_label}: accuracy {accuracy:.4f}", samples_per_s=samples_per_s)
+        evaluation_s = ranks.slowest(time.perf_counter() - end)
+        epoch = Epoch(per_epoch, float(np.mean(values)), train_s, loss, accuracy, evaluation_s)
+        saved.add(epoch, values, training, end - start)
+        say(progress=f"{epoch_label}: accuracy {accuracy:.4f}", samples_per_s=per_epoch * batch / train_s)
         report(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
 
 
-def evaluate(training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH) -> tuple[float, float]:
-    """Mean loss and accuracy over the whole test split: no augmentation, no dropout."""
+def evaluate(
+    training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH, team: Team | None = None
+) -> tuple[float, float]:
+    """Mean loss and accuracy over the whole test split: no augmentation, no dropout.
+
+    ``batch`` is that of each device. The processes of a ``team`` evaluate a share of each batch; all get the result.
+    """
     outputs = []
-    for inputs, labels, count in evaluation_batches(data, batch, length):
-        outputs.append((training.evaluate(training.put((inputs, labels))), count))
-    unpadded = [[array[:count] for array in training.get(scores)] for scores, count in outputs]
-    losses, correct = (np.concatenate(arrays) for arrays in zip(*unpadded, strict=True))
-    return float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
+    for inputs, labels, count in evaluation_batches(data, batch * (team.cell.devices if team else 1), length):
+        own = team.mine((inputs, labels)) if team else (inputs, labels)
+        outputs.append((training.evaluate(training.put(own)), count))
+    scored = [(training.get(scores), count) for scores, count in outputs]
+    whole = [(team.whole(scores) if team else scores, count) for scores, count in scored]
+    losses, correct = (
+        np.concatenate(arrays) for arrays in zip(*([a[:count] for a in scores] for scores, count in whole), strict=True)
+    )
+    found = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
+    return tuple(team.ranks.gather(found)[0]) if team else found

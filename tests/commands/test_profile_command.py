@@ -21,15 +21,9 @@ from tests.records import HOSTILE
 
 def test_every_cell_of_every_matrix_is_found_by_its_id() -> None:
     cells = {cell for make in MATRICES.values() for cell in make().cells if cell.batch and not cell.recipe}
-    cells = {cell for cell in cells if cell.devices == 1}
     assert len(cells) > 50
     for cell in cells:
         assert chosen(cell.id) == cell
-
-
-def test_several_devices_are_refused_with_the_way_out() -> None:
-    with pytest.raises(ChoiceError, match="profiles are taken of one: leave out -d2"):
-        chosen(Cell("imdb_lstm", "jax", devices=2, size="small").id)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +31,8 @@ def test_several_devices_are_refused_with_the_way_out() -> None:
     [
         Cell("imdb_lstm", "jax", kernel="scan", size="small", accumulate=4),
         Cell("imdb_lstm", "pytorch", loader=Loader("workers", 2), kernel="cudnn"),
+        Cell("imdb_lstm", "jax", devices=2, size="small"),
+        Cell("imdb_lstm", "pytorch", loader=Loader("workers", 2), accumulate=2, devices=4, strategy="fsdp"),
         Cell("cifar100_cnn", "pytorch", loader=Loader("tuned", pin_memory=False, cache=True), size="small"),
     ],
 )

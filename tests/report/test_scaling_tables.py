@@ -6,14 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
-from suite.analysis.groups import group
+from suite.analysis.accuracy import learned
+from suite.analysis.course_gains import gains
+from suite.analysis.groups import Group, group
 from suite.analysis.load import Launch, load
+from suite.analysis.wording import DASH, NONE
 from suite.compare.__main__ import main
+from suite.record.history import Course, Epoch
 from suite.record.record import Record
-from suite.report import columns, markdown, plots, scaling
+from suite.report import accuracy, columns, markdown, plots, scaling
 from suite.report.answer import answer
 from suite.report.tables import Table, table
 from tests import records
@@ -26,6 +31,10 @@ def several(n: int = 6, frameworks: Sequence[str] = ("pytorch", "tensorflow", "j
     held = [*records.launches(frameworks, n), *records.launches(frameworks, n, batch=64)]
     held += [*records.launches(frameworks, n, devices=2), *records.launches(["pytorch"], n, devices=2, strategy="fsdp")]
     return [replace(each, settings={"device": "cpu", "threads": 8 // each.cell.devices}) for each in held]
+
+
+def grouped(held: Sequence[Record]) -> list[Group]:
+    return group([Launch(each, "run-a", "0001_a.json") for each in held], "framework")
 
 
 def made(held: Sequence[Record], by: str = "framework") -> Table:
@@ -121,6 +130,62 @@ def test_plots_have_the_ideal_and_say_how_many_threads_a_device_has() -> None:
             for each in (words, "ideal", "PyTorch DDP", "PyTorch FSDP", "8 with 1 device, 4 with 2 devices"):
                 assert each in text
         assert plots.weak(made(records.launches())) is None
+
+
+def test_every_strategy_has_its_own_mark() -> None:
+    held = several() + [
+        replace(each, settings={"device": "cpu"})
+        for name in ("jit", "local")
+        for each in records.launches(["jax"], 6, devices=2, strategy=name)
+    ]
+    with plots.styled():
+        plot = plots.weak(made(held))
+    assert plot is not None
+    marks = [
+        (line.get_color(), line.get_fillstyle(), line.get_markerfacecolor())
+        for line in next(axes for axes in plot.axes if "samples" in axes.get_ylabel()).lines
+        if line.get_marker() not in ("", "None", "_")
+    ]
+    assert len(marks) == 6
+    assert len(set(marks)) == 6
+
+
+def trained(devices: int, launch: int, reached: bool = True) -> Record:
+    """A training by a recipe for large batches: each device more makes an epoch shorter, and the accuracy lower."""
+    epochs = tuple(
+        Epoch(4, 1.0, 4.0 / devices + 0.1 * launch, 1.0, value, 0.5) for value in (0.4, 0.6 - 0.01 * devices)
+    )
+    course = Course("linear", 2, 0.5 if reached else 0.9, epochs)
+    made = records.record("pytorch", launch, recipe="linear", devices=devices, course=course)
+    return replace(made, run=made.run | {"seed": launch})
+
+
+def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> None:
+    held = [trained(devices, launch) for launch in range(3) for devices in (1, 2, 4)]
+    (one,) = grouped(held)
+    table = learned(one, "pytorch")
+    found = {row.cell.devices: gain for row in one.rows if (gain := gains(one, 0.5).get(row.key))}
+    assert {devices: gain.kind for devices, gain in found.items()} == {2: "weak", 4: "weak"}
+    assert found[4].value == pytest.approx(median([8 / 2, 8.2 / 2.2, 8.4 / 2.4]))
+    grid = accuracy.view(table).grid
+    columns = {name: [row[grid.headers.index(name)] for row in grid.rows] for name in grid.headers}
+    assert columns["global batch"] == ["32", "64", "128"]
+    assert columns["than one device"] == [NONE, f"1.95x (1.91{DASH}2.00)", f"3.73x (3.50{DASH}4.00)"]
+    with plots.styled():
+        plot = plots.to_accuracy(table)
+    assert plot is not None
+    for words in ("seconds to 0.5", "PyTorch DDP", "Recipe: linear"):
+        assert words in " ".join(said(plot).split())
+
+
+def test_a_target_that_a_seed_missed_has_no_gain_and_one_device_alone_no_plot() -> None:
+    held = [trained(devices, launch, reached=launch > 0) for launch in range(3) for devices in (1, 2)]
+    (one,) = grouped(held)
+    assert gains(one, 0.9) == {}
+    (alone,) = grouped([trained(1, launch) for launch in range(3)])
+    table = learned(alone, "pytorch")
+    assert "than one device" not in accuracy.view(table).grid.headers
+    assert plots.to_accuracy(table) is None
 
 
 def test_a_saved_run_of_several_devices_loads_again(tmp_path: Path) -> None:

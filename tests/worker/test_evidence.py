@@ -18,7 +18,7 @@ from suite.record.evidence import Draws, Trace
 from suite.worker.evidence import Subject, draws, float64, own, spread
 from suite.worker.optimizer import Formula, deviation
 from tests.frameworks import batches, data, each_framework, module, needs_frameworks
-from workloads.spec import Adam, Sgd, specification
+from workloads.spec import Adam, Lamb, Lars, Optimizer, Sgd, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 
@@ -231,8 +231,8 @@ def test_spread_is_the_deviation_over_draws_alone() -> None:
     assert spread(logits) == pytest.approx(0.3, rel=0.02)
 
 
-@pytest.mark.parametrize("optimizer", [Sgd(0.1, 0.5, 1e-2), Adam()], ids=["sgd", "adam"])
-def test_the_formula_s_deviation_is_relative_to_the_movement(optimizer: Sgd | Adam) -> None:
+@pytest.mark.parametrize("optimizer", [Sgd(0.1, 0.5, 1e-2), Adam(), Lars(1.0), Lamb(0.1)])
+def test_the_formula_s_deviation_is_relative_to_the_movement(optimizer: Optimizer) -> None:
     draw = np.random.default_rng(1)
     before = {"kernel": draw.standard_normal(50), "bias": np.zeros(3)}
     formula, after = Formula(optimizer), before

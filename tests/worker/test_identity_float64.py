@@ -21,10 +21,11 @@ from tests.frameworks import (
     each_workload,
     each_workload_resnet_slow,
     found,
+    narrow,
     needs_frameworks,
     training,
 )
-from workloads.spec import specification
+from workloads.spec import Lamb, Lars, specification
 
 pytestmark = needs_frameworks
 
@@ -100,6 +101,24 @@ def test_the_optimizer_is_the_spec_s_formula(workload, framework):
             assert loss == pytest.approx(same, rel=1e-13)
         assert deviation(before, running.weights(), expected) < 1e-12
         assert_within(distances(running.weights(), plain.weights()), 1e-13)
+
+
+@each_framework
+@pytest.mark.parametrize("optimizer", [Lars(10.0), Lamb(1e-2)], ids=["lars", "lamb"])
+def test_an_optimizer_of_large_batches_is_its_paper_s_formula(framework, optimizer):
+    """With biases that start at zero, and at a rate that changes."""
+    rates = np.array([1, 2, 0.5], np.float32) * np.float32(optimizer.learning_rate)
+    spec, formula = replace(narrow("imdb_lstm"), optimizer=optimizer), Formula(optimizer, rates)
+    tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
+    source = batches(spec, 8)
+    with training("imdb_lstm", framework, spec=spec, rates=rates) as running:
+        before = expected = running.weights()
+        for number in range(len(rates)):
+            _, gradients = tools.explained_step(running, running.put(source[number]))
+            expected = formula.step(expected, gradients)
+        after = running.weights()
+    assert deviation(before, after, expected) < 1e-12
+    assert all(np.any(after[name] != before[name]) for name in before)
 
 
 @each_workload

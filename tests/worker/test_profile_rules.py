@@ -41,6 +41,12 @@ def test_every_recorded_category_is_a_documented_one(framework: str) -> None:
     assert RECORDED[framework].keys() <= {*CATEGORIES, "no operation"}
 
 
+def test_what_waits_for_other_processes_in_tensorflow_is_communication() -> None:
+    names = ("CollectiveOpV2Kernel::Run", "CollectiveExecutor::CompleteParams", "BaseCollectiveExecutor::ExecuteAsync")
+    assert all(tensorflow_rules.COLLECTIVE.match(name) for name in names)
+    assert not tensorflow_rules.COLLECTIVE.match("adam/CollectiveReduceV2:CollectiveReduceV2")
+
+
 def test_what_no_rule_knows_is_other() -> None:
     assert pytorch_rules.category_of("aten::frobnicate") == OTHER
     assert pytorch_rules.category_of("strange") == OTHER

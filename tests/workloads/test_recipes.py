@@ -22,7 +22,7 @@ from tests.frameworks import (
     training,
 )
 from workloads.recipes import RECIPES, Recipe, recipe
-from workloads.spec import WORKLOADS, Adam, Sgd, specification
+from workloads.spec import WORKLOADS, Adam, Lamb, Lars, Sgd, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 
@@ -33,6 +33,24 @@ def test_a_schedule_rises_falls_and_ends_near_zero():
     assert rates[:2] == pytest.approx([0.05, 0.1])
     assert rates[2:] == pytest.approx([0.1 * (1 + np.cos(np.pi * k / 8)) / 2 for k in range(8)])
     assert all(a > b for a, b in pairwise(rates[2:]))
+
+
+def test_the_rate_grows_with_the_batch_by_the_rule():
+    known = {"epochs": 2, "target": 0.5, "warmup": 0.2, "reference_batch": 64}
+    linear = Recipe(Sgd(0.1, 0.9, 0.0), scaling="linear", gradual=True, **known)
+    assert linear.rates(10, 256) == pytest.approx([0.25, 0.4, *[0.4] * 8])
+    assert linear.rates(10, 64) == pytest.approx([0.1] * 10) == linear.rates(10)
+    assert linear.rates(10, 32) == pytest.approx([0.05] * 10)
+    root = Recipe(Lamb(0.1), scaling="root", **known)
+    assert root.rates(10, 256) == pytest.approx([0.1, 0.2, *[0.2] * 8])
+
+
+def test_the_batch_is_no_part_of_the_digest_and_recipes_without_a_rule_keep_theirs():
+    """So cells with several devices stand beside those with one, and new launches beside published ones."""
+    spec = specification("imdb_lstm", "small")
+    published = "fd3cead30b8adeae697cf924d5f63a5977986f69c98a51f9e7871fb2019cbf21"
+    assert recipe("modern", spec).digest(spec) == published
+    assert recipe("linear", spec).digest(spec) not in (published, recipe("lamb", spec).digest(spec))
 
 
 def test_without_a_schedule_the_rate_is_the_optimizer_s():
@@ -69,8 +87,13 @@ def trained(workload, framework, optimizer):
 @needs_frameworks
 @pytest.mark.parametrize(
     ("workload", "optimizer"),
-    [("cifar100_cnn", Sgd(0.01, momentum=0.9, l2=5e-4)), ("imdb_lstm", Adam(1e-3))],
-    ids=["sgd", "adam"],
+    [
+        ("cifar100_cnn", Sgd(0.01, momentum=0.9, l2=5e-4)),
+        ("imdb_lstm", Adam(1e-3)),
+        pytest.param("cifar100_cnn", Lars(10.0), marks=pytest.mark.slow),
+        pytest.param("imdb_lstm", Lamb(1e-2), marks=pytest.mark.slow),
+    ],
+    ids=["sgd", "adam", "lars", "lamb"],
 )
 def test_a_change_of_rate_moves_all_three_alike(workload, optimizer):
     made = {framework: trained(workload, framework, optimizer) for pair in PAIRS for framework in pair}

@@ -20,6 +20,7 @@ from suite.report.plots.bars import first_step, phases, speed_up, throughput
 from suite.report.plots.categories import categories
 from suite.report.plots.compiling import break_even
 from suite.report.plots.devices import strong, weak
+from suite.report.plots.devices_learned import to_accuracy
 from suite.report.plots.energy import energy
 from suite.report.plots.hero import hero
 from suite.report.plots.learning import by_epoch, by_time, first_epoch
@@ -51,6 +52,7 @@ __all__ = [
     "strong",
     "throughput",
     "timeline",
+    "to_accuracy",
     "weak",
 ]
 
@@ -81,6 +83,7 @@ KINDS: tuple[tuple[str, str, Callable[[Table], Figure | None]], ...] = (
 LEARNING: tuple[tuple[str, str, Callable[[Learned], Figure | None]], ...] = (
     ("accuracy-epochs", "Test accuracy by epoch, a line for each framework and seed", by_epoch),
     ("accuracy-time", "Test accuracy by seconds of training, a line for each framework and seed", by_time),
+    ("accuracy-devices", "Seconds to the target accuracy, and the last accuracy, by number of devices", to_accuracy),
     ("first-epoch-loss", "Training loss over the steps of the first epoch, a line for each framework", first_epoch),
 )
 

@@ -15,6 +15,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from suite.analysis.groups import RowKey
 from suite.analysis.scaling import STRONG, WEAK, Point, Scaling
 from suite.analysis.statistics import LEAST
+from suite.plan.cell import STRATEGIES_OF
 from suite.report.names import FRAMEWORKS, count, strategy
 from suite.report.plots.canvas import Sheet, sheet
 from suite.report.plots.lines import DASHES, DOTTED, Look
@@ -40,6 +41,9 @@ NOTE = {
     WEAK: "More devices see a larger global batch, which is another training: compare the work, not its course.",
     STRONG: "Each device has a part of the same global batch: the same training, with less work for each device.",
 }
+#: How marks are filled, in the order of a framework's lines: whether hollow, and which half alone.
+FILLINGS = ((False, ""), (True, ""), (False, "left"), (False, "bottom"))
+
 #: Settings that a line varies or names itself.
 OWN = ("devices", "strategy", "batch")
 
@@ -89,14 +93,14 @@ def _drawn(table: Table, kind: str) -> Figure | None:
             along = np.geomspace(scaling.base.devices, counts[-1], 50)
             ideal = rates[0][0] * along / scaling.base.devices
             panels[0].plot(along * 2**power, ideal, color=FACE[look.framework], zorder=1, **DOTTED)
-        _marks(panels[0], places, rates, look)
-        _marks(panels[1], places, [_efficiency(point) for point in points], look)
+        marked(panels[0], places, rates, look)
+        marked(panels[1], places, [_efficiency(point) for point in points], look)
         if exchanged:
             costs = [(place, _cost(point)) for place, point in zip(places, points, strict=True) if point.communication]
-            _marks(panels[2], [place for place, _ in costs], [cost for _, cost in costs], look)
+            marked(panels[2], [place for place, _ in costs], [cost for _, cost in costs], look)
     for axes in panels:
         from_zero(axes)
-        _by_devices(axes, counts, last=axes is panels[-1])
+        by_devices(axes, counts, last=axes is panels[-1])
     for axes in panels[1:]:
         axes.yaxis.set_major_formatter(plain_numbers(" %"))
     return layout.figure
@@ -132,8 +136,12 @@ def _sheet(
 
 
 def _looks(table: Table, found: Sequence[Scaling]) -> list[Look]:
-    """Returns a look per line: the framework's colour and marker, a dash for each line of a framework."""
+    """Returns a look per line: the framework's colour and marker, a dash and a filling for each line of a framework.
+
+    If a framework has more lines than there are fillings, each of its strategies has its own.
+    """
     counts: Counter[str] = Counter()
+    lines = Counter(each.framework for each in found)
     looks = []
     rows = [row for each in found for row in each.rows]
     settings = [name for name in varying(among(table, rows)) if name not in OWN]
@@ -144,8 +152,9 @@ def _looks(table: Table, found: Sequence[Scaling]) -> list[Look]:
         words = [strategy(each.strategy), *([_batch(each)] if len(batches) > 1 else [])]
         words += [values_of(each.points[-1].row, settings)] if settings else []
         name = f"{FRAMEWORKS[each.framework]}\n{' · '.join(filter(None, words))}"
-        hollow = bool(index % 2)
-        looks.append(Look(name, each.framework, DASHES[index % len(DASHES)], hollow, len(each.points)))
+        own = STRATEGIES_OF[each.framework].index(each.strategy)
+        hollow, half = FILLINGS[(index if lines[each.framework] <= len(FILLINGS) else own) % len(FILLINGS)]
+        looks.append(Look(name, each.framework, DASHES[index % len(DASHES)], hollow, len(each.points), half))
     return looks
 
 
@@ -173,7 +182,7 @@ def _cost(point: Point) -> Spread:
     return share, share if low is None else max(0.0, 100 * low), share if high is None else 100 * max(0.0, high)
 
 
-def _marks(axes: Any, places: Sequence[float], values: Sequence[Spread], look: Look) -> None:
+def marked(axes: Any, places: Sequence[float], values: Sequence[Spread], look: Look) -> None:
     """Draw a mark and a whisker for each value, and a line through three or more."""
     middles = [value for value, _, _ in values]
     ends = [[value - low for value, low, _ in values], [high - value for value, _, high in values]]
@@ -181,7 +190,7 @@ def _marks(axes: Any, places: Sequence[float], values: Sequence[Spread], look: L
     axes.plot(places, middles, **look.style(len(places)))
 
 
-def _by_devices(axes: Any, counts: Sequence[int], last: bool) -> None:
+def by_devices(axes: Any, counts: Sequence[int], last: bool) -> None:
     """Make the x axis logarithmic with a tick at each number of devices."""
     axes.set_xscale("log", base=2)
     axes.set_xlim(counts[0] / MARGIN, counts[-1] * MARGIN)

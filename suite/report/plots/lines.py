@@ -50,18 +50,24 @@ MARGIN = 1.25
 
 @dataclass(frozen=True)
 class Look:
-    """How a line is drawn: one colour and marker per framework, one dash per line of a framework."""
+    """How a line is drawn: one colour and marker per framework, one dash per line of a framework.
+
+    ``half`` is the side of a marker that is filled, such as ``left``; without one all of it is, or nothing if
+    ``hollow``.
+    """
 
     name: str
     framework: str
     dashes: str
     hollow: bool
     points: int
+    half: str = ""
 
     def style(self, points: int) -> dict[str, Any]:
         """Returns how so many points are drawn; fewer than `LINE_LEAST` have no line."""
         inside = "white" if self.hollow else FACE[self.framework]
         marker = {"marker": MARKER[self.framework], "markersize": 5.5, "markerfacecolor": inside}
+        marker |= {"fillstyle": self.half, "markerfacecoloralt": "white"} if self.half else {}
         return {
             "color": FACE[self.framework],
             "linewidth": 1.6,

@@ -15,10 +15,11 @@ from flax.training.dynamic_scale import DynamicScale
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
+from suite.worker.frameworks import jax_optimizers as layerwise
 from suite.worker.frameworks.jax_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
-from workloads.spec import Numbers, Sgd, WorkloadSpec
+from workloads.spec import LAYERWISE, Numbers, Sgd, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
@@ -291,6 +292,8 @@ def _optimizer(spec: WorkloadSpec, rates: Array | None) -> optax.GradientTransfo
         def rate(count: jax.Array) -> jax.Array:
             return jnp.asarray(table)[count]
 
+    if isinstance(config, LAYERWISE):
+        return layerwise.optimizer(config, rate)
     if isinstance(config, Sgd):
         return optax.chain(optax.add_decayed_weights(config.l2), optax.sgd(rate, momentum=config.momentum))
     return optax.adam(rate, b1=config.beta1, b2=config.beta2, eps=config.epsilon)

@@ -67,16 +67,18 @@ class Training(single.Training):
         mesh = _mesh(cell, device)
         self.everywhere, self.split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec(AXIS))
         self.state = self._spread(self.state)
+        # Without check_vma: it refuses the LSTM's first state, which is no device's own. So the mean is written out.
+        mapped = partial(jax.shard_map, mesh=mesh, check_vma=False)
+        each = PartitionSpec(AXIS)
+        scored = mapped(self._scores, in_specs=(PartitionSpec(), PartitionSpec(), each, each), out_specs=each)
+        self._scored = jax.jit(scored)
         if cell.strategy == "jit":
             shardings = {"in_shardings": (self.everywhere, self.split, self.split), "out_shardings": self.everywhere}
             self.jitted = jax.jit(self._step, donate_argnums=0, **shardings)
             self.explained = jax.jit(self._update, donate_argnums=0, **shardings)
             return
-        inputs = (PartitionSpec(), PartitionSpec(AXIS), PartitionSpec(AXIS))
-        # Without check_vma: it refuses the LSTM's first state, which is no device's own. So the mean is written out.
-        mapped = partial(jax.shard_map, mesh=mesh, in_specs=inputs, check_vma=False)
-        outputs = (PartitionSpec(), PartitionSpec(AXIS))
-        self.jitted = jax.jit(mapped(self._mapped_step, out_specs=outputs), donate_argnums=0)
+        mapped = partial(mapped, in_specs=(PartitionSpec(), each, each))
+        self.jitted = jax.jit(mapped(self._mapped_step, out_specs=(PartitionSpec(), each)), donate_argnums=0)
         self.explained = jax.jit(mapped(self._mapped_update, out_specs=PartitionSpec()), donate_argnums=0)
 
     def put(self, batch: tuple[Array, Array]) -> Any:

@@ -14,23 +14,17 @@ from torch._dynamo.utils import counters
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
+from suite.worker.frameworks import pytorch_optimizers as layerwise
 from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
-from workloads.spec import Numbers, Sgd, WorkloadSpec
+from workloads.recipes import OF_LAYERS
+from workloads.spec import LAYERWISE, Numbers, Sgd, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
-    "DISTRIBUTIONS",
-    "NUMBERS",
-    "Training",
-    "convolution",
-    "installation",
-    "memory",
-    "multiplication",
-    "out_of_memory",
-    "prepare",
-    "product",
-)
+    "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
+    "prepare", "product",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("torch", "triton")
 
@@ -78,7 +72,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "fp32_rnn": torch.backends.cudnn.rnn.fp32_precision,
         "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
         "memory_format": "channels_last",
-        "optimizer": "fused",
+        "optimizer": "fused" if cell.recipe not in OF_LAYERS else "per tensor",
         **({"memory_fraction": MEMORY_FRACTION} if device == "cuda" else {}),
     }
 
@@ -291,6 +285,8 @@ def _autocast(cell: Cell, device: str) -> torch.autocast:
 
 def _optimizer(spec: WorkloadSpec, parameters: list[Tensor], fused: bool = True) -> torch.optim.Optimizer:
     config = spec.optimizer
+    if isinstance(config, LAYERWISE):
+        return layerwise.optimizer(config, parameters)
     if isinstance(config, Sgd):
         return torch.optim.SGD(
             parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=fused

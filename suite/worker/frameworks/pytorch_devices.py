@@ -9,6 +9,7 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -17,9 +18,10 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from suite.plan.cell import LOADERS, Cell
-from suite.worker.frameworks import UnsupportedError, pytorch
+from suite.worker.frameworks import pytorch
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
+from workloads.recipes import OF_LAYERS
 from workloads.spec import Sgd, WorkloadSpec, specification
 
 TIMEOUT = timedelta(hours=1)  # the launch's deadline comes first
@@ -52,7 +54,8 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
         settings["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     if cell.strategy == "fsdp":
         settings["memory_format"] = "contiguous"  # sharded weights must lie in a row
-        settings["optimizer"] = "fused" if _fused(specification(cell.workload, cell.size)) else "foreach"
+        if cell.recipe not in OF_LAYERS and not _fused(specification(cell.workload, cell.size)):
+            settings["optimizer"] = "foreach"
     return settings
 
 
@@ -103,6 +106,16 @@ class Training(pytorch.Training):
             return self.parallel.no_sync()
         return nullcontext()  # FSDP2 sums every part's gradient, which has no place in full
 
+    def evaluate(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Loss and correctness of each sample of this rank, (b,) each, still on the device; without dropout."""
+        if self.whole is None:
+            return super().evaluate(batch)
+        self.model.eval()  # not in inference mode, whose tensors FSDP2 would keep for training
+        with torch.no_grad(), pytorch._autocast(self.cell, self.device):
+            losses, right = self.scores(self.model, *batch)
+        self.model.train()
+        return losses, right
+
     def read(self, losses: list[Tensor]) -> list[float]:
         """The losses as numbers, their mean over all ranks; waits for the device."""
         return self.ranks.mean(super().read(losses))
@@ -124,14 +137,52 @@ class Training(pytorch.Training):
         return arrays
 
     def checkpoint(self) -> dict[str, Array]:
-        """Everything that the next step depends on besides its batch, for a checkpoint."""
+        """Everything that the next step depends on besides its batch, for a checkpoint: this rank's part of it."""
         if self.whole is None:
             return super().checkpoint()
-        raise UnsupportedError("sharded weights are not kept in checkpoints here")
+        local = {f"model/{name}": _local(each) for name, each in self.model.state_dict().items()}
+        for index, buffers in self.optimizer.state_dict()["state"].items():
+            local |= {f"optimizer/{index}/{name}": _local(each) for name, each in buffers.items() if each is not None}
+        local["random/cpu"] = torch.get_rng_state()
+        if self.device == "cuda":
+            local["random/cuda"] = torch.cuda.get_rng_state()
+        return {name: each.cpu().numpy().copy() for name, each in local.items()} | {"steps": np.array(self.steps)}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Resume from a checkpoint."""
+        if self.whole is None:
+            super().restore(state)
+            return
+        self.steps = int(state["steps"])
+        with torch.no_grad():
+            for name, each in self.model.state_dict().items():
+                _local(each).copy_(torch.from_numpy(state[f"model/{name}"]))
+        buffers: dict[int, dict[str, Tensor]] = {}
+        for path in (path for path in state if path.startswith("optimizer/")):
+            _, index, name = path.split("/")
+            weight = self.optimizer.param_groups[0]["params"][int(index)]
+            buffers.setdefault(int(index), {})[name] = _sharded(torch.from_numpy(state[path].copy()), weight)
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": buffers})
+        torch.set_rng_state(torch.from_numpy(state["random/cpu"].copy()))
+        if self.device == "cuda":
+            torch.cuda.set_rng_state(torch.from_numpy(state["random/cuda"].copy()))
 
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         with pytorch._autocast(self.cell, self.device):
             return self.loss(self.parallel, inputs, labels)
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """The part of a sharded tensor that is this rank's; of any other the tensor itself."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _sharded(part: Tensor, like: Tensor) -> Tensor:
+    """Undoes `_local` for a buffer that lies as a weight does; one of another shape, as a count, is no part."""
+    if not isinstance(like, DTensor) or part.shape != like.to_local().shape:
+        return part
+    place = part.to(like.to_local().device)
+    return DTensor.from_local(place, like.device_mesh, like.placements, shape=like.shape, stride=like.stride())
 
 
 def gradient_bytes(training: Training) -> int:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
+from suite.worker.frameworks import tensorflow_optimizers as layerwise
 from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed, synchronise
 from workloads import spec as specs
 from workloads.data.dataset import Array
@@ -282,4 +283,6 @@ def _rate(optimizer: Sgd | Adam, dtype: tf.DType) -> Any:
 
 def _optimizer(spec: WorkloadSpec, rates: Array | None) -> keras.optimizers.Optimizer:
     config = spec.optimizer
+    if isinstance(config, specs.LAYERWISE):
+        return layerwise.optimizer(config, rates)
     return Sgd(config, rates) if isinstance(config, specs.Sgd) else Adam(config, rates)

@@ -101,6 +101,10 @@ class Training(single.Training):
         """One update on every device; the loss before it on each."""
         return self.strategy.run(super()._step, args=(inputs, labels))
 
+    def _scores(self, inputs: Any, labels: Any) -> Any:
+        """Loss and correctness of each sample, on its own device."""
+        return self.strategy.run(super()._scores, args=(inputs, labels))
+
     def _explained(self, inputs: Any, labels: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """One update; the loss before it and the gradients that it followed, their mean over all devices."""
 

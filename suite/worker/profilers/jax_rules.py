@@ -55,7 +55,10 @@ NAMES = [
     for pattern, category in (
         (r"threefry|random_bits|random_uniform|bernoulli|[Dd]ropout|StatelessRandom", "random numbers and dropout"),
         (r"normali[sz]ation|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm", "normalisation"),
-        (r"^(jit\(\w+\)/)?(sgd|adam)/|^jit\(\w+\)/[a-z_]+$|/(Resource)?Apply|Assign(Sub|Add)?VariableOp", "optimizer"),
+        (
+            r"^(jit\(\w+\)/)?(sgd|adam|lars|lamb)/|^jit\(\w+\)/[a-z_]+$|/(Resource)?Apply|Assign(Sub|Add)?VariableOp",
+            "optimizer",
+        ),
     )
 ]
 

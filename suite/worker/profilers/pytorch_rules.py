@@ -29,7 +29,7 @@ OPERATORS = [
         (r"\w*(embedding|gather|scatter|index)\w*", "embedding and gather"),
         (r"(_fused_\w*(sgd|adam\w*|adagrad)_?|_foreach_\w+)", "optimizer"),
         (r"(select_backward|slice_backward|copy_|_to_copy|clone|contiguous|cat|stack|_pin_memory|pin_memory|_reshape_copy|permute_copy|pad"
-         r"|constant_pad_nd|\w*reorder\w*|to_mkldnn|to_dense|\w*_copy|roll|flip|repeat|mkldnn_reorder\w*)",
+         r"|constant_pad_nd|\w*reorder\w*|to_mkldnn|to_dense|\w*_copy|roll|flip|repeat|_chunk_cat|mkldnn_reorder\w*)",
          "copy and layout change"),
         (r"(?!clamp)\w*(pool|softmax\w*|_log_softmax\w*|sum|mean|amax|amin|max|min|norm|argmax|argmin|var\w*|std|cumsum|logsumexp"
          r"|nll_loss\w*|any|all|count_nonzero|topk|sort)(\d?d?)?(_with_indices)?(_forward|_backward\w*|_out|_data)*",
@@ -56,7 +56,13 @@ SPANS = [
         (r"enumerate\(DataLoader\)#.*", "input pipeline"),
         (r"autograd::engine::evaluate_function: .*|torch::autograd::\w+|\w+Backward\d*|\w+BackwardBackward\d*|detach",
          OVERHEAD),
-        (r"(c10d|gloo|nccl|mpi|DistributedDataParallel)\b.*|\w*(all_?reduce|all_?gather|broadcast|reduce_scatter)\w*",
+        (r"fsdp::\w+|FSDP::all_gather_copy_(in|out)|torch\.distributed\.ddp\.reducer::copy\w+",
+         "copy and layout change"),
+        (r"torch::distributed::reducer::mul_out", "element-wise"),
+        # What a rank does and waits for around its exchange; the model's own layers are operators within the others.
+        (r"FSDP::(all_gather|post_backward_reduce)", "communication"),
+        (r"DistributedDataParallel\.\w+|FSDP::\w+", OVERHEAD),
+        (r"(c10d|gloo|nccl|mpi)\b.*|\w*(all_?reduce|all_?gather|broadcast|reduce_scatter)\w*",
          "communication"),
         (r"Torch-Compiled Region.*|## Call CompiledFxGraph.*|CompiledFunction|inductor::.*", "element-wise"),
         (r"TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher.*|mkldnn::_\w*reorder\w*", OVERHEAD),

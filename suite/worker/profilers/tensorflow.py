@@ -85,6 +85,8 @@ def events_of(rows: Any, whole: Program | None = None, moved_by: dict[str, int] 
             events.append(Event(title, start, end, line, category, "cpu", holds, found.moved))
         elif name == DISPATCH:
             events.append(Event("(the executor, and operations that it takes to be cheap)", start, end, line, OVERHEAD))
+        elif tensorflow_rules.COLLECTIVE.match(name):
+            events.append(Event("(collective operations)", start, end, line, "communication"))
         elif operation := tensorflow_rules.OPERATION.match(name):
             title, category, holds = known(operation["name"], operation["type"])
             events.append(

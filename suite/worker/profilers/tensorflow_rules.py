@@ -13,11 +13,14 @@ from suite.worker.profilers.timeline import OTHER, OVERHEAD
 #: An operation's event: its name, its type, and its shapes where the profiler was asked for details.
 OPERATION = re.compile(r"^(?P<name>[\w./\-]+):(?P<type>_?[A-Z]\w*)(?:#.*)?$")
 
+#: What runs a collective operation, and waits for the other processes, on a thread of its own.
+COLLECTIVE = re.compile(r"^(Base)?Collective(OpV2Kernel|Executor)::")
+
 #: Scopes that decide, whatever the type.
 SCOPES = [
     (re.compile(pattern), category)
     for pattern, category in (
-        (r"^(sgd|adam|loss_scale_optimizer)(_\d+)?/", "optimizer"),
+        (r"^(sgd|adam|lars|lamb|loss_scale_optimizer)(_\d+)?/", "optimizer"),
         (r"(^|/)dropout(_\d+)*/", "random numbers and dropout"),
     )
 ]
@@ -71,7 +74,7 @@ def category_of(name: str, kind: str) -> str:
     """The category of an operation by its name and type; `OTHER` where no rule knows it."""
     bare = bare_type(kind)
     found = next((category for pattern, category in TYPES if pattern.fullmatch(bare)), OTHER)
-    if found == OVERHEAD:
+    if found in (OVERHEAD, "communication"):  # an optimizer's gradients are summed in its scope
         return found
     return next((category for pattern, category in SCOPES if pattern.search(name)), found)
 

@@ -1,0 +1,77 @@
+"""LARS and LAMB in TensorFlow: the arithmetic of `workloads.spec`, tensor by tensor.
+
+Keras has no LARS, and its LAMB decays weights beside the move that is scaled, not within it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from workloads import spec as specs
+from workloads.data.dataset import Array
+
+
+def optimizer(config: specs.Lars | specs.Lamb, rates: Array | None) -> keras.optimizers.Optimizer:
+    """The optimizer of these settings; ``rates`` are the learning rates of all steps, where they are not its one."""
+    return Lars(config, rates) if isinstance(config, specs.Lars) else Lamb(config, rates)
+
+
+class Lars(keras.optimizers.Optimizer):
+    """`workloads.spec.Lars` as a Keras optimizer."""
+
+    def __init__(self, spec: specs.Lars, rates: Array | None = None) -> None:
+        super().__init__(learning_rate=spec.learning_rate)
+        self.spec, self.rates = spec, rates
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.velocities = self.add_optimizer_variables(variables, "velocity")
+
+    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+        del learning_rate  # kept in float32 by Keras, which a float64 proof would notice
+        spec, weight = self.spec, tf.convert_to_tensor(variable)
+        velocity = self.velocities[self._get_variable_index(variable)]
+        ratio = _ratio(tf.norm(weight), tf.norm(gradient) + spec.l2 * tf.norm(weight))
+        local = _rate(self, gradient.dtype) * spec.coefficient * ratio
+        new_velocity = spec.momentum * tf.convert_to_tensor(velocity) + local * (gradient + spec.l2 * weight)
+        velocity.assign(new_velocity)
+        variable.assign_sub(new_velocity)
+
+
+class Lamb(keras.optimizers.Optimizer):
+    """`workloads.spec.Lamb` as a Keras optimizer."""
+
+    def __init__(self, spec: specs.Lamb, rates: Array | None = None) -> None:
+        super().__init__(learning_rate=spec.learning_rate)
+        self.spec, self.rates = spec, rates
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.means, self.squares = self.add_optimizer_variables(variables, ["mean", "square"])
+
+    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+        del learning_rate  # as in Lars
+        index, spec, weight = self._get_variable_index(variable), self.spec, tf.convert_to_tensor(variable)
+        mean, square = self.means[index], self.squares[index]
+        mean.assign(spec.beta1 * tf.convert_to_tensor(mean) + (1 - spec.beta1) * gradient)
+        square.assign(spec.beta2 * tf.convert_to_tensor(square) + (1 - spec.beta2) * tf.square(gradient))
+        step = tf.cast(self.iterations + 1, gradient.dtype)
+        beta1, beta2 = (tf.constant(beta, gradient.dtype) for beta in (spec.beta1, spec.beta2))
+        root = tf.sqrt(tf.convert_to_tensor(square) / (1 - tf.pow(beta2, step))) + spec.epsilon
+        move = tf.convert_to_tensor(mean) / (1 - tf.pow(beta1, step)) / root + spec.decay * weight
+        variable.assign_sub(_rate(self, gradient.dtype) * _ratio(tf.norm(weight), tf.norm(move)) * move)
+
+
+def _ratio(weight: tf.Tensor, move: tf.Tensor) -> tf.Tensor:
+    """The quotient of two norms; 1 where one of them is zero."""
+    return tf.where((weight > 0) & (move > 0), tf.math.divide_no_nan(weight, move), tf.ones_like(weight))
+
+
+def _rate(optimizer: Lars | Lamb, dtype: tf.DType) -> Any:
+    """The learning rate of this step: the spec's, or the table's."""
+    if optimizer.rates is None:
+        return optimizer.spec.learning_rate
+    return tf.cast(tf.gather(tf.constant(optimizer.rates), optimizer.iterations), dtype)
