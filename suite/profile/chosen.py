@@ -5,9 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, RECIPES, SIZES, WORKLOADS, Cell, Loader
+from suite.plan.cell import (
+    ALLOCATORS,
+    COMPILES,
+    FRAMEWORKS,
+    KERNELS,
+    LOADERS,
+    PRECISIONS,
+    RECIPES,
+    SIZES,
+    WORKLOADS,
+    Cell,
+    Loader,
+)
 from suite.plan.suggest import unknown
 from workloads import registry
+
+#: The settings after the loader and the accumulation in their places, with the values that their parts stand for.
+PLACES = {
+    "kernel": {name: name for name in KERNELS[1:]},
+    "checkpointing": {"checkpointing": "on"},
+    "allocator": {name: name for name in ALLOCATORS[1:]},
+    "size": {name: name for name in SIZES[1:]},
+}
+PARTS = [part for parts in PLACES.values() for part in parts]
 
 
 class ChoiceError(ValueError):
@@ -49,17 +70,17 @@ def _settings(parts: Sequence[str]) -> dict[str, object]:
         settings["loader"] = Loader.from_id("-".join(loader))
     if left and re.fullmatch(r"a\d{1,9}", left[0]):
         settings["accumulate"] = _number("accumulation", left.pop(0), "a")
-    for name, choices in (("kernel", KERNELS[1:]), ("size", SIZES[1:])):
+    for name, choices in PLACES.items():
         if left and left[0] in choices:
-            settings[name] = left.pop(0)
+            settings[name] = choices[left.pop(0)]
     if left:
-        settings["recipe"] = _known("setting", "-".join(left), (*KERNELS[1:], *SIZES[1:], *RECIPES[1:], *LOADERS))
+        settings["recipe"] = _known("setting", "-".join(left), (*PARTS, *RECIPES[1:], *LOADERS))
     return settings
 
 
 def _of_loader(parts: Sequence[str]) -> list[str]:
     """The parts that belong to the loader: all up to one that belongs to a later setting."""
-    later = {*KERNELS, *SIZES, *RECIPES, "no"}
+    later = {*KERNELS, *SIZES, *RECIPES, *PARTS, "no"}
     taken = []
     for part in parts:
         if part in later or re.fullmatch(r"a\d+", part):

@@ -13,24 +13,24 @@ from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
+from suite.worker.frameworks import (
+    LOSS_SCALE,
+    LOSS_SCALE_GROWTH_STEPS,
+    UnsupportedError,
+    build,
+    check,
+    check_batch,
+    no_cuda,
+)
 from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, Sgd, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
-    "DISTRIBUTIONS",
-    "NUMBERS",
-    "Training",
-    "convolution",
-    "installation",
-    "memory",
-    "multiplication",
-    "out_of_memory",
-    "prepare",
-    "product",
-)
+    "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
+    "prepare", "product",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("torch", "triton")
 
@@ -56,7 +56,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     if device == "cuda" and available == "cpu":
         raise UnsupportedError(no_cuda("PyTorch", installation()))
     device = available if device == "auto" else device
-    check(cell.workload, cell.precision, cell.kernel, device)
+    check(cell, device)
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if cell.workload == "imdb_lstm" and cell.compile != "eager":
@@ -108,7 +108,7 @@ class Training:
         del seed  # dropout draws from the global generator, which `prepare` seeds
         numbers = NUMBERS[cell.precision]
         self.cell, self.module, self.device = cell, module, device
-        self.model = module.build(spec, numbers, dropout, device, cell.kernel)
+        self.model = build(module, cell, spec, numbers, dropout, device)
         module.import_weights(self.model, weights)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = _optimizer(spec, parameters)
