@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import UnsupportedError
 from tests.frameworks import batches, each_framework, framework_of, module, narrow, needs_frameworks, switches_restored
-from workloads.data.dataset import Array
 
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 

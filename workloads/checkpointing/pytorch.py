@@ -33,12 +33,17 @@ def recomputed(block: nn.Module, draws: bool) -> Callable[[Tensor], Tensor]:
 
 @contextmanager
 def _statistics_stay(block: nn.Module) -> Iterator[None]:
-    """A context in which batch normalisation does not move its running statistics; the numbers are the same."""
-    tracking = [layer for layer in block.modules() if isinstance(layer, _NormBase) and layer.track_running_stats]
-    for layer in tracking:
-        layer.track_running_stats = False
+    """A context in which batch normalisation does not move its running statistics; the numbers are the same.
+
+    A momentum of 0 leaves them as they are to the last bit. Without them the layer would keep other tensors, which
+    `torch.utils.checkpoint` refuses.
+    """
+    layers = [layer for layer in block.modules() if isinstance(layer, _NormBase)]
+    before = [(layer.momentum, layer.num_batches_tracked) for layer in layers]
+    for layer in layers:
+        layer.momentum, layer.num_batches_tracked = 0.0, None
     try:
         yield
     finally:
-        for layer in tracking:
-            layer.track_running_stats = True
+        for layer, (momentum, count) in zip(layers, before, strict=True):
+            layer.momentum, layer.num_batches_tracked = momentum, count

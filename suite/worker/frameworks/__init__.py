@@ -54,7 +54,7 @@ def check(cell: Cell, device: str) -> None:
 
 
 def build(
-    module: ModuleType, cell: Cell, spec: WorkloadSpec, numbers: Numbers, dropout: bool, device: str,  # noqa: PLR0917
+    module: ModuleType, cell: Cell, spec: WorkloadSpec, numbers: Numbers, dropout: bool, device: str,
 ) -> Any:  # fmt: skip
     """The model of a workload's file, with gradient checkpointing if the cell asks for it."""
     if cell.checkpointing == "off":
