@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import (
+    ALLOCATORS,
+    CHECKPOINTINGS,
     COMPILES,
     FRAMEWORKS,
     KERNELS,
@@ -122,6 +124,13 @@ _AXES = (
         usual=lambda row: row.cell.loader.id == "tuned",
     ),
     Axis("kernel", lambda row: row.cell.kernel, lambda row: KERNELS.index(row.cell.kernel), ("kernel",)),
+    Axis(
+        "checkpointing",
+        lambda row: row.cell.checkpointing,
+        lambda row: CHECKPOINTINGS.index(row.cell.checkpointing),
+        ("checkpointing",),
+    ),
+    Axis("allocator", lambda row: row.cell.allocator, lambda row: ALLOCATORS.index(row.cell.allocator), ("allocator",)),
     # A device alone has no strategy, so it is the base for all of them; among several devices only the same one is.
     Axis(
         "devices",

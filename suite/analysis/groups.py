@@ -16,7 +16,7 @@ from suite.analysis.axes import AXES, order
 from suite.analysis.hardware import machine
 from suite.analysis.load import Launch
 from suite.analysis.wording import middle
-from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, PRECISIONS, SIZES, WORKLOADS, Cell, Loader
+from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LATER, PRECISIONS, SIZES, WORKLOADS, Cell, Loader
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
 
@@ -33,6 +33,8 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "kernel": lambda row: row.cell.kernel,
     "devices": lambda row: str(row.cell.devices),
     "strategy": lambda row: row.cell.strategy,
+    "checkpointing": lambda row: row.cell.checkpointing,
+    "allocator": lambda row: row.cell.allocator,
 }
 
 #: The settings in which the rows of one table differ only if the user asked for it.
@@ -51,8 +53,10 @@ WORDS = {
     "kernel": "LSTM kernel {}",
     "devices": "{} devices",
     "strategy": "strategy {}",
+    "checkpointing": "checkpointing {}",
+    "allocator": "allocator {}",
 }
-DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": ""}
+DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": "", **LATER}
 
 #: A value of each setting, put in where that setting is to be ignored.
 OPEN: dict[str, Any] = {
@@ -66,6 +70,7 @@ OPEN: dict[str, Any] = {
     "kernel": KERNELS[0],
     "devices": 1,
     "strategy": "",
+    **LATER,
 }
 
 RowKey = tuple[str, Cell]
@@ -174,7 +179,7 @@ class Group:
 
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
         """The framework and the settings in which rows differ, except ``without``: ``jax · b128 · compile``."""
-        forms = {"batch": "b{}", "accumulate": "a{}", "devices": "d{}"}
+        forms = {"batch": "b{}", "accumulate": "a{}", "devices": "d{}", "checkpointing": "checkpointing {}"}
         names = [name for name in self.varying if name not in without and not (name == "strategy" and self.settled)]
         settings = [forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in names]
         return mark.join([row.cell.framework, *filter(None, settings)])

@@ -24,6 +24,8 @@ KERNELS = ("auto", "cudnn", "scan")
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout", "linear", "lars", "lamb")
+CHECKPOINTINGS = ("off", "on")
+ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
 
 #: The strategies by which several devices train one model, of each framework; its usual one first. The last ones are
 #: known by name and end as unsupported, with the reason.
@@ -58,6 +60,9 @@ COMPILES_OF = {"pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "
 
 #: Settings of cells with several devices alone.
 SEVERAL = ("devices", "strategy")
+
+#: Settings that a cell's JSON leaves out at their default, as it did before there were any.
+LATER = {"checkpointing": "off", "allocator": "default"}
 
 
 class CellError(ValueError):
@@ -144,7 +149,9 @@ class Cell:
     the number of such batches per update, on each of ``devices``, which average their gradients by the ``strategy``
     (empty for one device; for several the framework's usual one unless another is given). ``kernel`` is that of the
     LSTM: the framework's choice, cuDNN's, or a loop over time steps. With a ``recipe`` (see `workloads.recipes`) the
-    cell trains to its end and is evaluated after every epoch.
+    cell trains to its end and is evaluated after every epoch. With ``checkpointing`` the backward pass computes the
+    activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
+    (see `suite.plan.allocators`).
     """
 
     workload: Annotated[str, _ONE_WORKLOAD]
@@ -159,6 +166,8 @@ class Cell:
     recipe: Annotated[str, _one_of(RECIPES)] = ""
     devices: Positive = 1
     strategy: Annotated[str, _one_of(("", *STRATEGIES))] = ""
+    checkpointing: Annotated[str, _one_of(CHECKPOINTINGS)] = "off"
+    allocator: Annotated[str, _one_of(ALLOCATORS)] = "default"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.workload, str) and OWN_WORKLOAD.fullmatch(self.workload)):
@@ -168,6 +177,8 @@ class Cell:
         _choice("kernel", self.kernel, KERNELS)
         _choice("size", self.size, SIZES)
         _choice("recipe", self.recipe, RECIPES)
+        _choice("checkpointing", self.checkpointing, CHECKPOINTINGS)
+        _choice("allocator", self.allocator, ALLOCATORS)
         if type(self.batch) is not int or self.batch != AUTO:
             _natural("batch", self.batch, least=1)
         _natural("accumulate", self.accumulate, least=1)
@@ -214,6 +225,8 @@ class Cell:
         ]
         parts += [f"a{self.accumulate}"] if self.accumulate > 1 else []
         parts += [self.kernel] if self.kernel != "auto" else []
+        parts += ["checkpointing"] if self.checkpointing == "on" else []
+        parts += [self.allocator] if self.allocator != "default" else []
         parts += [f"d{self.devices}"] if self.devices > 1 else []
         parts += [self.strategy] if self.strategy not in ("", USUAL_STRATEGY[self.framework]) else []
         parts += [self.size] if self.size != "full" else []
@@ -233,9 +246,10 @@ class Cell:
         return replace(self, **changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The settings; of one device without those of several, as before there were any."""
-        settings = asdict(self)
-        return settings if self.devices > 1 else {name: settings[name] for name in settings if name not in SEVERAL}
+        """The settings; of one device without those of several, as before there were any, nor `LATER` ones."""
+        left_out = {name for name, default in LATER.items() if getattr(self, name) == default}
+        left_out |= set() if self.devices > 1 else set(SEVERAL)
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     @classmethod
     def from_json(cls, data: Any) -> Cell:

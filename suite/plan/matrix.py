@@ -13,13 +13,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from suite.plan.cell import AUTO, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
+from suite.plan.cell import ALLOCATORS, AUTO, CHECKPOINTINGS, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.plan.device import has_gpu
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from suite.plan.suggest import unknown
 from workloads.spec import specification
 
 STUDIED = ("cifar100_cnn", "imdb_lstm")
+#: Workloads whose models have several blocks, which can be computed again one by one.
+OF_BLOCKS = ("cifar100_cnn", "cifar100_resnet18")
 BATCH = 128
 
 
@@ -113,6 +115,17 @@ def lstm_kernel() -> Matrix:
     return Matrix("lstm-kernel", tuple(cells))
 
 
+def checkpointing() -> Matrix:
+    """Models of several blocks, without and with gradient checkpointing: what it saves in memory and costs in time."""
+    cells = (cell.but(checkpointing=value) for value in CHECKPOINTINGS for cell in _base(OF_BLOCKS))
+    return Matrix("checkpointing", tuple(cells))
+
+
+def allocator() -> Matrix:
+    """The allocators of a GPU's memory; those that a framework lacks, and all on a CPU, end as unsupported."""
+    return Matrix("allocator", tuple(cell.but(allocator=name) for name in ALLOCATORS for cell in _base(STUDIED)))
+
+
 def accuracy() -> Matrix:
     """The studied workloads trained to their end by the modern recipe; each launch is a seed."""
     return _courses("accuracy", "modern")
@@ -151,6 +164,8 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
     "accumulate": accumulate,
     "devices": devices,
     "lstm-kernel": lstm_kernel,
+    "checkpointing": checkpointing,
+    "allocator": allocator,
     "accuracy": accuracy,
     "accuracy-precision": accuracy_precision,
     "accuracy-study": accuracy_study,

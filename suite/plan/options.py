@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.plan.cell import AUTO, LOADERS, STRATEGIES_OF
+from suite.plan.cell import ALLOCATORS, AUTO, LOADERS, STRATEGIES_OF
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
 from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
@@ -72,6 +72,10 @@ LISTS = {
     "strategy": "how several devices train together, one or more of: usual, "
     + "; ".join(f"{name}: {', '.join(names)}" for name, names in STRATEGIES_OF.items())
     + ". Each framework takes those that it has (default: usual, which is the first)",
+    "checkpointing": "whether the backward pass computes the activations inside each block of the model again instead "
+    "of keeping them, which saves memory and costs time: off, on (default: off)",
+    "allocator": f"of a GPU's memory, one or more of: {', '.join(ALLOCATORS)}; what a framework lacks, and all but "
+    "default on a CPU, is reported as unsupported (default: default)",
 }
 
 

@@ -27,6 +27,7 @@ def not_measured(cell: Cell) -> str:
     reasons = (
         (strategy in NOT_MEASURED, NOT_MEASURED.get(strategy, "")),
         (strategy not in own, f"{cell.framework} has no strategy {strategy}; it has {', '.join(own)}"),
+        (cell.checkpointing == "on", "gradient checkpointing on several devices is not proved yet"),
         (cell.precision == "fp16", "the loss scale of fp16 on several devices is not proved yet; use bf16"),
         (cell.workload == "cifar100_resnet18", NORMALISED),
         (tensorflow and cell.compile != "graph", UNCOMPILED),

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from suite.plan.cell import (
+    ALLOCATORS,
     AUTO,
+    CHECKPOINTINGS,
     COMPILES,
     COMPILES_OF,
     FRAMEWORKS,
@@ -34,12 +36,14 @@ CHOICES = {
     "kernel": KERNELS,
     "size": SIZES,
     "strategy": ("usual", *STRATEGIES),
+    "checkpointing": CHECKPOINTINGS,
+    "allocator": ALLOCATORS,
 }
 
 #: All axes, in the order of their values in the name of a sweep.
 AXES = (
     "workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size", "devices",
-    "strategy",
+    "strategy", "checkpointing", "allocator",
 )  # fmt: skip
 
 #: The axes whose values are numbers, and what these count.
@@ -163,7 +167,7 @@ def _value(axis: str, text: str) -> Any:
 
 def _label(axis: str, value: Any) -> str:
     letter = {"batch": "b", "accumulate": "a", "devices": "d"}.get(axis, "")
-    return letter + spelled(axis, value)
+    return f"{axis}-{value}" if axis == "checkpointing" else letter + spelled(axis, value)
 
 
 def _example(axis: str) -> str:

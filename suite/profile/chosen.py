@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from suite.plan.cell import (
+    ALLOCATORS,
     COMPILES,
     FRAMEWORKS,
     KERNELS,
@@ -20,6 +21,15 @@ from suite.plan.cell import (
 )
 from suite.plan.suggest import unknown
 from workloads import registry
+
+#: The settings after the loader and the accumulation in their places, with the values that their parts stand for.
+PLACES = {
+    "kernel": {name: name for name in KERNELS[1:]},
+    "checkpointing": {"checkpointing": "on"},
+    "allocator": {name: name for name in ALLOCATORS[1:]},
+    "size": {name: name for name in SIZES[1:]},
+}
+PARTS = [part for parts in PLACES.values() for part in parts]
 
 
 class ChoiceError(ValueError):
@@ -59,22 +69,21 @@ def _settings(parts: Sequence[str]) -> dict[str, object]:
         settings["loader"] = Loader.from_id("-".join(loader))
     if left and re.fullmatch(r"a\d{1,9}", left[0]):
         settings["accumulate"] = _number("accumulation", left.pop(0), "a")
-    if left and left[0] in KERNELS[1:]:
-        settings["kernel"] = left.pop(0)
-    if left and re.fullmatch(r"d\d{1,9}", left[0]):
-        settings["devices"] = _number("the number of devices", left.pop(0), "d")
-        if left and left[0] in STRATEGIES:
-            settings["strategy"] = left.pop(0)
-    if left and left[0] in SIZES[1:]:
-        settings["size"] = left.pop(0)
+    for name, choices in PLACES.items():
+        if name == "size" and left and re.fullmatch(r"d\d{1,9}", left[0]):
+            settings["devices"] = _number("the number of devices", left.pop(0), "d")
+            if left and left[0] in STRATEGIES:
+                settings["strategy"] = left.pop(0)
+        if left and left[0] in choices:
+            settings[name] = choices[left.pop(0)]
     if left:
-        settings["recipe"] = _known("setting", "-".join(left), (*KERNELS[1:], *SIZES[1:], *RECIPES[1:], *LOADERS))
+        settings["recipe"] = _known("setting", "-".join(left), (*PARTS, *RECIPES[1:], *LOADERS))
     return settings
 
 
 def _of_loader(parts: Sequence[str]) -> list[str]:
     """The parts that belong to the loader: all up to one that belongs to a later setting."""
-    later = {*KERNELS, *SIZES, *RECIPES, "no"}
+    later = {*KERNELS, *SIZES, *RECIPES, *PARTS, "no"}
     taken = []
     for part in parts:
         if part in later or re.fullmatch(r"[ad]\d+", part):

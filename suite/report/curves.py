@@ -13,7 +13,7 @@ from suite.analysis.bottleneck import share, step_s
 from suite.analysis.groups import Row
 from suite.analysis.metrics import joules_per_sample, number
 from suite.analysis.ratios import break_even_steps, by_block, first_and_step_s
-from suite.plan.cell import AUTO, USUAL_COMPILE, Cell, Loader
+from suite.plan.cell import AUTO, LATER, USUAL_COMPILE, Cell, Loader
 from suite.record.record import DID_NOT_FIT, Record
 from suite.report.tables import Table
 
@@ -133,7 +133,7 @@ def _bases(rows: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
 def _plain(cell: Cell) -> Cell:
     """Returns the cell with the same workload, size, batch and devices and the usual settings for the rest."""
     usual = USUAL_COMPILE[cell.framework]
-    return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="")
+    return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="", **LATER)
 
 
 def _summarised(row: Row, values: Sequence[float]) -> SpeedUp:

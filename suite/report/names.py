@@ -43,6 +43,8 @@ PHRASES = {
     "kernel": ("with LSTM kernel {}", "with LSTM kernels", "LSTM kernels"),
     "devices": ("on {} devices", "with device counts", "device counts"),
     "strategy": ("with strategy {}", "with strategies", "strategies"),
+    "checkpointing": ("with checkpointing {}", "with checkpointing", "values of checkpointing"),
+    "allocator": ("with allocator {}", "with allocators", "allocators"),
 }
 
 #: What a setting is called, where that differs from its option.
@@ -52,6 +54,7 @@ SETTING_NAMES = {
     "kernel": "LSTM kernel",
     "accumulate": "accumulation",
     "devices": "number of devices",
+    "checkpointing": "gradient checkpointing",
 }
 
 #: A value of a setting as the subject of a sentence.
@@ -63,6 +66,8 @@ SUBJECTS = {
     "accumulate": "accumulating {} batches",
     "kernel": "LSTM kernel {}",
     "strategy": "strategy {}",
+    "checkpointing": "checkpointing {}",
+    "allocator": "allocator {}",
     "devices": "{} devices",
     "size": "size {}",
     "machine": "{}",

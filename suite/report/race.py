@@ -12,7 +12,7 @@ from suite.analysis.elimination import LEVEL, SCREEN
 from suite.analysis.objectives import figure_of, mean, shown
 from suite.analysis.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
 from suite.analysis.wording import NONE, listing
-from suite.plan.cell import Cell
+from suite.plan.cell import LATER, Cell
 from suite.plan.sweep import AXES, spelled
 from suite.record.text import clean
 from suite.report.names import WORKLOADS, count, number
@@ -142,7 +142,7 @@ def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
     words += [] if target is None else ["--target", f"{target:g}"]
     for axis in AXES:
         value = getattr(cell, axis)
-        if axis not in ("accumulate", "kernel", "size", "devices", "strategy") or value != getattr(
+        if axis not in ("accumulate", "kernel", "size", "devices", "strategy", *LATER) or value != getattr(
             Cell(cell.workload, cell.framework), axis
         ):
             words += [f"--{axis}", spelled(axis, value)]

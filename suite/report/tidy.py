@@ -87,6 +87,8 @@ def _row(launch: Launch) -> dict[str, Any]:
         "kernel": cell.kernel,
         "devices": cell.devices,
         "strategy": cell.strategy,
+        "checkpointing": cell.checkpointing,
+        "allocator": cell.allocator,
         "global_batch": record.effective_batch or None,
         "recipe": cell.recipe,
         "launch": record.block,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.plan.cell import COMPILES_OF, USUAL_COMPILE, Cell
+from suite.plan.cell import COMPILES_OF, LATER, USUAL_COMPILE, Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Record
 
@@ -98,7 +98,7 @@ class Pace:
     def _ends_early(self, cell: Cell) -> bool:
         """Whether the cell will probably end as unsupported. Its launch decides; this is for estimates only."""
         uncompiled = cell.framework == "pytorch" and cell.workload == "imdb_lstm" and cell.compile != "eager"
-        on_gpu_only = cell.precision in ("tf32", "fp16") or cell.kernel == "cudnn"
+        on_gpu_only = cell.precision in ("tf32", "fp16") or cell.kernel == "cudnn" or cell.allocator != "default"
         return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or (self.cpu and on_gpu_only)
 
 
@@ -126,6 +126,7 @@ def _distance(cell: Cell, other: Cell) -> float:
         "kernel",
         "recipe",
         "devices",
+        *LATER,
     )
     modes = [each.compile != USUAL_COMPILE[each.framework] and each.compile for each in (cell, other)]
     different = [name for name in names if getattr(cell, name) != getattr(other, name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -11,11 +12,13 @@ import numpy as np
 import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from workloads.checkpointing.jax import recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
 
 Tree = dict[str, Any]
+Layer = tuple[str, int, int, int]
 
 
 class Cnn(nn.Module):
@@ -24,6 +27,7 @@ class Cnn(nn.Module):
     spec: CnnSpec
     numbers: Numbers
     dropout: bool
+    checkpointing: bool = False
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
@@ -32,20 +36,29 @@ class Cnn(nn.Module):
         x = (images.astype(self.numbers.weights) - mean) / deviation
         names = iter(self.spec.layers)
         for rate in self.spec.dropout:
-            (first, _, outputs, _), (second, *_) = next(names), next(names)
-            x = nn.relu(nn.Conv(outputs, (KERNEL, KERNEL), padding="SAME", name=first, **types)(x))
-            x = nn.relu(nn.Conv(outputs, (KERNEL, KERNEL), padding="VALID", name=second, **types)(x))
-            x = nn.max_pool(x, (2, 2), strides=(2, 2))
-            x = nn.Dropout(rate, deterministic=not self.dropout)(x)
+            block = partial(_block, next(names), next(names), rate, types)
+            x = (recomputed(block) if self.checkpointing else block)(self, x)
         x = x.reshape(len(x), -1)
         x = nn.relu(nn.Dense(self.spec.hidden, name="hidden", **types)(x))
         x = nn.Dropout(self.spec.hidden_dropout, deterministic=not self.dropout)(x)
         return nn.Dense(CLASSES, name="logits", **types)(x)
 
 
-def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Cnn:
+def _block(first: Layer, second: Layer, rate: float, types: Tree, model: Cnn, x: jax.Array) -> jax.Array:
+    """Two convolutions of the model, max-pool and dropout."""
+    outputs, window = first[2], (KERNEL, KERNEL)
+    x = nn.relu(nn.Conv(outputs, window, padding="SAME", name=first[0], **types)(x))
+    x = nn.relu(nn.Conv(outputs, window, padding="VALID", name=second[0], **types)(x))
+    x = nn.max_pool(x, (2, 2), strides=(2, 2))
+    return nn.Dropout(rate, deterministic=not model.dropout)(x)
+
+
+def build(
+    spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> Cnn:  # fmt: skip
     """The module; its weights come from `import_weights`."""
-    return Cnn(spec, numbers, dropout)
+    return Cnn(spec, numbers, dropout, checkpointing)
 
 
 def logits(model: Cnn, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:

@@ -6,24 +6,31 @@ channels-last memory, so nothing is copied; the same view back before flattening
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from workloads.checkpointing.pytorch import recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
+
+#: Layers of a block.
+LAYERS = 6
 
 
 class Cnn(nn.Module):
     """uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
 
-    def __init__(self, spec: CnnSpec, dropout: bool, dtype: torch.dtype) -> None:
+    def __init__(self, spec: CnnSpec, dropout: bool, dtype: torch.dtype, checkpointing: bool = False) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(MEAN, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(DEVIATION, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         layers = iter(spec.layers)
         blocks: list[nn.Module] = []
+        checkpointed: list[Callable[[Tensor], Tensor]] = []
         for rate in spec.dropout:
             (_, inputs, outputs, _), _ = next(layers), next(layers)
             blocks += [
@@ -34,20 +41,27 @@ class Cnn(nn.Module):
                 nn.MaxPool2d(2),
                 nn.Dropout(rate if dropout else 0),
             ]
+            checkpointed.append(recomputed(nn.Sequential(*blocks[-LAYERS:]), draws=dropout))
         self.blocks = nn.Sequential(*blocks)
+        self.checkpointed = checkpointed if checkpointing else []
         self.hidden = nn.Linear(spec.features, spec.hidden, dtype=dtype)
         self.dropout = nn.Dropout(spec.hidden_dropout if dropout else 0)
         self.logits = nn.Linear(spec.hidden, CLASSES, dtype=dtype)
 
     def forward(self, images: Tensor) -> Tensor:
         x = (images.permute(0, 3, 1, 2) - self.mean) / self.deviation
-        x = self.blocks(x).permute(0, 2, 3, 1).flatten(1)
+        for block in self.checkpointed or [self.blocks]:
+            x = block(x)
+        x = x.permute(0, 2, 3, 1).flatten(1)
         return self.logits(self.dropout(F.relu(self.hidden(x))))
 
 
-def build(spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Cnn:
+def build(
+    spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> Cnn:  # fmt: skip
     """The model in training mode, its weights not yet set. Compute types other than the weights' come by autocast."""
-    model = Cnn(spec, dropout, getattr(torch, numbers.weights))
+    model = Cnn(spec, dropout, getattr(torch, numbers.weights), checkpointing)
     return model.to(device=device, memory_format=torch.channels_last)
 
 

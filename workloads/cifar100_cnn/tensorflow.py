@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from workloads.checkpointing.tensorflow import Recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
@@ -20,8 +21,9 @@ class Normalise(keras.layers.Layer):
 
 
 def build(
-    spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> keras.Model:
+    spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> keras.Model:  # fmt: skip
     """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
     layers = keras.layers
@@ -29,12 +31,13 @@ def build(
     names = iter(spec.layers)
     for rate in spec.dropout:
         (first, _, outputs, _), (second, *_) = next(names), next(names)
-        stack += [
+        block = [
             layers.Conv2D(outputs, KERNEL, padding="same", activation="relu", name=first, dtype=dtype),
             layers.Conv2D(outputs, KERNEL, padding="valid", activation="relu", name=second, dtype=dtype),
             layers.MaxPooling2D(2, dtype=dtype),
             layers.Dropout(rate if dropout else 0, dtype=dtype),
         ]
+        stack += [Recomputed(keras.Sequential(block), dtype)] if checkpointing else block
     stack += [
         layers.Flatten(dtype=dtype),
         layers.Dense(spec.hidden, activation="relu", name="hidden", dtype=dtype),

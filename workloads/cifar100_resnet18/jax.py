@@ -6,6 +6,7 @@ side only.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -15,6 +16,7 @@ import numpy as np
 import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from workloads.checkpointing.jax import recomputed
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, Convolution, ResNetSpec
 from workloads.data.dataset import Array
@@ -28,15 +30,16 @@ class ResNet(nn.Module):
 
     spec: ResNetSpec
     numbers: Numbers
+    checkpointing: bool = False
     evaluating: bool = False  # with the running statistics, which then stay as they are
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
         mean, deviation = (jnp.asarray(values, self.numbers.weights) for values in (MEAN, DEVIATION))
         x = nn.relu(self._normalised(self.spec.stem, (images.astype(self.numbers.weights) - mean) / deviation))
-        for first, second, *shortcut in self.spec.blocks:
-            y = self._normalised(second, nn.relu(self._normalised(first, x)))
-            x = nn.relu(y + (self._normalised(shortcut[0], x) if shortcut else x))
+        for convolutions in self.spec.blocks:
+            block = partial(_block, convolutions)
+            x = (recomputed(block) if self.checkpointing else block)(self, x)
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
         return nn.Dense(CLASSES, name="logits", **types)(x.mean((1, 2)))
 
@@ -52,11 +55,19 @@ class ResNet(nn.Module):
         return normalisation(x)
 
 
+def _block(convolutions: list[Convolution], model: ResNet, x: jax.Array) -> jax.Array:
+    """Two normalised convolutions of the model beside a shortcut."""
+    first, second, *shortcut = convolutions
+    y = model._normalised(second, nn.relu(model._normalised(first, x)))
+    return nn.relu(y + (model._normalised(shortcut[0], x) if shortcut else x))
+
+
 def build(
-    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> ResNet:
+    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> ResNet:  # fmt: skip
     """The module; its weights come from `import_weights`; it has no dropout to switch off."""
-    return ResNet(spec, numbers)
+    return ResNet(spec, numbers, checkpointing)
 
 
 def logits(model: ResNet, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from workloads.checkpointing.pytorch import recomputed
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, MOMENTUM, Convolution, ResNetSpec
 from workloads.data.dataset import Array
@@ -42,24 +43,29 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
 
-    def __init__(self, spec: ResNetSpec, dtype: torch.dtype) -> None:
+    def __init__(self, spec: ResNetSpec, dtype: torch.dtype, checkpointing: bool = False) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(MEAN, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(DEVIATION, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         self.stem = Normalised(spec.stem, dtype)
         self.blocks = nn.Sequential(*(Block(block, dtype) for block in spec.blocks))
+        self.checkpointed = [recomputed(block, draws=False) for block in self.blocks] if checkpointing else []
         self.logits = nn.Linear(spec.channels[-1], CLASSES, dtype=dtype)
 
     def forward(self, images: Tensor) -> Tensor:
         x = (images.permute(0, 3, 1, 2) - self.mean) / self.deviation
-        return self.logits(self.blocks(F.relu(self.stem(x))).mean((2, 3)))
+        x = F.relu(self.stem(x))
+        for block in self.checkpointed or [self.blocks]:
+            x = block(x)
+        return self.logits(x.mean((2, 3)))
 
 
 def build(
-    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> ResNet:
+    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> ResNet:  # fmt: skip
     """The model in training mode, its weights not yet set; it has no dropout to switch off."""
-    model = ResNet(spec, getattr(torch, numbers.weights))
+    model = ResNet(spec, getattr(torch, numbers.weights), checkpointing)
     return model.to(device=device, memory_format=torch.channels_last)
 
 

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from workloads.checkpointing.tensorflow import Recomputed
 from workloads.cifar100_cnn.tensorflow import Normalise
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, Convolution, ResNetSpec
 from workloads.data.dataset import Array
@@ -48,8 +49,9 @@ class FusedBatchNormalization(keras.layers.Layer):
 
 
 def build(
-    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> keras.Model:
+    spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> keras.Model:  # fmt: skip
     """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100); it has no dropout."""
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
     layers = keras.layers
@@ -59,11 +61,19 @@ def build(
         convolution = layers.Conv2D(c.outputs, c.kernel, c.stride, use_bias=False, name=c.name, dtype=dtype)
         return FusedBatchNormalization(name=f"{c.name}_normalisation", dtype=dtype)(convolution(padded))
 
+    def residual(convolutions: list[Convolution], x: keras.KerasTensor) -> keras.KerasTensor:
+        first, second, *shortcut = convolutions
+        y = normalised(second, layers.ReLU(dtype=dtype)(normalised(first, x)))
+        return layers.ReLU(dtype=dtype)(layers.Add(dtype=dtype)([y, normalised(shortcut[0], x) if shortcut else x]))
+
     images = keras.Input(IMAGE, dtype="uint8")
     x = layers.ReLU(dtype=dtype)(normalised(spec.stem, Normalise(dtype=dtype)(images)))
-    for first, second, *shortcut in spec.blocks:
-        y = normalised(second, layers.ReLU(dtype=dtype)(normalised(first, x)))
-        x = layers.ReLU(dtype=dtype)(layers.Add(dtype=dtype)([y, normalised(shortcut[0], x) if shortcut else x]))
+    for convolutions in spec.blocks:
+        if checkpointing:
+            entrance = keras.Input(x.shape[1:], dtype=numbers.compute)
+            x = Recomputed(keras.Model(entrance, residual(convolutions, entrance)), dtype)(x)
+        else:
+            x = residual(convolutions, x)
     x = layers.GlobalAveragePooling2D(dtype=dtype)(x)
     return keras.Model(images, layers.Dense(CLASSES, name="logits", dtype=dtype)(x))
 

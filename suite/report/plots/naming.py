@@ -21,6 +21,8 @@ VALUES = {
     "accumulate": "accumulating {}",
     "kernel": "{} kernel",
     "devices": "{} devices",
+    "checkpointing": "checkpointing {}",
+    "allocator": "{} allocator",
 }
 
 #: Characters that the font has besides those of Latin alphabets.

@@ -11,12 +11,13 @@ from typing import Any
 from suite.analysis.accuracy import Learned, courses
 from suite.analysis.groups import SETTINGS, Group, Row
 from suite.analysis.wording import figure
+from suite.plan.cell import LATER
 from suite.report.plots.canvas import stacked
 from suite.report.plots.naming import among, name_of, varying
 from suite.report.tables import Table
 
 #: Settings that the rows of one set share; within a set only the framework's own settings differ.
-SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel", "devices")
+SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel", "devices", *LATER)
 #: The most sets that a panel shows.
 SETS = 2
 #: The height of a row in inches.
@@ -84,7 +85,8 @@ def chosen(table: Table) -> list[Row]:
 
 def _is_usual(row: Row) -> bool:
     cell = row.cell
-    return cell.precision == "fp32" and cell.loader.id == "tuned" and cell.accumulate == 1 and cell.devices == 1
+    usual = cell.precision == "fp32" and cell.loader.id == "tuned" and cell.accumulate == 1 and cell.devices == 1
+    return usual and all(getattr(cell, name) == default for name, default in LATER.items())
 
 
 def _usual_modes(rows: Sequence[Row]) -> list[Row]:

@@ -11,9 +11,12 @@ a record asks for: `on_host`, `adopt`, `explained_step` and `draws`. Importing t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
+from types import ModuleType
 from typing import Any
 
 from suite.plan.cell import Cell
+from workloads.spec import Numbers, WorkloadSpec
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
@@ -31,14 +34,36 @@ CUDA_ONLY = {
 }
 
 
-def check(workload: str, precision: str, kernel: str, device: str) -> None:
+#: Workloads that gradient checkpointing would make slower without making them smaller.
+ONE_BLOCK = {
+    "imdb_lstm": "imdb_lstm is one recurrent layer: to compute it again, the backward pass would hold all of its "
+    "activations at once, as without checkpointing"
+}
+
+
+def check(cell: Cell, device: str) -> None:
     """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
-    if device == "cpu" and precision in CUDA_ONLY:
-        raise UnsupportedError(f"{CUDA_ONLY[precision]}; this device is a CPU")
-    if kernel != "auto" and workload != "imdb_lstm":
-        raise UnsupportedError(f"{workload} has no LSTM whose kernel could be {kernel}")
-    if kernel == "cudnn" and device == "cpu":
+    if device == "cpu" and cell.precision in CUDA_ONLY:
+        raise UnsupportedError(f"{CUDA_ONLY[cell.precision]}; this device is a CPU")
+    if cell.kernel != "auto" and cell.workload != "imdb_lstm":
+        raise UnsupportedError(f"{cell.workload} has no LSTM whose kernel could be {cell.kernel}")
+    if cell.kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
+    if cell.checkpointing == "on" and cell.workload in ONE_BLOCK:
+        raise UnsupportedError(ONE_BLOCK[cell.workload])
+
+
+def build(
+    module: ModuleType, cell: Cell, spec: WorkloadSpec, numbers: Numbers, dropout: bool, device: str,
+) -> Any:  # fmt: skip
+    """The model of a workload's file, with gradient checkpointing if the cell asks for it."""
+    if cell.checkpointing == "off":
+        return module.build(spec, numbers, dropout, device, cell.kernel)
+    if "checkpointing" not in signature(module.build).parameters:
+        raise UnsupportedError(
+            f"{cell.workload} names no blocks: build() of its {cell.framework}.py has no checkpointing"
+        )
+    return module.build(spec, numbers, dropout, device, cell.kernel, checkpointing=True)
 
 
 class BatchError(ValueError):

@@ -14,7 +14,15 @@ import optax
 from flax.training.dynamic_scale import DynamicScale
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
+from suite.worker.frameworks import (
+    LOSS_SCALE,
+    LOSS_SCALE_GROWTH_STEPS,
+    UnsupportedError,
+    build,
+    check,
+    check_batch,
+    no_cuda,
+)
 from suite.worker.frameworks import jax_optimizers as layerwise
 from suite.worker.frameworks.jax_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
@@ -23,17 +31,9 @@ from workloads.spec import LAYERWISE, Numbers, Sgd, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
-    "DISTRIBUTIONS",
-    "NUMBERS",
-    "Training",
-    "convolution",
-    "installation",
-    "memory",
-    "multiplication",
-    "out_of_memory",
-    "prepare",
-    "product",
-)
+    "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
+    "prepare", "product",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain")
 
@@ -66,7 +66,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     if device == "cuda" and available == "cpu":
         raise UnsupportedError(no_cuda("JAX", installation()))
     device = available if device == "auto" else device
-    check(cell.workload, cell.precision, cell.kernel, device)
+    check(cell, device)
     if cell.compile != "compile":
         raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has compile")
     if cell.kernel == "cudnn" and NUMBERS[cell.precision].compute not in CUDNN_TYPES:
@@ -108,7 +108,7 @@ class Training:
         """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         self.cell, self.module, self.device = cell, module, _place(device)
         self.prng = DROPOUT_PRNG[device]
-        self.model = module.build(spec, NUMBERS[cell.precision], dropout, device, cell.kernel)
+        self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
         self.optimizer = _optimizer(spec, rates)
         with jax.default_device(self.device):
             start = module.import_weights(self.model, weights)

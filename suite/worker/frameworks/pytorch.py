@@ -13,7 +13,15 @@ from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
+from suite.worker.frameworks import (
+    LOSS_SCALE,
+    LOSS_SCALE_GROWTH_STEPS,
+    UnsupportedError,
+    build,
+    check,
+    check_batch,
+    no_cuda,
+)
 from suite.worker.frameworks import pytorch_optimizers as layerwise
 from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
 from workloads.data.dataset import Array
@@ -50,7 +58,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     if device == "cuda" and available == "cpu":
         raise UnsupportedError(no_cuda("PyTorch", installation()))
     device = available if device == "auto" else device
-    check(cell.workload, cell.precision, cell.kernel, device)
+    check(cell, device)
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if cell.workload == "imdb_lstm" and cell.compile != "eager":
@@ -102,7 +110,7 @@ class Training:
         del seed  # dropout draws from the global generator, which `prepare` seeds
         numbers = NUMBERS[cell.precision]
         self.cell, self.module, self.device = cell, module, device
-        self.model = module.build(spec, numbers, dropout, device, cell.kernel)
+        self.model = build(module, cell, spec, numbers, dropout, device)
         module.import_weights(self.model, weights)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = _optimizer(spec, parameters)

@@ -15,7 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
+from suite.worker.frameworks import (
+    LOSS_SCALE,
+    LOSS_SCALE_GROWTH_STEPS,
+    UnsupportedError,
+    build,
+    check,
+    check_batch,
+    no_cuda,
+)
 from suite.worker.frameworks import tensorflow_optimizers as layerwise
 from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed, synchronise
 from workloads import spec as specs
@@ -24,17 +32,9 @@ from workloads.spec import Numbers, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
-    "DISTRIBUTIONS",
-    "NUMBERS",
-    "Training",
-    "convolution",
-    "installation",
-    "memory",
-    "multiplication",
-    "out_of_memory",
-    "prepare",
-    "product",
-)
+    "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
+    "prepare", "product",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras")
 
@@ -61,7 +61,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     if device == "cuda" and available == "cpu":
         raise UnsupportedError(no_cuda("TensorFlow", installation()))
     device = available if device == "auto" else device
-    check(cell.workload, cell.precision, cell.kernel, device)
+    check(cell, device)
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"TensorFlow has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if cell.workload == "imdb_lstm" and cell.compile == "compile" and device == "cuda" and cell.kernel != "scan":
@@ -94,7 +94,7 @@ class Training:
         del seed  # dropout draws from the global seed, which `prepare` sets
         self.cell, self.module, self.device = cell, module, device
         with tf.device(place(device)):
-            self.model = module.build(spec, NUMBERS[cell.precision], dropout, device, cell.kernel)
+            self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
             module.import_weights(self.model, weights)
             self.optimizer = _optimizer(spec, rates)
             if cell.precision == "fp16":
