@@ -24,6 +24,8 @@ KERNELS = ("auto", "cudnn", "scan")
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout")
+#: What drives a training: the suite's own loop in the framework, or Keras on it, by `train_on_batch` or by `fit`.
+INTERFACES = ("native", "keras", "keras-fit")
 
 #: The strategies by which several devices train one model, of each framework; its usual one first. The last ones are
 #: known by name and end as unsupported, with the reason.
@@ -144,7 +146,8 @@ class Cell:
     the number of such batches per update, on each of ``devices``, which average their gradients by the ``strategy``
     (empty for one device; for several the framework's usual one unless another is given). ``kernel`` is that of the
     LSTM: the framework's choice, cuDNN's, or a loop over time steps. With a ``recipe`` (see `workloads.recipes`) the
-    cell trains to its end and is evaluated after every epoch.
+    cell trains to its end and is evaluated after every epoch. The ``interface`` is what drives the training; with
+    Keras, the framework is its backend.
     """
 
     workload: Annotated[str, _ONE_WORKLOAD]
@@ -159,6 +162,7 @@ class Cell:
     recipe: Annotated[str, _one_of(RECIPES)] = ""
     devices: Positive = 1
     strategy: Annotated[str, _one_of(("", *STRATEGIES))] = ""
+    interface: Annotated[str, _one_of(INTERFACES)] = "native"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.workload, str) and OWN_WORKLOAD.fullmatch(self.workload)):
@@ -168,6 +172,7 @@ class Cell:
         _choice("kernel", self.kernel, KERNELS)
         _choice("size", self.size, SIZES)
         _choice("recipe", self.recipe, RECIPES)
+        _choice("interface", self.interface, INTERFACES)
         if type(self.batch) is not int or self.batch != AUTO:
             _natural("batch", self.batch, least=1)
         _natural("accumulate", self.accumulate, least=1)
@@ -216,6 +221,7 @@ class Cell:
         parts += [self.kernel] if self.kernel != "auto" else []
         parts += [f"d{self.devices}"] if self.devices > 1 else []
         parts += [self.strategy] if self.strategy not in ("", USUAL_STRATEGY[self.framework]) else []
+        parts += [self.interface] if self.interface != INTERFACES[0] else []
         parts += [self.size] if self.size != "full" else []
         parts += [self.recipe] if self.recipe else []
         return "-".join(parts)
@@ -233,9 +239,9 @@ class Cell:
         return replace(self, **changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The settings; of one device without those of several, as before there were any."""
-        settings = asdict(self)
-        return settings if self.devices > 1 else {name: settings[name] for name in settings if name not in SEVERAL}
+        """The settings; without those of several devices and of interfaces where there are none, as in old records."""
+        unsaid = (*(SEVERAL if self.devices == 1 else ()), *(("interface",) if self.interface == INTERFACES[0] else ()))
+        return {name: value for name, value in asdict(self).items() if name not in unsaid}
 
     @classmethod
     def from_json(cls, data: Any) -> Cell:

@@ -28,7 +28,7 @@ from suite.record.job import Job
 from suite.record.mark import WORKER
 from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
-from suite.worker import group
+from suite.worker import group, interfaces
 from suite.worker.counted import Counted
 from suite.worker.described import described
 from suite.worker.evidence import TIMED_STEPS, Evidence, Subject
@@ -99,9 +99,8 @@ class _Launch:
         if job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
             settings["memory_limit_bytes"] = job.memory_limit
-        if self.cell.framework not in registry.frameworks_of(self.cell.workload):
-            raise UnsupportedError(f"{self.cell.workload} has no file {self.cell.framework}.py")
-        self.module = import_module(f"workloads.{self.cell.workload}.{self.cell.framework}")
+        self.module = interfaces.module(self.cell)
+        settings |= interfaces.prepare(self.cell, self.device, job.seed)
         self.loaders = import_module(f"suite.worker.loaders.{self.cell.framework}")
         self.startup = {"interpreter_s": interpreter_s}
         self._mark("import_s")
@@ -123,6 +122,7 @@ class _Launch:
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch) if recipe else None
         training = self._measured_training(spec, recipe, rates)
+        self.settings |= interfaces.described(training)
         self._mark("build_s")
         loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put))
         first_batch = next(loader)
@@ -155,7 +155,7 @@ class _Launch:
                     self.send(part={"ranks": ranks})
                 del local
                 evidence.last(training, loader, source)
-                if self.job.profile and not self.team:
+                if self.job.profile and not self.team and interfaces.native(self.cell):
                     self._profile(training, loader, measured.train.step_s)
         finally:
             loader.close()
@@ -210,7 +210,7 @@ class _Launch:
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
-        environment = describe(self.framework.DISTRIBUTIONS)
+        environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
         name = self.settings.pop("device_name", None)
         if cores := os.environ.get(HOST_CORES):  # of which this process has some
             self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
