@@ -16,7 +16,9 @@ class Normalise(keras.layers.Layer):
     """uint8 images to standardised floats, in the weights' type; the layers after it cast to the compute type."""
 
     def call(self, images: Any) -> Any:
-        mean, deviation = (np.array(values, self.variable_dtype) for values in (MEAN, DEVIATION))
+        mean, deviation = (
+            keras.ops.convert_to_tensor(np.array(values, self.variable_dtype)) for values in (MEAN, DEVIATION)
+        )
         return (keras.ops.cast(images, self.variable_dtype) - mean) / deviation
 
 

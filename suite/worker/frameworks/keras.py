@@ -15,6 +15,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras.src.backend.common import dtypes
 
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check_batch
@@ -37,6 +38,8 @@ def prepare(cell: Cell, seed: int, backend: str) -> dict[str, Any]:
         raise RuntimeError(f"Keras runs on {keras.backend.backend()}, not on {backend}: KERAS_BACKEND came too late")
     if cell.accumulate > 1:
         raise UnsupportedError("Keras' optimizers accumulate by a rule of their own; leave out --accumulate")
+    if cell.precision == "fp64" and backend != "tensorflow":
+        raise UnsupportedError(f"Keras promotes to float32 at most on {cell.framework}, so that fp64 would be neither")
     if cell.compile == "max":
         raise UnsupportedError("Keras compiles PyTorch in one mode only; use eager or compile")
     if cell.interface == "keras-fit" and cell.compile != USUAL_COMPILE[cell.framework]:
@@ -44,19 +47,26 @@ def prepare(cell: Cell, seed: int, backend: str) -> dict[str, Any]:
     if cell.interface == "keras-fit" and cell.recipe:
         raise UnsupportedError("fit is timed in windows; train to the end with the interface keras or native")
     keras.utils.set_random_seed(seed)
+    keras.config.set_floatx("float64" if cell.precision == "fp64" else "float32")  # of losses and metrics
     keras.config.set_image_data_format("channels_last")
     return {"interface": cell.interface, "image_data_format": keras.config.image_data_format()}
 
 
 @contextmanager
 def in_float64() -> Iterator[None]:
-    """A context in which Keras makes its losses and metrics in float64: by default they are float32 in any model."""
-    previous = keras.config.floatx()
+    """A context in which Keras computes in float64 where its tensors are.
+
+    By itself it makes losses and metrics in float32 in any model, and on PyTorch and JAX the types that it promotes to
+    have no float64: sums, quotients and means then pass through float32. That leaves 1e-8 where there should be 1e-15.
+    """
+    previous, promoted = keras.config.floatx(), dtypes.BIT64_TO_BIT32_DTYPE["float64"]
     keras.config.set_floatx("float64")
+    dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64"
     try:
         yield
     finally:
         keras.config.set_floatx(previous)
+        dtypes.BIT64_TO_BIT32_DTYPE["float64"] = promoted
 
 
 class Training:
@@ -84,10 +94,8 @@ class Training:
             )
         # A user of `fit` leaves this to Keras, which compiles with XLA where there is a GPU (TensorFlow) or anywhere.
         jit = "auto" if self.cell.interface == "keras-fit" else self.cell.compile == "compile"
-        self.model.compile(
-            optimizer=self.optimizer, loss=self.module.loss(self.numbers.weights), jit_compile=jit,
-            auto_scale_loss=False,
-        )  # fmt: skip
+        loss = self.module.loss(self.numbers.weights)
+        self.model.compile(optimizer=self.optimizer, loss=loss, jit_compile=jit, auto_scale_loss=False)
         self.optimizer.build(self.model.trainable_variables)
 
     def settings(self) -> dict[str, Any]:
@@ -119,7 +127,8 @@ class Training:
         if self.cell.interface == "keras":
             return [self.step(next(batches)) for _ in range(count)][-1]
         epoch = (batch for batch in islice(batches, count))
-        return float(self.model.fit(epoch, steps_per_epoch=count, epochs=1, verbose=0).history["loss"][0])
+        history = self.model.fit(epoch, steps_per_epoch=count, epochs=1, shuffle=False, verbose=0)
+        return float(history.history["loss"][0])
 
     def evaluate(self, batch: Any) -> tuple[Any, Any]:
         """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
