@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from suite.plan.cell import (
     COMPILES,
     FRAMEWORKS,
+    INTERFACES,
     KERNELS,
     LOADERS,
     PRECISIONS,
@@ -122,6 +123,7 @@ _AXES = (
         usual=lambda row: row.cell.loader.id == "tuned",
     ),
     Axis("kernel", lambda row: row.cell.kernel, lambda row: KERNELS.index(row.cell.kernel), ("kernel",)),
+    Axis("interface", lambda row: row.cell.interface, lambda row: INTERFACES.index(row.cell.interface), ("interface",)),
     # A device alone has no strategy, so it is the base for all of them; among several devices only the same one is.
     Axis(
         "devices",

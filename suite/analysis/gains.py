@@ -13,7 +13,7 @@ from suite.analysis.statistics import MARGIN
 
 #: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
 #: numbers of devices have tables of their own (`suite.analysis.scaling`).
-AXES_OF_GAINS = ("precision", "batch", "compile", "loader", "accumulate", "kernel", "strategy")
+AXES_OF_GAINS = ("precision", "batch", "compile", "loader", "accumulate", "kernel", "strategy", "interface")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from suite.analysis.axes import AXES, order
 from suite.analysis.hardware import machine
 from suite.analysis.load import Launch
 from suite.analysis.wording import middle
-from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, PRECISIONS, SIZES, WORKLOADS, Cell, Loader
+from suite.plan.cell import COMPILES, FRAMEWORKS, INTERFACES, KERNELS, PRECISIONS, SIZES, WORKLOADS, Cell, Loader
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
 
@@ -33,6 +33,7 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "kernel": lambda row: row.cell.kernel,
     "devices": lambda row: str(row.cell.devices),
     "strategy": lambda row: row.cell.strategy,
+    "interface": lambda row: row.cell.interface,
 }
 
 #: The settings in which the rows of one table differ only if the user asked for it.
@@ -51,8 +52,9 @@ WORDS = {
     "kernel": "LSTM kernel {}",
     "devices": "{} devices",
     "strategy": "strategy {}",
+    "interface": "interface {}",
 }
-DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": ""}
+DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": "", "interface": INTERFACES[0]}
 
 #: A value of each setting, put in where that setting is to be ignored.
 OPEN: dict[str, Any] = {
@@ -66,6 +68,7 @@ OPEN: dict[str, Any] = {
     "kernel": KERNELS[0],
     "devices": 1,
     "strategy": "",
+    "interface": INTERFACES[0],
 }
 
 RowKey = tuple[str, Cell]

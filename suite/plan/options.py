@@ -70,6 +70,8 @@ LISTS = {
     "strategy": "how several devices train together, one or more of: usual, "
     + "; ".join(f"{name}: {', '.join(names)}" for name, names in STRATEGIES_OF.items())
     + ". Each framework takes those that it has (default: usual, which is the first)",
+    "interface": f"what drives the training, one or more of: {', '.join(CHOICES['interface'])}. native is the suite's "
+    "own loop; keras is Keras' train_on_batch on the framework as its backend, keras-fit its fit (default: native)",
 }
 
 

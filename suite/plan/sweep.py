@@ -10,6 +10,7 @@ from suite.plan.cell import (
     COMPILES,
     COMPILES_OF,
     FRAMEWORKS,
+    INTERFACES,
     KERNELS,
     PRECISIONS,
     SIZES,
@@ -34,12 +35,13 @@ CHOICES = {
     "kernel": KERNELS,
     "size": SIZES,
     "strategy": ("usual", *STRATEGIES),
+    "interface": INTERFACES,
 }
 
 #: All axes, in the order of their values in the name of a sweep.
 AXES = (
     "workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size", "devices",
-    "strategy",
+    "strategy", "interface",
 )  # fmt: skip
 
 #: The axes whose values are numbers, and what these count.

@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LOADERS, PRECISIONS, RECIPES, SIZES, WORKLOADS, Cell, Loader
+from suite.plan.cell import (
+    COMPILES,
+    FRAMEWORKS,
+    INTERFACES,
+    KERNELS,
+    LOADERS,
+    PRECISIONS,
+    RECIPES,
+    SIZES,
+    WORKLOADS,
+    Cell,
+    Loader,
+)
 from suite.plan.suggest import unknown
 from workloads import registry
 
@@ -27,6 +39,8 @@ def chosen(text: str) -> Cell:
     _known("framework", rest[0], FRAMEWORKS)
     if several := [part for part in rest if re.fullmatch(r"d[1-9]\d{0,8}", part)]:
         raise ChoiceError(f"{text!r} has several devices, and profiles are taken of one: leave out -{several[0]}")
+    if INTERFACES[1] in rest:
+        raise ChoiceError(f"{text!r} is trained by Keras, and profiles are taken of the native loop")
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
     cell = Cell(**settings)  # type: ignore[arg-type]
     if cell.recipe:

@@ -63,6 +63,7 @@ COLUMNS = (
     Column("kernel", TEXT, "", "kernel of the LSTM"),
     Column("devices", WHOLE, "devices", "devices that trained one model together; `batch` is that of each"),
     Column("strategy", TEXT, "", "how several devices trained together; empty for one"),
+    Column("interface", TEXT, "", "what drove the training: the suite's own loop, or Keras on the framework"),
     Column("global_batch", WHOLE, "samples", "another name of `effective_batch`"),
     Column("recipe", TEXT, "", "recipe of a cell that trained to its end; empty if steps were timed"),
     Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks"),

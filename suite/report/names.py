@@ -43,6 +43,7 @@ PHRASES = {
     "kernel": ("with LSTM kernel {}", "with LSTM kernels", "LSTM kernels"),
     "devices": ("on {} devices", "with device counts", "device counts"),
     "strategy": ("with strategy {}", "with strategies", "strategies"),
+    "interface": ("with interface {}", "with interfaces", "interfaces"),
 }
 
 #: What a setting is called, where that differs from its option.
@@ -63,6 +64,7 @@ SUBJECTS = {
     "accumulate": "accumulating {} batches",
     "kernel": "LSTM kernel {}",
     "strategy": "strategy {}",
+    "interface": "interface {}",
     "devices": "{} devices",
     "size": "size {}",
     "machine": "{}",

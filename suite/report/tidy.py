@@ -87,6 +87,7 @@ def _row(launch: Launch) -> dict[str, Any]:
         "kernel": cell.kernel,
         "devices": cell.devices,
         "strategy": cell.strategy,
+        "interface": cell.interface,
         "global_batch": record.effective_batch or None,
         "recipe": cell.recipe,
         "launch": record.block,

@@ -126,6 +126,7 @@ def _distance(cell: Cell, other: Cell) -> float:
         "kernel",
         "recipe",
         "devices",
+        "interface",
     )
     modes = [each.compile != USUAL_COMPILE[each.framework] and each.compile for each in (cell, other)]
     different = [name for name in names if getattr(cell, name) != getattr(other, name)]

@@ -122,7 +122,6 @@ class _Launch:
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch) if recipe else None
         training = self._measured_training(spec, recipe, rates)
-        self.settings |= interfaces.described(training)
         self._mark("build_s")
         loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put))
         first_batch = next(loader)
@@ -240,6 +239,7 @@ class _Launch:
     def _first_step(self, training: Any, batch: Any, train: bool) -> list[float]:
         self.send(progress="first step")
         start = time.perf_counter_ns()
+        self.settings |= interfaces.described(training)
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s})

@@ -21,6 +21,7 @@ VALUES = {
     "accumulate": "accumulating {}",
     "kernel": "{} kernel",
     "devices": "{} devices",
+    "interface": "{} interface",
 }
 
 #: Characters that the font has besides those of Latin alphabets.

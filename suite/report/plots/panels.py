@@ -16,7 +16,7 @@ from suite.report.plots.naming import among, name_of, varying
 from suite.report.tables import Table
 
 #: Settings that the rows of one set share; within a set only the framework's own settings differ.
-SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel", "devices")
+SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel", "devices", "interface")
 #: The most sets that a panel shows.
 SETS = 2
 #: The height of a row in inches.

@@ -199,7 +199,7 @@ def draws(training: Training, batch: Any, count: int) -> Array:
 class Optimizer(keras.optimizers.Optimizer):
     """What both optimizers share. ``calls`` counts the updates that Python ran: in a compiled step, its traces."""
 
-    def __init__(self, spec: specs.Sgd | specs.Adam, rates: Array | None, dense: Dense, explained: bool) -> None:
+    def __init__(self, spec: Any, rates: Array | None, dense: Dense, explained: bool) -> None:
         super().__init__(learning_rate=spec.learning_rate)
         self.spec, self.rates, self.dense, self.explained, self.calls = spec, rates, dense, explained, 0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras as library
 import torch
+from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import keras, pytorch
@@ -41,7 +42,7 @@ class Training(keras.Training):
 
     def compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far; an eager step is none, and Python runs each."""
-        return pytorch.Training.compiled(self)
+        return {"graphs": counters["stats"]["unique_graphs"], "graph_breaks": sum(counters["graph_break"].values())}
 
 
 def _dense(gradient: torch.Tensor) -> torch.Tensor:

@@ -33,7 +33,9 @@ def on_host() -> Iterator[None]:
 class Training(keras.Training):
     """A Keras model with its optimizer, and the step that is measured."""
 
-    def __init__(self, cell: Cell, spec: Any, module: Any, weights: Any, device: str, *, seed: int = 0, **options: Any) -> None:
+    def __init__(
+        self, cell: Cell, spec: Any, module: Any, weights: Any, device: str, *, seed: int = 0, **options: Any
+    ) -> None:
         del seed  # dropout draws from the global seed, which `prepare` sets
         with tf.device(place(device)):
             super().__init__(
