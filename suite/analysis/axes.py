@@ -16,6 +16,7 @@ from suite.plan.cell import (
     CHECKPOINTINGS,
     COMPILES,
     FRAMEWORKS,
+    INTERFACES,
     KERNELS,
     LOADERS,
     PRECISIONS,
@@ -131,6 +132,7 @@ _AXES = (
         ("checkpointing",),
     ),
     Axis("allocator", lambda row: row.cell.allocator, lambda row: ALLOCATORS.index(row.cell.allocator), ("allocator",)),
+    Axis("interface", lambda row: row.cell.interface, lambda row: INTERFACES.index(row.cell.interface), ("interface",)),
     # A device alone has no strategy, so it is the base for all of them; among several devices only the same one is.
     Axis(
         "devices",

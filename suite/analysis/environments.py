@@ -30,7 +30,11 @@ _OWN = {name for variables in VARIABLES.values() for name in variables}
 _SHARED = ("numpy",)
 
 #: The settings that change the speed, and what they are called.
-_SETTINGS = {"threads": "threads", "memory_fraction": "share of the GPU's memory"}
+_SETTINGS = {
+    "threads": "threads",
+    "memory_fraction": "share of the GPU's memory",
+    "jit_compile": "compiling by Keras",
+}
 
 Facts = dict[str, str]
 

@@ -35,6 +35,7 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "strategy": lambda row: row.cell.strategy,
     "checkpointing": lambda row: row.cell.checkpointing,
     "allocator": lambda row: row.cell.allocator,
+    "interface": lambda row: row.cell.interface,
 }
 
 #: The settings in which the rows of one table differ only if the user asked for it.
@@ -55,6 +56,7 @@ WORDS = {
     "strategy": "strategy {}",
     "checkpointing": "checkpointing {}",
     "allocator": "allocator {}",
+    "interface": "interface {}",
 }
 DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": "", **LATER}
 

@@ -7,18 +7,20 @@ tolerance (`suite.analysis.tolerances`). Evidence that a record of an older vers
 
 No framework is the norm. With three or more frameworks the reference is the median over them, element by element (of
 the median of each framework's launches). With two it is the other framework. With one it is its own median, so that at
-least its launches and cells are compared with each other. Evidence that needs no reference (the optimizer's formula,
+least its launches and cells are compared with each other. What a high-level interface trains is an implementation of
+its own: it is held against the suite's own loops, and is part of no reference where there are any, as all backends of
+Keras would share a mistake of it. Evidence that needs no reference (the optimizer's formula,
 dropout's spread, the last batch and step) is judged by itself.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TypeVar
 
+from suite.analysis.norm import by, implementation, majority, norm
 from suite.analysis.tolerances import (
     DROPOUT,
     DROPOUT_SPREAD,
@@ -96,18 +98,18 @@ def _batch_kind(record: Record) -> tuple[int, str]:
 
 def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     records = [record for launches in rows.values() for record in launches]
-    frameworks = {record.cell.framework for record in records}
+    implementations = {(record.cell.framework, record.cell.interface) for record in records}
     workload, precision = records[0].cell.workload, records[0].cell.precision
     cuda = any(record.settings.get("device") == "cuda" for record in records)
     tolerance = tolerance_of(workload, precision, cuda)
     if tolerance is None:
         detail = f"no tolerance is set for {workload} in {precision}"
         return dict.fromkeys(rows, Verdict("no evidence", detail))
-    weights = _majority((record.cell.framework, _identity(record).weights) for record in records)
+    weights = majority((record.cell.framework, _identity(record).weights) for record in norm(records))
     by_kind: dict[tuple[int, str], list[tuple[str, str]]] = {}
-    for record in records:
-        by_kind.setdefault(_batch_kind(record), []).append((record.cell.framework, _identity(record).batches))
-    batches = {kind: _majority(digests) for kind, digests in by_kind.items()}
+    for kind, of_kind in by(records, _batch_kind).items():
+        by_kind[kind] = [(record.cell.framework, _identity(record).batches) for record in norm(of_kind)]
+    batches = {kind: majority(digests) for kind, digests in by_kind.items()}
     references = _references(records)
     judged = {}
     for key, launches in rows.items():
@@ -123,14 +125,14 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
             for name, introduction in COMPARED.items():
                 if (trace := _trace(record, name)) is None:
                     continue
-                reference = references[name, _kind(record, name), record.cell.framework]
+                reference = references[name, _kind(record, name), implementation(record)]
                 loss, update, problem = _deviation(trace, reference, _bounds(record, name, tolerance))
                 problems.append(introduction + problem if problem else "")
                 if name == "fingerprint":
                     losses, updates = max(losses, loss), max(updates, update)
         problems.append(_by_itself(launches))
         first_problem = next((problem for problem in problems if problem), "")
-        kind = "differs" if first_problem else "alone" if len(frameworks) == 1 else "same"
+        kind = "differs" if first_problem else "alone" if len(implementations) == 1 else "same"
         judged[key] = Verdict(kind, first_problem, losses, updates, tolerance.provisional)
     return judged
 
@@ -167,25 +169,28 @@ def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
     return tolerance if name == "fingerprint" else tolerance.early
 
 
-def _references(records: Iterable[Record]) -> dict[tuple[str, Hashable, str], Trace]:
-    """The reference for each framework's evidence, by the name and kind of the evidence."""
-    comparable: dict[tuple[str, Hashable], dict[str, list[Trace]]] = {}
+def _references(records: Iterable[Record]) -> dict[tuple[str, Hashable, tuple[str, str]], Trace]:
+    """The reference for each implementation's evidence, by the name and kind of the evidence."""
+    comparable: dict[tuple[str, Hashable], list[Record]] = {}
     for record in records:
         for name in COMPARED:
+            if _trace(record, name):
+                comparable.setdefault((name, _kind(record, name)), []).append(record)
+    found = {}
+    for (name, kind), with_evidence in comparable.items():
+        traces: dict[tuple[str, str], list[Trace]] = {}
+        for record in norm(with_evidence):
             if trace := _trace(record, name):
-                by_framework = comparable.setdefault((name, _kind(record, name)), {})
-                by_framework.setdefault(record.cell.framework, []).append(trace)
-    return {
-        (name, kind, framework): _reference(framework, by_framework)
-        for (name, kind), by_framework in comparable.items()
-        for framework in by_framework
-    }
+                traces.setdefault(implementation(record), []).append(trace)
+        for own in dict.fromkeys(map(implementation, with_evidence)):
+            found[name, kind, own] = _reference(own, traces)
+    return found
 
 
-def _reference(name: str, by_framework: Mapping[str, Sequence[Trace]]) -> Trace:
-    if len(by_framework) == 2:
-        return _median([_median(traces) for framework, traces in by_framework.items() if framework != name])
-    return _median([_median(traces) for traces in by_framework.values()])
+def _reference(own: tuple[str, str], traces: Mapping[tuple[str, str], Sequence[Trace]]) -> Trace:
+    """The median over implementations; for one of two, the other."""
+    others = {name: each for name, each in traces.items() if name != own} if len(traces) == 2 else traces
+    return _median([_median(each) for each in others.values()])
 
 
 def _median(traces: Sequence[Trace]) -> Trace:
@@ -196,19 +201,6 @@ def _median(traces: Sequence[Trace]) -> Trace:
         tuple(median(trace.losses[i] for trace in traces if i < len(trace.losses)) for i in range(steps)),
         {name: median(trace.updates[name] for trace in traces if name in trace.updates) for name in names},
     )
-
-
-def _majority(digests: Iterable[tuple[str, str]]) -> str | None:
-    """The digest of more than half of the frameworks, from pairs of framework and digest.
-
-    None without a majority: with one against one, neither is right.
-    """
-    by_framework: dict[str, Counter[str]] = {}
-    for framework, digest in digests:
-        by_framework.setdefault(framework, Counter())[digest] += 1
-    votes = Counter(counts.most_common(1)[0][0] for counts in by_framework.values())
-    digest, count = votes.most_common(1)[0]
-    return digest if 2 * count > len(by_framework) else None
 
 
 def _digests(evidence: Sequence[Identity], weights: str | None, batches: Sequence[str | None]) -> str:

@@ -26,6 +26,8 @@ SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout", "linear", "lars", "lamb")
 CHECKPOINTINGS = ("off", "on")
 ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
+#: What drives a training: the suite's own loop in the framework, or Keras on it, by `train_on_batch` or by `fit`.
+INTERFACES = ("native", "keras", "keras-fit")
 
 #: The strategies by which several devices train one model, of each framework; its usual one first. The last ones are
 #: known by name and end as unsupported, with the reason.
@@ -62,7 +64,7 @@ COMPILES_OF = {"pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "
 SEVERAL = ("devices", "strategy")
 
 #: Settings that a cell's JSON leaves out at their default, as it did before there were any.
-LATER = {"checkpointing": "off", "allocator": "default"}
+LATER = {"checkpointing": "off", "allocator": "default", "interface": "native"}
 
 
 class CellError(ValueError):
@@ -152,6 +154,8 @@ class Cell:
     cell trains to its end and is evaluated after every epoch. With ``checkpointing`` the backward pass computes the
     activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
     (see `suite.plan.allocators`).
+    cell trains to its end and is evaluated after every epoch. The ``interface`` is what drives the training; with
+    Keras, the framework is its backend.
     """
 
     workload: Annotated[str, _ONE_WORKLOAD]
@@ -168,6 +172,7 @@ class Cell:
     strategy: Annotated[str, _one_of(("", *STRATEGIES))] = ""
     checkpointing: Annotated[str, _one_of(CHECKPOINTINGS)] = "off"
     allocator: Annotated[str, _one_of(ALLOCATORS)] = "default"
+    interface: Annotated[str, _one_of(INTERFACES)] = "native"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.workload, str) and OWN_WORKLOAD.fullmatch(self.workload)):
@@ -179,6 +184,7 @@ class Cell:
         _choice("recipe", self.recipe, RECIPES)
         _choice("checkpointing", self.checkpointing, CHECKPOINTINGS)
         _choice("allocator", self.allocator, ALLOCATORS)
+        _choice("interface", self.interface, INTERFACES)
         if type(self.batch) is not int or self.batch != AUTO:
             _natural("batch", self.batch, least=1)
         _natural("accumulate", self.accumulate, least=1)
@@ -229,6 +235,7 @@ class Cell:
         parts += [self.allocator] if self.allocator != "default" else []
         parts += [f"d{self.devices}"] if self.devices > 1 else []
         parts += [self.strategy] if self.strategy not in ("", USUAL_STRATEGY[self.framework]) else []
+        parts += [self.interface] if self.interface != INTERFACES[0] else []
         parts += [self.size] if self.size != "full" else []
         parts += [self.recipe] if self.recipe else []
         return "-".join(parts)

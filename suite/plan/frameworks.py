@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from suite.plan.cell import INTERFACES, Cell
+
 #: How glibc keeps the memory of tensors that were freed, so that the next step does not fault every page in again. By
 #: default it maps every block above 32 MiB anew, in each step, and so it does above the heap of any thread but the
 #: first. JAX's full CNN took 281,000 page faults a step (batch 32, two cores) and 0.6 s of 1.7 s of processor time in
@@ -28,3 +30,12 @@ VARIABLES: dict[str, dict[str, str]] = {
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "",  # the older name; XLA refuses to start where both are set
     },
 }
+
+#: The frameworks by the names that Keras has for them as its backends.
+KERAS_BACKENDS = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}
+
+
+def variables_of(cell: Cell) -> dict[str, str]:
+    """The variables of a cell's framework, and with Keras its backend, which it reads at import."""
+    backend = {"KERAS_BACKEND": KERAS_BACKENDS[cell.framework]} if cell.interface != INTERFACES[0] else {}
+    return VARIABLES[cell.framework] | backend

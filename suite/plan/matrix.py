@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from suite.plan.cell import ALLOCATORS, AUTO, CHECKPOINTINGS, COMPILES, FRAMEWORKS, WORKLOADS, Cell, Loader
+from suite.plan.cell import (
+    ALLOCATORS,
+    AUTO,
+    CHECKPOINTINGS,
+    COMPILES,
+    FRAMEWORKS,
+    INTERFACES,
+    WORKLOADS,
+    Cell,
+    Loader,
+)
 from suite.plan.device import has_gpu
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from suite.plan.suggest import unknown
@@ -126,6 +136,13 @@ def allocator() -> Matrix:
     return Matrix("allocator", tuple(cell.but(allocator=name) for name in ALLOCATORS for cell in _base(STUDIED)))
 
 
+def keras() -> Matrix:
+    """Keras on each framework beside the suite's own loop there; on a CPU in size small."""
+    size = "full" if has_gpu() else "small"
+    cells = (cell.but(interface=name, size=size) for name in INTERFACES for cell in _base(STUDIED, batch=32))
+    return Matrix("keras", tuple(cells), plan=smoke().plan)
+
+
 def accuracy() -> Matrix:
     """The studied workloads trained to their end by the modern recipe; each launch is a seed."""
     return _courses("accuracy", "modern")
@@ -166,6 +183,7 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
     "lstm-kernel": lstm_kernel,
     "checkpointing": checkpointing,
     "allocator": allocator,
+    "keras": keras,
     "accuracy": accuracy,
     "accuracy-precision": accuracy_precision,
     "accuracy-study": accuracy_study,

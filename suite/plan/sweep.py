@@ -12,6 +12,7 @@ from suite.plan.cell import (
     COMPILES,
     COMPILES_OF,
     FRAMEWORKS,
+    INTERFACES,
     KERNELS,
     PRECISIONS,
     SIZES,
@@ -38,12 +39,13 @@ CHOICES = {
     "strategy": ("usual", *STRATEGIES),
     "checkpointing": CHECKPOINTINGS,
     "allocator": ALLOCATORS,
+    "interface": INTERFACES,
 }
 
 #: All axes, in the order of their values in the name of a sweep.
 AXES = (
     "workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size", "devices",
-    "strategy", "checkpointing", "allocator",
+    "strategy", "checkpointing", "allocator", "interface",
 )  # fmt: skip
 
 #: The axes whose values are numbers, and what these count.

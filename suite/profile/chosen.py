@@ -9,6 +9,7 @@ from suite.plan.cell import (
     ALLOCATORS,
     COMPILES,
     FRAMEWORKS,
+    INTERFACES,
     KERNELS,
     LOADERS,
     PRECISIONS,
@@ -47,6 +48,8 @@ def chosen(text: str) -> Cell:
         names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
         raise ChoiceError(f"{text!r} names no framework; there are: {names}")
     _known("framework", rest[0], FRAMEWORKS)
+    if {*rest} & {part for name in INTERFACES[1:] for part in name.split("-")}:
+        raise ChoiceError(f"{text!r} is trained by Keras, and profiles are taken of the native loop")
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
     cell = Cell(**settings)  # type: ignore[arg-type]
     if cell.recipe:

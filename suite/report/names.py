@@ -45,6 +45,7 @@ PHRASES = {
     "strategy": ("with strategy {}", "with strategies", "strategies"),
     "checkpointing": ("with checkpointing {}", "with checkpointing", "values of checkpointing"),
     "allocator": ("with allocator {}", "with allocators", "allocators"),
+    "interface": ("with interface {}", "with interfaces", "interfaces"),
 }
 
 #: What a setting is called, where that differs from its option.
@@ -68,6 +69,7 @@ SUBJECTS = {
     "strategy": "strategy {}",
     "checkpointing": "checkpointing {}",
     "allocator": "allocator {}",
+    "interface": "interface {}",
     "devices": "{} devices",
     "size": "size {}",
     "machine": "{}",

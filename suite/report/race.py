@@ -25,6 +25,9 @@ LISTED_MOST = 6
 #: The matrix that trains by a recipe.
 RECIPE_MATRICES = {"modern": "accuracy", "study": "accuracy-study", "no-dropout": "loss-curve"}
 
+#: Axes that a command names only where a cell is not at their default.
+OF_FEW = ("accumulate", "kernel", "size", "devices", "strategy", *LATER)
+
 #: Why cells are out, as the subject of a count.
 WHY = {
     WORSE: "are worse than the best",
@@ -142,9 +145,7 @@ def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
     words += [] if target is None else ["--target", f"{target:g}"]
     for axis in AXES:
         value = getattr(cell, axis)
-        if axis not in ("accumulate", "kernel", "size", "devices", "strategy", *LATER) or value != getattr(
-            Cell(cell.workload, cell.framework), axis
-        ):
+        if axis not in OF_FEW or value != getattr(Cell(cell.workload, cell.framework), axis):
             words += [f"--{axis}", spelled(axis, value)]
     return join([*words, "--launches", str(launches)])
 

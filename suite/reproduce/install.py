@@ -21,11 +21,11 @@ from suite.record.record import Record
 from suite.record.text import clean
 from workloads.data.progress import waiting
 
-#: The distributions that a record of each framework may name: its adapter's `DISTRIBUTIONS`, and NumPy.
+#: The distributions that a record of each framework may name: its adapter's `DISTRIBUTIONS`, NumPy, and Keras.
 INSTALLABLE = {
-    "pytorch": ("torch", "triton", "numpy"),
+    "pytorch": ("torch", "triton", "numpy", "keras"),
     "tensorflow": ("tensorflow", "tensorflow-cpu", "keras", "numpy"),
-    "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain", "numpy"),
+    "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain", "numpy", "keras"),
 }
 #: The distributions that are the framework itself.
 FRAMEWORK_PACKAGES = {"pytorch": ("torch",), "tensorflow": ("tensorflow", "tensorflow-cpu"), "jax": ("jax",)}

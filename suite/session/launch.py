@@ -26,7 +26,7 @@ import psutil
 
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
-from suite.plan.frameworks import ALLOCATOR, VARIABLES
+from suite.plan.frameworks import ALLOCATOR, variables_of
 from suite.record.environment import machine, recorded, redact
 from suite.record.job import Job
 from suite.record.mark import MARK
@@ -130,7 +130,7 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     environment.pop("PYTHONHOME", None)
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    environment |= VARIABLES[job.cell.framework]
+    environment |= variables_of(job.cell)
     environment |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
     if len(scratch) <= SHORT_PLACE:
         environment["TMPDIR"] = scratch

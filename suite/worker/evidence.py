@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.record.evidence import Draws, Identity, Last, Trace
+from suite.worker import interfaces
 from suite.worker.counted import Counted
 from suite.worker.fingerprint import BATCH, EARLY, SEED, STEPS, drawn_from, fixed_batches, movement, proof
 from suite.worker.frameworks import UnsupportedError
@@ -74,7 +74,7 @@ class Subject:
     @property
     def tools(self) -> ModuleType:
         """The framework's file for evidence."""
-        return import_module(f"suite.worker.frameworks.{self.cell.framework}_evidence")
+        return interfaces.tools(self.cell)
 
     @property
     def length(self) -> int | None:

@@ -28,7 +28,7 @@ from suite.record.job import Job
 from suite.record.mark import WORKER
 from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
-from suite.worker import group
+from suite.worker import group, interfaces
 from suite.worker.counted import Counted
 from suite.worker.described import described, training_key
 from suite.worker.evidence import TIMED_STEPS, Evidence, Subject
@@ -99,9 +99,8 @@ class _Launch:
         if job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
             settings["memory_limit_bytes"] = job.memory_limit
-        if self.cell.framework not in registry.frameworks_of(self.cell.workload):
-            raise UnsupportedError(f"{self.cell.workload} has no file {self.cell.framework}.py")
-        self.module = import_module(f"workloads.{self.cell.workload}.{self.cell.framework}")
+        self.module = interfaces.module(self.cell)
+        settings |= interfaces.prepare(self.cell, self.device, job.seed)
         self.loaders = import_module(f"suite.worker.loaders.{self.cell.framework}")
         self.startup = {"interpreter_s": interpreter_s}
         self._mark("import_s")
@@ -152,7 +151,7 @@ class _Launch:
                 self._ranks(training, measured.own_step_s)
                 del local
                 evidence.last(training, loader, source)
-                if self.job.profile:
+                if self.job.profile and interfaces.native(self.cell):
                     self._profile(training, loader, measured.train.step_s)
         finally:
             loader.close()
@@ -205,7 +204,7 @@ class _Launch:
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
-        environment = describe(self.framework.DISTRIBUTIONS)
+        environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
         name = self.settings.pop("device_name", None)
         if cores := os.environ.get(HOST_CORES):  # of which this process has some
             self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
@@ -232,6 +231,7 @@ class _Launch:
     def _first_step(self, training: Any, batch: Any, train: bool) -> list[float]:
         self.send(progress="first step")
         start = time.perf_counter_ns()
+        self.settings |= interfaces.described(training)
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s})

@@ -24,6 +24,7 @@ from suite.plan.strategies import not_measured
 from suite.record.environment import usable_cores
 from suite.record.ranks import AllReduce, Rank
 from suite.record.ranks import Ranks as Part
+from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.ranks import Ranks
 from workloads.data.augment import Share
@@ -40,7 +41,7 @@ RANKS_APART = 1_000_003
 def training_of(framework: ModuleType, cell: Cell, team: Team | None) -> Callable[..., Any]:
     """What makes the training of a cell: the framework's own, or that of one process of several devices."""
     if team is None or cell.devices == 1:
-        made: Callable[..., Any] = framework.Training
+        made: Callable[..., Any] = (framework if interfaces.native(cell) else interfaces.of(cell)).Training
         return made
     return partial(team.devices.Training, ranks=team.ranks)
 

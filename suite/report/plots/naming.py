@@ -23,6 +23,7 @@ VALUES = {
     "devices": "{} devices",
     "checkpointing": "checkpointing {}",
     "allocator": "{} allocator",
+    "interface": "{} interface",
 }
 
 #: Characters that the font has besides those of Latin alphabets.

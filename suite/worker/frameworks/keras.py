@@ -1,0 +1,267 @@
+"""Keras on any backend, as its users drive it: `train_on_batch`, or `fit`, on the suite's weights and batches.
+
+What the backends share is here; a file ``*_keras`` beside each framework's has what they do not. The loss is Keras'
+own. The optimizers are the spec's, as subclasses of Keras': its own SGD keeps the rate inside the velocity and its Adam
+adds epsilon before the bias correction, so that with them nothing could be proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from types import ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+from keras.src.backend.common import dtypes
+
+from suite.plan.cell import USUAL_COMPILE, Cell
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check_batch
+from workloads import spec as specs
+from workloads.data.dataset import Array
+from workloads.spec import Numbers, WorkloadSpec
+
+DISTRIBUTIONS = ("keras",)
+
+#: A gradient as one array: some backends give that of an embedding as slices.
+Dense = Callable[[Any], Any]
+
+
+def prepare(cell: Cell, seed: int, backend: str) -> dict[str, Any]:
+    """Set Keras' global switches, once its backend is prepared; the settings that it adds.
+
+    Raises `UnsupportedError` for what this interface does not have.
+    """
+    if keras.backend.backend() != backend:
+        raise RuntimeError(f"Keras runs on {keras.backend.backend()}, not on {backend}: KERAS_BACKEND came too late")
+    if cell.accumulate > 1:
+        raise UnsupportedError("Keras' optimizers accumulate by a rule of their own; leave out --accumulate")
+    if cell.precision == "fp64" and backend != "tensorflow":
+        raise UnsupportedError(f"Keras promotes to float32 at most on {cell.framework}, so that fp64 would be neither")
+    if cell.compile == "max":
+        raise UnsupportedError("Keras compiles PyTorch in one mode only; use eager or compile")
+    if cell.interface == "keras-fit" and cell.compile != USUAL_COMPILE[cell.framework]:
+        raise UnsupportedError("with fit Keras itself chooses whether to compile; leave out --compile")
+    if cell.interface == "keras-fit" and cell.recipe:
+        raise UnsupportedError("fit is timed in windows; train to the end with the interface keras or native")
+    keras.utils.set_random_seed(seed)
+    keras.config.set_floatx("float64" if cell.precision == "fp64" else "float32")  # of losses and metrics
+    keras.config.set_image_data_format("channels_last")
+    return {"interface": cell.interface, "image_data_format": keras.config.image_data_format()}
+
+
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """A context in which Keras computes in float64 where its tensors are.
+
+    By itself it makes losses and metrics in float32 in any model, and on PyTorch and JAX the types that it promotes to
+    have no float64: sums, quotients and means then pass through float32. That leaves 1e-8 where there should be 1e-15.
+    """
+    previous, promoted = keras.config.floatx(), dtypes.BIT64_TO_BIT32_DTYPE["float64"]
+    keras.config.set_floatx("float64")
+    dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64"
+    try:
+        yield
+    finally:
+        keras.config.set_floatx(previous)
+        dtypes.BIT64_TO_BIT32_DTYPE["float64"] = promoted
+
+
+class Training:
+    """A Keras model with its optimizer, and the step that is measured. A backend's file adds `put`, `get`, `fence`."""
+
+    def __init__(
+        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
+        *, numbers: Numbers, dense: Dense, dropout: bool = True, rates: Array | None = None,
+    ) -> None:  # fmt: skip
+        """``rates`` are the learning rates of all steps, where they are not the spec's one."""
+        self.cell, self.spec, self.module, self.device, self.numbers = cell, spec, module, device, numbers
+        self.dense, self.rates = dense, rates
+        self.model = module.build(spec, numbers, dropout, device, cell.kernel)
+        module.import_weights(self.model, weights)
+        self.prepare()
+
+    def prepare(self, explained: bool = False) -> None:
+        """Give the model its optimizer, loss and step; ``explained`` ones keep the gradients that they followed."""
+        config = self.spec.optimizer
+        kind = Sgd if isinstance(config, specs.Sgd) else Adam
+        self.inner = self.optimizer = kind(config, self.rates, self.dense, explained)
+        if self.cell.precision == "fp16":
+            self.optimizer = keras.optimizers.LossScaleOptimizer(
+                self.inner, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
+            )
+        # A user of `fit` leaves this to Keras, which compiles with XLA where there is a GPU (TensorFlow) or anywhere.
+        jit = "auto" if self.cell.interface == "keras-fit" else self.cell.compile == "compile"
+        loss = self.module.loss(self.numbers.weights)
+        self.model.compile(optimizer=self.optimizer, loss=loss, jit_compile=jit, auto_scale_loss=False)
+        self.optimizer.build(self.model.trainable_variables)
+
+    def settings(self) -> dict[str, Any]:
+        """What Keras made of the cell."""
+        return {"jit_compile": bool(self.model.jit_compile)}
+
+    def put(self, batch: tuple[Any, Any]) -> Any:
+        """The batch on the device."""
+        raise NotImplementedError
+
+    def get(self, batch: Any) -> tuple[Array, Array]:
+        """The batch back on the host, as it reached the device."""
+        raise NotImplementedError
+
+    def compile(self, batch: Any) -> bool:
+        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
+        del batch  # Keras compiles inside the first step
+        return False
+
+    def step(self, batch: Any) -> float:
+        """Make one update; returns the loss before it, for which Keras waits."""
+        check_batch(self.cell, len(batch[1]))
+        if self.cell.interface == "keras":
+            return float(self.model.train_on_batch(*batch))
+        return self.run(iter([batch]), 1)
+
+    def run(self, batches: Iterator[Any], count: int) -> float:
+        """Make ``count`` updates as the interface's users do; returns the last loss, or with `fit` the epoch's mean."""
+        if self.cell.interface == "keras":
+            return [self.step(next(batches)) for _ in range(count)][-1]
+        epoch = (batch for batch in islice(batches, count))
+        history = self.model.fit(epoch, steps_per_epoch=count, epochs=1, shuffle=False, verbose=0)
+        return float(history.history["loss"][0])
+
+    def evaluate(self, batch: Any) -> tuple[Any, Any]:
+        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
+        inputs, labels = batch
+        logits = keras.ops.convert_to_tensor(self.model.predict_on_batch(inputs), self.numbers.weights)
+        return self.module.scores(logits, labels)
+
+    def fence(self, pending: Any = None) -> None:
+        """Wait until the device has finished all pending work."""
+        raise NotImplementedError
+
+    def read(self, losses: list[float]) -> list[float]:
+        """The losses as numbers."""
+        return list(losses)
+
+    def compiled(self) -> dict[str, int]:
+        """The number of compiled graphs and of graph breaks so far: the step is traced where it is compiled."""
+        return {"graphs": self.inner.calls, "graph_breaks": 0}
+
+    def weights(self) -> dict[str, Array]:
+        """Every tensor in canonical layout, on the host."""
+        return self.module.export_weights(self.model)
+
+    def checkpoint(self) -> dict[str, Array]:
+        """Everything that the next step depends on besides its batch, for a checkpoint."""
+        return {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in self._variables().items()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Resume from a checkpoint."""
+        for name, variable in self._variables().items():
+            variable.assign(state[name])
+
+    def _variables(self) -> dict[str, keras.Variable]:
+        """Weights, statistics, the seeds of dropout, and the optimizer's; Keras' names alone may repeat."""
+        groups = {"model": self.model.variables, "optimizer": self.optimizer.variables}
+        return {f"{group}/{i}/{v.path}": v for group, variables in groups.items() for i, v in enumerate(variables)}
+
+    def logits(self, batch: Any) -> Array:
+        """The model's output in training, on the host."""
+        logits = keras.ops.cast(self.model(batch[0], training=True), self.numbers.weights)
+        return np.asarray(keras.ops.convert_to_numpy(logits), np.float64)
+
+
+def adopt(training: Any, other: Any) -> None:
+    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
+    del training, other  # a step holds the variables of its own model
+
+
+def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
+    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout.
+
+    From the first step on the optimizer keeps the gradients in variables of its own.
+    """
+    if not training.inner.explained:
+        training.prepare(explained=True)
+    loss = training.step(batch)
+    names = training.module.variables(training.model)
+    return loss, {
+        name: np.array(keras.ops.convert_to_numpy(kept)) for name, kept in zip(names, training.inner.kept, strict=True)
+    }
+
+
+def draws(training: Training, batch: Any, count: int) -> Array:
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
+    return np.stack([training.logits(batch) for _ in range(count)])
+
+
+class Optimizer(keras.optimizers.Optimizer):
+    """What both optimizers share. ``calls`` counts the updates that Python ran: in a compiled step, its traces."""
+
+    def __init__(self, spec: Any, rates: Array | None, dense: Dense, explained: bool) -> None:
+        super().__init__(learning_rate=spec.learning_rate)
+        self.spec, self.rates, self.dense, self.explained, self.calls = spec, rates, dense, explained, 0
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.kept = self.add_optimizer_variables(variables, "gradient") if self.explained else []
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """Update the variables."""
+        self.calls += 1
+        return super().apply(grads, trainable_variables)
+
+    def dense_gradient(self, gradient: Any, index: int) -> Any:
+        """The gradient of a variable as one array, kept where steps are explained."""
+        gradient = self.dense(gradient)
+        if self.explained:
+            self.assign(self.kept[index], gradient)
+        return gradient
+
+    def rate(self, dtype: str) -> Any:
+        """The learning rate of this step: the spec's, or the table's. Keras keeps its own in float32."""
+        if self.rates is None:
+            return self.spec.learning_rate
+        table = keras.ops.convert_to_tensor(np.asarray(self.rates, dtype))
+        return keras.ops.take(table, keras.ops.convert_to_tensor(self.iterations))
+
+
+class Sgd(Optimizer):
+    """`workloads.spec.Sgd` as a Keras optimizer."""
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.velocities = self.add_optimizer_variables(variables, "velocity")
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        del learning_rate  # in float32
+        index, value = self._get_variable_index(variable), keras.ops.convert_to_tensor
+        velocity = self.velocities[index]
+        coupled = self.dense_gradient(gradient, index) + self.spec.l2 * value(variable)
+        new_velocity = self.spec.momentum * value(velocity) + coupled
+        self.assign(velocity, new_velocity)
+        self.assign_sub(variable, self.rate(velocity.dtype) * new_velocity)
+
+
+class Adam(Optimizer):
+    """`workloads.spec.Adam` as a Keras optimizer."""
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.means, self.squares = self.add_optimizer_variables(variables, ["mean", "square"])
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        del learning_rate  # in float32
+        index, spec, value = self._get_variable_index(variable), self.spec, keras.ops.convert_to_tensor
+        gradient = self.dense_gradient(gradient, index)
+        mean, square = self.means[index], self.squares[index]
+        new_mean = spec.beta1 * value(mean) + (1 - spec.beta1) * gradient
+        new_square = spec.beta2 * value(square) + (1 - spec.beta2) * gradient * gradient
+        self.assign(mean, new_mean)
+        self.assign(square, new_square)
+        step = keras.ops.cast(self.iterations + 1, mean.dtype)
+        beta1, beta2 = (value(np.array(beta, mean.dtype)) for beta in (spec.beta1, spec.beta2))
+        root = keras.ops.sqrt(new_square / (1 - keras.ops.power(beta2, step))) + spec.epsilon
+        corrected = self.rate(mean.dtype) / (1 - keras.ops.power(beta1, step))
+        self.assign_sub(variable, corrected * new_mean / root)

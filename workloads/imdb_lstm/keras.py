@@ -1,0 +1,72 @@
+"""`imdb_lstm` in Keras on any backend: the layers that the interface `keras` trains.
+
+Its LSTM layer takes cuDNN's by itself where the backend offers that, and else a loop over the time steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from workloads.data.dataset import Array
+from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+from workloads.spec import Numbers
+
+#: `use_cudnn` of the layer, by the cell's kernel.
+CUDNN = {"auto": "auto", "cudnn": True, "scan": False}
+
+
+def build(
+    spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> keras.Model:
+    """The model, its weights not yet set: int tokens (batch, length) to logits (batch, 1); it has no dropout."""
+    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    layers = keras.layers
+    # As TensorFlow's kernels on a GPU want them.
+    tokens = "int64" if device == "cuda" and keras.backend.backend() == "tensorflow" else "int32"
+    return keras.Sequential(
+        [
+            keras.Input((spec.length,), dtype=tokens),
+            layers.Embedding(VOCABULARY, spec.embedding, name="embedding", dtype=dtype),
+            layers.LSTM(spec.units, use_cudnn=CUDNN[kernel], name="lstm", dtype=dtype),
+            layers.Dense(1, name="logits", dtype=dtype),
+        ]
+    )
+
+
+def loss(dtype: str) -> keras.losses.Loss:
+    """Binary cross entropy of logits (b, 1) and int labels (b,), averaged over the batch, in this type."""
+    return keras.losses.BinaryCrossentropy(from_logits=True, dtype=dtype)
+
+
+def scores(logits: Any, labels: Any) -> tuple[Any, Any]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,)."""
+    logits = keras.ops.squeeze(logits, 1)
+    losses = keras.ops.binary_crossentropy(keras.ops.cast(labels, logits.dtype), logits, from_logits=True)
+    return losses, (logits > 0) == (labels > 0)
+
+
+def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
+    """Which implementation of a layer runs, where there is a choice."""
+    if kernel == "auto":  # on a GPU Keras decides, and does not say
+        return {"lstm": "auto" if device == "cuda" else "scan"}
+    return {"lstm": kernel}
+
+
+def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    for name, variable in variables(model).items():
+        variable.assign(weights[name].astype(variable.dtype))
+
+
+def export_weights(model: keras.Model) -> dict[str, Array]:
+    """A copy of every tensor in canonical layout, on the host."""
+    return {name: np.array(keras.ops.convert_to_numpy(each)) for name, each in variables(model).items()}
+
+
+def variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
+    names = ("embedding/table", "lstm/kernel", "lstm/recurrent", "lstm/bias", "logits/kernel", "logits/bias")
+    return dict(zip(names, model.trainable_variables, strict=True))
