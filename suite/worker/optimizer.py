@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import Adam, Sgd
+from workloads.spec import Adam, AdamW, Sgd
 
 
 class Formula:
@@ -41,6 +41,8 @@ class Formula:
             mean = self._means[name] / (1 - optimizer.beta1**self.steps)
             square = self._squares[name] / (1 - optimizer.beta2**self.steps)
             move = self._rate * mean / (np.sqrt(square) + optimizer.epsilon)
+            if isinstance(optimizer, AdamW) and weights.ndim > 1:
+                move = move + self._rate * optimizer.decay * weights
         return move
 
 

@@ -15,8 +15,9 @@ from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check, check_batch, no_cuda
 from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
+from suite.worker.frameworks.pytorch_optimizer import optimizer as _optimizer
 from workloads.data.dataset import Array
-from workloads.spec import Numbers, Sgd, WorkloadSpec
+from workloads.spec import Numbers, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
@@ -156,7 +157,8 @@ class Training:
     def update(self) -> None:
         """The second half: the optimizer follows the gradients, which then are gone."""
         if self.rates is not None:
-            self.optimizer.param_groups[0]["lr"] = float(self.rates[self.steps])
+            for group in self.optimizer.param_groups:
+                group["lr"] = float(self.rates[self.steps])
         self.steps += 1
         if self.scaler:
             self.scaler.step(self.optimizer)
@@ -213,11 +215,12 @@ class Training:
         self.steps = int(state["steps"])
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
         self.model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")})
+        trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         buffers: dict[int, dict[str, Tensor]] = {}
         for path, tensor in tensors.items():
             if path.startswith("optimizer/"):
                 _, index, name = path.split("/")
-                weight = self.optimizer.param_groups[0]["params"][int(index)]
+                weight = trained[int(index)]
                 # The fused kernels walk through memory, so that a buffer must lie as its parameter does.
                 fits = weight.shape == tensor.shape
                 buffers.setdefault(int(index), {})[name] = torch.empty_like(weight).copy_(tensor) if fits else tensor
@@ -287,14 +290,3 @@ def _autocast(cell: Cell, device: str) -> torch.autocast:
     numbers = NUMBERS[cell.precision]
     mixed = numbers.compute != numbers.weights
     return torch.autocast(device, getattr(torch, numbers.compute) if mixed else None, enabled=mixed)
-
-
-def _optimizer(spec: WorkloadSpec, parameters: list[Tensor], fused: bool = True) -> torch.optim.Optimizer:
-    config = spec.optimizer
-    if isinstance(config, Sgd):
-        return torch.optim.SGD(
-            parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=fused
-        )
-    return torch.optim.Adam(
-        parameters, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=fused
-    )
