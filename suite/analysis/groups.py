@@ -48,7 +48,7 @@ WORDS = {
     "compile": "{}",
     "loader": "loader {}",
     "accumulate": "accumulating {}",
-    "kernel": "LSTM kernel {}",
+    "kernel": "kernel {}",
     "devices": "{} devices",
     "strategy": "strategy {}",
 }

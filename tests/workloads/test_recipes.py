@@ -22,7 +22,7 @@ from tests.frameworks import (
     training,
 )
 from workloads.recipes import RECIPES, Recipe, recipe
-from workloads.spec import WORKLOADS, Adam, Sgd, specification
+from workloads.spec import WORKLOADS, Adam, AdamW, Sgd, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 
@@ -69,8 +69,12 @@ def trained(workload, framework, optimizer):
 @needs_frameworks
 @pytest.mark.parametrize(
     ("workload", "optimizer"),
-    [("cifar100_cnn", Sgd(0.01, momentum=0.9, l2=5e-4)), ("imdb_lstm", Adam(1e-3))],
-    ids=["sgd", "adam"],
+    [
+        ("cifar100_cnn", Sgd(0.01, momentum=0.9, l2=5e-4)),
+        ("imdb_lstm", Adam(1e-3)),
+        ("imdb_transformer", AdamW(1e-3, decay=0.1)),
+    ],
+    ids=["sgd", "adam", "adamw"],
 )
 def test_a_change_of_rate_moves_all_three_alike(workload, optimizer):
     made = {framework: trained(workload, framework, optimizer) for pair in PAIRS for framework in pair}

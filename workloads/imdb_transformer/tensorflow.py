@@ -31,7 +31,7 @@ class Moved(keras.layers.Layer):
         length = tokens.shape[1]
         words = tf.cast(tf.not_equal(tokens, PADDING), tokens.dtype)
         count = tf.maximum(tf.reduce_sum(words, 1, keepdims=True), 1)
-        place = tf.range(self.positions, dtype=tokens.dtype)
+        place = tf.constant(np.arange(self.positions), tokens.dtype)  # a range would be made in the host's memory
         chosen = tf.gather(tokens, tf.minimum(place + (length - count), length - 1), axis=1, batch_dims=1)
         return chosen, place < count
 
