@@ -89,6 +89,7 @@ def narrow(workload: str) -> WorkloadSpec:
         "cifar100_cnn": {"channels": (4, 8, 8), "hidden": 16},
         "cifar100_resnet18": {"channels": (4, 4, 8, 8)},
         "imdb_lstm": {"length": 20, "units": 8},
+        "imdb_transformer": {"length": 20, "positions": 24, "heads": 2, "width": 16, "hidden": 32},
     }
     return proof(replace(specification(workload, "small"), **changes[workload]))
 

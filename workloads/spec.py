@@ -5,7 +5,9 @@ Canonical layouts, from which each framework maps in and out:
 * convolution kernels ``(height, width, in, out)``, dense kernels ``(in, out)`` with the input flattened from
   ``(height, width, channel)``, embeddings ``(vocabulary, width)``;
 * LSTM kernels ``(in, 4 * units)`` and ``(units, 4 * units)`` with the gates in the order input, forget, cell, output,
-  and one bias ``(4 * units,)``.
+  and one bias ``(4 * units,)``;
+* a projection to queries, keys and values is one dense kernel ``(in, 3 * width)``, the three one after the other, each
+  with the heads in their order.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 from workloads import registry
 from workloads.data.dataset import Array
 
-WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
+WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,16 @@ class Adam:
 
 
 @dataclass(frozen=True)
+class AdamW(Adam):
+    """Loshchilov and Hutter (2019): ``w = w - learning_rate * (step of Adam + decay * w)``, the decay decoupled.
+
+    As is usual, only tensors with two axes or more decay: kernels and tables, no bias and no scale.
+    """
+
+    decay: float = 0.01
+
+
+@dataclass(frozen=True)
 class Lars:
     """You, Gitman and Ginsburg (2017, arXiv 1708.03888), algorithm 1, for each tensor ``w`` with norms over all of it:
     ``local = coefficient * |w| / (|gradient| + l2 * |w|)``,
@@ -100,6 +112,10 @@ class Lamb:
 LAYERWISE = (Lars, Lamb)
 
 Optimizer = Sgd | Adam | Lars | Lamb
+
+
+class UnavailableKernelError(ValueError):
+    """A kernel that a framework does not have for these numbers on this device; the launch ends as unsupported."""
 
 
 @dataclass(frozen=True)

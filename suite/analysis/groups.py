@@ -51,7 +51,7 @@ WORDS = {
     "compile": "{}",
     "loader": "loader {}",
     "accumulate": "accumulating {}",
-    "kernel": "LSTM kernel {}",
+    "kernel": "kernel {}",
     "devices": "{} devices",
     "strategy": "strategy {}",
     "checkpointing": "checkpointing {}",

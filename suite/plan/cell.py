@@ -14,13 +14,15 @@ from msgspec import Meta
 from suite.plan.schema import SchemaError, decode
 from suite.plan.suggest import unknown
 
-WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm")
+WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer")
 #: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
 OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
 COMPILES = ("eager", "graph", "compile", "max")
-KERNELS = ("auto", "cudnn", "scan")
+#: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
+KERNELS_OF = {"imdb_lstm": ("cudnn", "scan"), "imdb_transformer": ("fused", "plain")}
+KERNELS = ("auto", *(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout", "linear", "lars", "lamb")
@@ -150,11 +152,11 @@ class Cell:
     ``batch`` is the number of samples that go through the network at once (`AUTO`: as many as fit). ``accumulate`` is
     the number of such batches per update, on each of ``devices``, which average their gradients by the ``strategy``
     (empty for one device; for several the framework's usual one unless another is given). ``kernel`` is that of the
-    LSTM: the framework's choice, cuDNN's, or a loop over time steps. With a ``recipe`` (see `workloads.recipes`) the
+    LSTM (the framework's choice, cuDNN's, or a loop over time steps) or of the attention (the framework's choice, one
+    fused kernel, or the plain formula). With a ``recipe`` (see `workloads.recipes`) the
     cell trains to its end and is evaluated after every epoch. With ``checkpointing`` the backward pass computes the
     activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
-    (see `suite.plan.allocators`).
-    cell trains to its end and is evaluated after every epoch. The ``interface`` is what drives the training; with
+    (see `suite.plan.allocators`). The ``interface`` is what drives the training; with
     Keras, the framework is its backend.
     """
 

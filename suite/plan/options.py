@@ -65,7 +65,7 @@ LISTS = {
     "loader": f"one or more of: {', '.join('w2' if name == 'workers' else name for name in LOADERS)}, where w2 stands "
     "for any number of workers; with settings: tuned-prefetch4, w2-unpinned-cached (default: tuned)",
     "accumulate": "batches per update, such as 1,4 (default: 1)",
-    "kernel": f"of the LSTM, one or more of: {', '.join(CHOICES['kernel'])} (default: auto)",
+    "kernel": f"of the LSTM or the attention, one or more of: {', '.join(CHOICES['kernel'])} (default: auto)",
     "size": "of the workloads: full, small (for slow CPUs; another workload, which is never compared with full)",
     "devices": "of this machine that train one model together, such as 1,2: GPUs, or on a CPU processes that share its "
     "cores; --batch is that of each (default: 1)",

@@ -14,6 +14,7 @@ from suite.plan.cell import (
     FRAMEWORKS,
     INTERFACES,
     KERNELS,
+    KERNELS_OF,
     PRECISIONS,
     SIZES,
     STRATEGIES,
@@ -55,9 +56,6 @@ COUNTED = {
     "devices": "a number of devices, at least 1",
 }
 
-#: Workloads that have a choice of kernels.
-LSTMS = ("imdb_lstm",)
-
 #: A name longer than this lists the axes instead of their values.
 VALUES_MOST = 80
 
@@ -79,7 +77,7 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
 
     A workload or framework that the matrix has keeps its cells; one that it lacks gets those of the others. Of compile
     modes and of strategies each framework takes those that it has; one that has none of them keeps all, which end as
-    unsupported. The kernel is set for LSTMs only, the strategy for several devices only. Raises `MatrixError`.
+    unsupported. A kernel is set for the workloads that have it, the strategy for several devices only. Raises `MatrixError`.
     """
     cells: Sequence[Cell] = base.cells
     for axis in ("workload", "framework"):
@@ -87,8 +85,10 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
             cells = [cell for value in axes[axis] for cell in _own(cells, axis, value)]
     if "framework" not in axes:  # of a workload from outside, those that it has a file for
         cells = [cell for cell in cells if cell.framework in registry.frameworks_of(cell.workload)]
-    if "kernel" in axes and not any(cell.workload in LSTMS for cell in cells):
-        raise MatrixError(f"--kernel sets the kernel of an LSTM, and there is none here: add --workload {LSTMS[0]}")
+    if "kernel" in axes and not any(_kernels(cell.workload, axes["kernel"]) for cell in cells):
+        having = " or ".join(name for name in KERNELS_OF if _kernels(name, axes["kernel"]))
+        kernels = ",".join(axes["kernel"])
+        raise MatrixError(f"--kernel {kernels} sets the kernel of a layer that is not here: add --workload {having}")
     if "strategy" in axes and max((cell.devices for cell in cells), default=1) == max(axes.get("devices", (1,))) == 1:
         raise MatrixError("--strategy sets how several devices train, and there is one here: add --devices 2")
     for axis in (
@@ -136,13 +136,18 @@ def _in_place(cell: Cell, axis: str, value: str) -> Cell:
     chosen = cell.compile != USUAL_COMPILE[cell.framework]
     keeps = axis == "workload" or (chosen and cell.compile in COMPILES_OF[value])
     moved = cell.but(**{axis: value}, compile=cell.compile if keeps else "")
-    return moved if moved.workload in LSTMS else moved.but(kernel="auto")
+    return moved if _kernels(moved.workload, [moved.kernel]) else moved.but(kernel="auto")
+
+
+def _kernels(workload: str, kernels: Sequence[str]) -> list[str]:
+    """Those of these kernels that a workload has."""
+    return [kernel for kernel in kernels if kernel in ("auto", *KERNELS_OF[workload])] if workload in KERNELS_OF else []
 
 
 def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
     """The values of an axis that a cell takes."""
-    if axis == "kernel" and cell.workload not in LSTMS:
-        return (cell.kernel,)
+    if axis == "kernel":
+        return _kernels(cell.workload, values) or (cell.kernel,)
     if axis == "compile":
         return [mode for mode in values if not mode or mode in COMPILES_OF[cell.framework]] or values
     if axis == "strategy":

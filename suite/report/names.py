@@ -14,6 +14,7 @@ WORKLOADS = {
     "cifar100_cnn": "CIFAR-100 CNN",
     "cifar100_resnet18": "CIFAR-100 ResNet-18",
     "imdb_lstm": "IMDB LSTM",
+    "imdb_transformer": "IMDB Transformer",
 }
 
 #: What users of each framework call the strategies of several devices.
@@ -40,7 +41,7 @@ PHRASES = {
     "compile": ("in mode {}", "in modes", "compile modes"),
     "loader": ("with loader {}", "with loaders", "loaders"),
     "accumulate": ("when accumulating {}", "when accumulating", "accumulation counts"),
-    "kernel": ("with LSTM kernel {}", "with LSTM kernels", "LSTM kernels"),
+    "kernel": ("with kernel {}", "with kernels", "kernels"),
     "devices": ("on {} devices", "with device counts", "device counts"),
     "strategy": ("with strategy {}", "with strategies", "strategies"),
     "checkpointing": ("with checkpointing {}", "with checkpointing", "values of checkpointing"),
@@ -52,7 +53,6 @@ PHRASES = {
 SETTING_NAMES = {
     "batch": "batch size",
     "compile": "compile mode",
-    "kernel": "LSTM kernel",
     "accumulate": "accumulation",
     "devices": "number of devices",
     "checkpointing": "gradient checkpointing",
@@ -65,7 +65,7 @@ SUBJECTS = {
     "compile": "compile mode {}",
     "loader": "loader {}",
     "accumulate": "accumulating {} batches",
-    "kernel": "LSTM kernel {}",
+    "kernel": "kernel {}",
     "strategy": "strategy {}",
     "checkpointing": "checkpointing {}",
     "allocator": "allocator {}",

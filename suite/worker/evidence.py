@@ -239,7 +239,7 @@ def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
 
 
 def draws(subject: Subject) -> Draws:
-    """Dropout at fixed weights, on images of noise, so that the spread is the same with any data."""
+    """Dropout at fixed weights, on noise, so that the spread is the same with any data."""
     spec = subject.spec if subject.spec.size == DRAWS_SIZE else specification(subject.spec.name, DRAWS_SIZE)
     frozen = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.0))
     compile_mode = USUAL_COMPILE[subject.cell.framework]

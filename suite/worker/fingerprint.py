@@ -13,6 +13,7 @@ import numpy as np
 
 from workloads.data.augment import Batches
 from workloads.data.dataset import Array, DataSet
+from workloads.data.tokenizer import FIRST_WORD, VOCABULARY
 from workloads.spec import WorkloadSpec
 
 STEPS = 10
@@ -40,14 +41,18 @@ def fixed_batches(
 
 
 def drawn_from(data: DataSet, length: int | None, batch: int) -> tuple[Array, Array]:
-    """The batch on which dropout is drawn: images of noise, so that the spread is the same with any data.
+    """The batch on which dropout is drawn: noise, so that the spread is the same with any data.
 
-    Of inputs from outside noise may be none, so it is a batch of theirs.
+    Of images it is any; of reviews, so many words as there are, each as likely as another. Of inputs from outside noise
+    may be none, so it is a batch of theirs.
     """
     if data.batch_form == "images":
         shape = (batch, *data.train.inputs.shape[1:])
         noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
         return noise, np.zeros(batch, np.int32)
+    if data.name == "imdb":
+        words = np.random.default_rng(SEED).integers(FIRST_WORD, VOCABULARY, (batch, length or 0), dtype=np.int32)
+        return words, np.zeros(batch, np.int32)
     return fixed_batches(data, length, batch, 1)[0]
 
 

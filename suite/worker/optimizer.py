@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import Lamb, Lars, Optimizer, Sgd
+from workloads.spec import AdamW, Lamb, Lars, Optimizer, Sgd
 
 
 class Formula:
@@ -51,6 +51,8 @@ class Formula:
             if isinstance(optimizer, Lamb):
                 move = move + optimizer.decay * weights
                 move = _ratio(np.linalg.norm(weights), np.linalg.norm(move)) * move
+            if isinstance(optimizer, AdamW) and weights.ndim > 1:
+                move = move + optimizer.decay * weights
             move = self._rate * move
         return move
 

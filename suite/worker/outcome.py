@@ -10,6 +10,7 @@ from suite.record.job import Job
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.probe import PrecisionError
+from workloads.spec import UnavailableKernelError
 
 
 class DivergedError(RuntimeError):
@@ -23,7 +24,7 @@ class RecompiledError(RuntimeError):
 def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
     """Status and reason."""
     name = job.cell.framework
-    if isinstance(error, UnsupportedError):
+    if isinstance(error, (UnsupportedError, UnavailableKernelError)):
         return "unsupported", str(error)
     if isinstance(error, ModuleNotFoundError) and framework is None:
         return "unsupported", (

@@ -102,12 +102,23 @@ def test_the_modes_of_a_framework_are_those_of_its_file(framework: str) -> None:
     assert COMPILES_OF[framework] == keys
 
 
+def test_each_workload_gets_the_kernels_that_it_has() -> None:
+    found = sweep(workload="imdb_lstm,imdb_transformer,cifar100_cnn", kernel="auto,scan,fused,plain")
+    assert {(cell.workload, cell.kernel) for cell in found.cells} == {
+        ("cifar100_cnn", "auto"),
+        ("imdb_lstm", "auto"), ("imdb_lstm", "scan"),
+        ("imdb_transformer", "auto"), ("imdb_transformer", "fused"), ("imdb_transformer", "plain"),
+    }  # fmt: skip
+    moved = sweep(matrix("lstm-kernel"), workload="imdb_transformer")
+    assert {cell.kernel for cell in moved.cells} == {"auto"}
+
+
 def test_a_kernel_is_set_for_lstms_only() -> None:
     found = sweep(kernel="cudnn,scan")
     assert {(cell.workload, cell.kernel) for cell in found.cells} == {
         ("cifar100_cnn", "auto"), ("imdb_lstm", "cudnn"), ("imdb_lstm", "scan")
     }  # fmt: skip
-    with pytest.raises(MatrixError, match="there is none here: add --workload imdb_lstm"):
+    with pytest.raises(MatrixError, match="of a layer that is not here: add --workload imdb_lstm$"):
         sweep(workload="cifar100_cnn", kernel="scan")
 
 

@@ -18,7 +18,7 @@ from suite.record.evidence import Draws, Trace
 from suite.worker.evidence import Subject, draws, float64, own, spread
 from suite.worker.optimizer import Formula, deviation
 from tests.frameworks import batches, data, each_framework, module, needs_frameworks
-from workloads.spec import Adam, Lamb, Lars, Optimizer, Sgd, specification
+from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 
@@ -231,7 +231,7 @@ def test_spread_is_the_deviation_over_draws_alone() -> None:
     assert spread(logits) == pytest.approx(0.3, rel=0.02)
 
 
-@pytest.mark.parametrize("optimizer", [Sgd(0.1, 0.5, 1e-2), Adam(), Lars(1.0), Lamb(0.1)])
+@pytest.mark.parametrize("optimizer", [Sgd(0.1, 0.5, 1e-2), Adam(), AdamW(), Lars(1.0), Lamb(0.1)])
 def test_the_formula_s_deviation_is_relative_to_the_movement(optimizer: Optimizer) -> None:
     draw = np.random.default_rng(1)
     before = {"kernel": draw.standard_normal(50), "bias": np.zeros(3)}
@@ -241,3 +241,11 @@ def test_the_formula_s_deviation_is_relative_to_the_movement(optimizer: Optimize
     assert deviation(before, after, after) == 0
     further = {name: before[name] + 1.01 * (array - before[name]) for name, array in after.items()}
     assert deviation(before, further, after) == pytest.approx(0.01)
+
+
+def test_adamw_decays_kernels_by_its_own_rate_and_no_bias() -> None:
+    before = {"kernel": np.full((2, 3), 2.0), "bias": np.full(3, 2.0)}
+    formula = Formula(AdamW(learning_rate=0.1, decay=0.5))
+    after = formula.step(before, {name: np.zeros_like(array) for name, array in before.items()})
+    assert after["kernel"] == pytest.approx(2.0 - 0.1 * 0.5 * 2.0)
+    assert after["bias"] == pytest.approx(2.0)

@@ -167,6 +167,20 @@ def keras_adam(running):
     _keras(running, "Adam", beta_1=spec.beta1, beta_2=spec.beta2, epsilon=spec.epsilon)
 
 
+def keras_adamw(running):
+    """Keras' own AdamW, which decays biases and scales too."""
+    spec = running.optimizer.spec
+    settings = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon, "weight_decay": spec.decay}
+    _keras(running, "AdamW", learning_rate=spec.learning_rate, **settings)
+
+
+def decay_coupled(running):
+    """PyTorch's Adam with the decay as a part of the gradient."""
+    import torch
+
+    running.optimizer = torch.optim.Adam(running.optimizer.param_groups, lr=running.optimizer.defaults["lr"])
+
+
 def _keras(running, name, **settings):
     import keras
 
@@ -204,6 +218,8 @@ BROKEN = [
     ("cifar100_cnn", "tensorflow", keras_sgd),
     ("imdb_lstm", "tensorflow", keras_adam),
     ("imdb_lstm", "pytorch", both_biases_trained),
+    ("imdb_transformer", "tensorflow", keras_adamw),
+    ("imdb_transformer", "pytorch", decay_coupled),
 ]
 
 

@@ -42,7 +42,7 @@ COURSE = Course(
 
 
 #: The study's has dropout, whose draws a checkpoint must go on with; a ResNet has running statistics.
-RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern"}
+RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern", "imdb_transformer": "modern"}
 
 #: Launched in every run of the tests; the others in the slow ones. What a worker does is the same for all frameworks.
 LAUNCHED = {("cifar100_cnn", "pytorch")}

@@ -22,7 +22,7 @@ from tests.frameworks import (
     training,
 )
 from workloads.recipes import RECIPES, Recipe, recipe
-from workloads.spec import WORKLOADS, Adam, Lamb, Lars, Sgd, specification
+from workloads.spec import WORKLOADS, Adam, AdamW, Lamb, Lars, Sgd, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 
@@ -90,10 +90,11 @@ def trained(workload, framework, optimizer):
     [
         ("cifar100_cnn", Sgd(0.01, momentum=0.9, l2=5e-4)),
         ("imdb_lstm", Adam(1e-3)),
+        ("imdb_transformer", AdamW(1e-3, decay=0.1)),
         pytest.param("cifar100_cnn", Lars(10.0), marks=pytest.mark.slow),
         pytest.param("imdb_lstm", Lamb(1e-2), marks=pytest.mark.slow),
     ],
-    ids=["sgd", "adam", "lars", "lamb"],
+    ids=["sgd", "adam", "adamw", "lars", "lamb"],
 )
 def test_a_change_of_rate_moves_all_three_alike(workload, optimizer):
     made = {framework: trained(workload, framework, optimizer) for pair in PAIRS for framework in pair}

@@ -29,6 +29,10 @@ GOLDEN = {
         (213_301, 52_800_200, "cbf8655ee7ad47a829a5b03efb086b8f9ac3d23404a6342d55fd0fd775ca77d4"),
     ("imdb_lstm", "small"):
         (86_305, 983_104, "eb57df4d2804a23bbbf3710c64f726544523e0dc4cb167238b68a6367c47ad51"),
+    ("imdb_transformer", "full"):
+        (4_567_809, 4_294_967_808, "6bb7dd64c8782f753a8f3878632d8df72c4344fb4429fbeb5e43c5aa8a4d2dc8"),
+    ("imdb_transformer", "small"):
+        (427_969, 33_554_560, "ee27f8d6304de088593d76735e316ff5cf95350ac6dfa2ad568678c560aaf158"),
 }
 # fmt: on
 
@@ -214,6 +218,9 @@ def _graph_flops(graph, length):
         if operation.type == "MatMul":
             assert not operation.get_attr("transpose_a")
             total += 2 * math.prod(operation.outputs[0].shape) * operation.inputs[0].shape[1]
+        elif operation.type == "BatchMatMulV2":
+            assert not operation.get_attr("adj_x")
+            total += 2 * math.prod(operation.outputs[0].shape) * operation.inputs[0].shape[-1]
         elif operation.type == "Conv2D":
             *field, inputs, _ = operation.inputs[1].shape
             total += 2 * math.prod(operation.outputs[0].shape) * math.prod(field) * inputs

@@ -5,7 +5,8 @@ Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `installation`, `mem
 `fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
 it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
 memory stands in a second file beside each, named ``*_device``. A third, ``*_evidence``, has what only the evidence in
-a record asks for: `on_host`, `adopt`, `explained_step` and `draws`. Importing this package imports none of them.
+a record asks for: `on_host`, `adopt`, `explained_step` and `draws`. A fourth, ``*_optimizer``,
+has the optimizers by the spec's formulas. Importing this package imports none of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
-from suite.plan.cell import Cell
+from suite.plan.cell import KERNELS_OF, Cell
 from workloads.spec import Numbers, WorkloadSpec
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
@@ -45,8 +46,9 @@ def check(cell: Cell, device: str) -> None:
     """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
     if device == "cpu" and cell.precision in CUDA_ONLY:
         raise UnsupportedError(f"{CUDA_ONLY[cell.precision]}; this device is a CPU")
-    if cell.kernel != "auto" and cell.workload != "imdb_lstm":
-        raise UnsupportedError(f"{cell.workload} has no LSTM whose kernel could be {cell.kernel}")
+    if cell.kernel not in ("auto", *KERNELS_OF.get(cell.workload, ())):
+        layer = "LSTM" if cell.kernel in KERNELS_OF["imdb_lstm"] else "attention"
+        raise UnsupportedError(f"{cell.workload} has no {layer} whose kernel could be {cell.kernel}")
     if cell.kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
     if cell.checkpointing == "on" and cell.workload in ONE_BLOCK:

@@ -23,11 +23,11 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks import jax_optimizers as layerwise
 from suite.worker.frameworks.jax_device import installation, memory, out_of_memory
+from suite.worker.frameworks.jax_optimizer import optimizer as _optimizer
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
-from workloads.spec import LAYERWISE, Numbers, Sgd, WorkloadSpec
+from workloads.spec import Numbers, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
@@ -281,19 +281,3 @@ def _operands(cell: Cell, device: str, *arrays: Array) -> list[jax.Array]:
 
 def _place(device: str) -> jax.Device:
     return jax.local_devices(backend="gpu" if device == "cuda" else "cpu")[0]
-
-
-def _optimizer(spec: WorkloadSpec, rates: Array | None) -> optax.GradientTransformation:
-    config = spec.optimizer
-    rate: Any = config.learning_rate
-    if rates is not None:
-        table = np.asarray(rates)  # a constant of the compiled step
-
-        def rate(count: jax.Array) -> jax.Array:
-            return jnp.asarray(table)[count]
-
-    if isinstance(config, LAYERWISE):
-        return layerwise.optimizer(config, rate)
-    if isinstance(config, Sgd):
-        return optax.chain(optax.add_decayed_weights(config.l2), optax.sgd(rate, momentum=config.momentum))
-    return optax.adam(rate, b1=config.beta1, b2=config.beta2, eps=config.epsilon)

@@ -22,11 +22,11 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks import pytorch_optimizers as layerwise
 from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
+from suite.worker.frameworks.pytorch_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
-from workloads.spec import LAYERWISE, Numbers, Sgd, WorkloadSpec
+from workloads.spec import Numbers, WorkloadSpec
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
@@ -113,7 +113,7 @@ class Training:
         self.model = build(module, cell, spec, numbers, dropout, device)
         module.import_weights(self.model, weights)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = _optimizer(spec, parameters)
+        self.optimizer = optimizer(spec, parameters)
         self.scaler = None
         if cell.precision == "fp16":
             self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
@@ -158,7 +158,8 @@ class Training:
     def update(self) -> None:
         """The second half: the optimizer follows the gradients, which then are gone."""
         if self.rates is not None:
-            self.optimizer.param_groups[0]["lr"] = float(self.rates[self.steps])
+            for group in self.optimizer.param_groups:
+                group["lr"] = float(self.rates[self.steps])
         self.steps += 1
         if self.scaler:
             self.scaler.step(self.optimizer)
@@ -215,11 +216,12 @@ class Training:
         self.steps = int(state["steps"])
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
         self.model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")})
+        trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         buffers: dict[int, dict[str, Tensor]] = {}
         for path, tensor in tensors.items():
             if path.startswith("optimizer/"):
                 _, index, name = path.split("/")
-                weight = self.optimizer.param_groups[0]["params"][int(index)]
+                weight = trained[int(index)]
                 # The fused kernels walk through memory, so that a buffer must lie as its parameter does.
                 fits = weight.shape == tensor.shape
                 buffers.setdefault(int(index), {})[name] = torch.empty_like(weight).copy_(tensor) if fits else tensor
@@ -289,16 +291,3 @@ def _autocast(cell: Cell, device: str) -> torch.autocast:
     numbers = NUMBERS[cell.precision]
     mixed = numbers.compute != numbers.weights
     return torch.autocast(device, getattr(torch, numbers.compute) if mixed else None, enabled=mixed)
-
-
-def _optimizer(spec: WorkloadSpec, parameters: list[Tensor], fused: bool = True) -> torch.optim.Optimizer:
-    config = spec.optimizer
-    if isinstance(config, LAYERWISE):
-        return layerwise.optimizer(config, parameters)
-    if isinstance(config, Sgd):
-        return torch.optim.SGD(
-            parameters, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.l2, fused=fused
-        )
-    return torch.optim.Adam(
-        parameters, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=fused
-    )

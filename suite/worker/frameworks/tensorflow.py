@@ -1,8 +1,4 @@
-"""TensorFlow: one `tf.function` with forward, loss, gradient and update; optimizers with PyTorch's arithmetic.
-
-Keras' own SGD keeps the rate inside the velocity and has no coupled L2; its Adam adds epsilon before the bias
-correction. The two optimizers below state the spec's formulas instead.
-"""
+"""TensorFlow: one `tf.function` with forward, loss, gradient and update; optimizers with PyTorch's arithmetic."""
 
 from __future__ import annotations
 
@@ -24,9 +20,8 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks import tensorflow_optimizers as layerwise
 from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed, synchronise
-from workloads import spec as specs
+from suite.worker.frameworks.tensorflow_optimizer import optimizer as _optimizer
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, WorkloadSpec
 
@@ -229,60 +224,3 @@ def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int
 def _operands(cell: Cell, device: str, *arrays: Array) -> list[tf.Tensor]:
     with tf.device(place(device)):
         return [tf.cast(tf.identity(array), NUMBERS[cell.precision].compute) for array in arrays]
-
-
-class Sgd(keras.optimizers.Optimizer):
-    """`workloads.spec.Sgd` as a Keras optimizer."""
-
-    def __init__(self, spec: specs.Sgd, rates: Array | None = None) -> None:
-        super().__init__(learning_rate=spec.learning_rate)
-        self.spec, self.rates = spec, rates
-
-    def build(self, variables: list[keras.Variable]) -> None:
-        super().build(variables)
-        self.velocities = self.add_optimizer_variables(variables, "velocity")
-
-    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
-        del learning_rate  # kept in float32 by Keras, which a float64 proof would notice
-        velocity = self.velocities[self._get_variable_index(variable)]
-        coupled = gradient + self.spec.l2 * tf.convert_to_tensor(variable)
-        new_velocity = self.spec.momentum * tf.convert_to_tensor(velocity) + coupled
-        velocity.assign(new_velocity)
-        variable.assign_sub(_rate(self, gradient.dtype) * new_velocity)
-
-
-class Adam(keras.optimizers.Optimizer):
-    """`workloads.spec.Adam` as a Keras optimizer."""
-
-    def __init__(self, spec: specs.Adam, rates: Array | None = None) -> None:
-        super().__init__(learning_rate=spec.learning_rate)
-        self.spec, self.rates = spec, rates
-
-    def build(self, variables: list[keras.Variable]) -> None:
-        super().build(variables)
-        self.means, self.squares = self.add_optimizer_variables(variables, ["mean", "square"])
-
-    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
-        del learning_rate  # as in Sgd
-        index, spec = self._get_variable_index(variable), self.spec
-        mean, square = self.means[index], self.squares[index]
-        mean.assign(spec.beta1 * tf.convert_to_tensor(mean) + (1 - spec.beta1) * gradient)
-        square.assign(spec.beta2 * tf.convert_to_tensor(square) + (1 - spec.beta2) * tf.square(gradient))
-        step = tf.cast(self.iterations + 1, gradient.dtype)
-        beta1, beta2 = (tf.constant(beta, gradient.dtype) for beta in (spec.beta1, spec.beta2))
-        root = tf.sqrt(tf.convert_to_tensor(square) / (1 - tf.pow(beta2, step))) + spec.epsilon
-        variable.assign_sub(_rate(self, gradient.dtype) / (1 - tf.pow(beta1, step)) * tf.convert_to_tensor(mean) / root)
-
-
-def _rate(optimizer: Sgd | Adam, dtype: tf.DType) -> Any:
-    """The learning rate of this step: the spec's, or the table's."""
-    if optimizer.rates is None:
-        return optimizer.spec.learning_rate
-    return tf.cast(tf.gather(tf.constant(optimizer.rates), optimizer.iterations), dtype)
-
-
-def _optimizer(spec: WorkloadSpec, rates: Array | None) -> keras.optimizers.Optimizer:
-    config = spec.optimizer
-    if isinstance(config, specs.LAYERWISE):
-        return layerwise.optimizer(config, rates)
-    return Sgd(config, rates) if isinstance(config, specs.Sgd) else Adam(config, rates)

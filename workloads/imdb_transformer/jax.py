@@ -1,0 +1,153 @@
+"""`imdb_transformer` in JAX: flax modules; cuDNN's fused attention where JAX has it, else the formula, which XLA fuses.
+
+JAX reaches cuDNN's attention through `jax.nn.dot_product_attention`, on CUDA and in the types of `CUDNN_TYPES` only.
+The formula is written out here because that function takes its softmax in float32 even in float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from workloads.data.dataset import Array
+from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
+from workloads.spec import Numbers, UnavailableKernelError
+
+Tree = dict[str, Any]
+
+CUDNN_TYPES = ("bfloat16", "float16")
+
+
+class Transformer(nn.Module):
+    """int32 tokens (batch, length) to logits (batch,); needs a ``dropout`` key where ``dropout`` is on."""
+
+    spec: TransformerSpec
+    numbers: Numbers
+    dropout: bool
+    kernel: str
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        # The sum that runs through all blocks stays in the weights' type.
+        wide = {"dtype": self.numbers.weights, "param_dtype": self.numbers.weights}
+        types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
+        tokens, count = moved(tokens, self.spec.positions)
+        positions = nn.Embed(self.spec.positions, self.spec.width, name="positions", **wide)
+        x = nn.Embed(VOCABULARY, self.spec.width, name="words", **wide)(tokens) + positions.embedding
+        x = self.dropped(x)
+        for block in self.spec.blocks:
+            x = self.block(block, x, count)
+        words = (jnp.arange(self.spec.positions) < count[:, None])[:, :, None].astype(x.dtype)
+        mean = (nn.LayerNorm(EPSILON, name="norm", **wide)(x) * words).sum(1) / words.sum(1)
+        return nn.Dense(1, name="logits", **types)(mean)[:, 0]
+
+    def block(self, name: str, x: jax.Array, count: jax.Array) -> jax.Array:
+        """Adds to ``x`` (batch, positions, width) what words learn from each other, then what each learns by itself."""
+        width, types = self.spec.width, {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
+        y = nn.LayerNorm(EPSILON, name=f"{name}_norm1", **types)(x)
+        y = self.attend(nn.Dense(3 * width, use_bias=False, name=f"{name}_attention", **types)(y), count)
+        x = x + self.dropped(nn.Dense(width, name=f"{name}_projection", **types)(y))
+        y = nn.LayerNorm(EPSILON, name=f"{name}_norm2", **types)(x)
+        y = nn.gelu(nn.Dense(self.spec.hidden, name=f"{name}_hidden", **types)(y), approximate=False)
+        return x + self.dropped(nn.Dense(width, name=f"{name}_output", **types)(y))
+
+    def attend(self, projected: jax.Array, count: jax.Array) -> jax.Array:
+        """Attention over (batch, positions, 3 * width), whose keys are the first ``count`` (batch,) positions."""
+        batch, positions, _ = projected.shape
+        parts = projected.reshape(batch, positions, 3, self.spec.heads, -1)
+        query, key, value = (parts[:, :, part] for part in range(3))
+        if self.kernel == "fused":
+            lengths = {"key_value_seq_lengths": count}
+            attended = jax.nn.dot_product_attention(query, key, value, **lengths, implementation="cudnn")
+        else:
+            attended = plain_attention(query, key, value, count)
+        return attended.reshape(batch, positions, -1)
+
+    def dropped(self, x: jax.Array) -> jax.Array:
+        return nn.Dropout(self.spec.dropout, deterministic=not self.dropout)(x)
+
+
+def moved(tokens: jax.Array, positions: int) -> tuple[jax.Array, jax.Array]:
+    """The words of (batch, length) moved to the front of so many positions, and how many there are: int32 (batch,).
+
+    A review without any has one, the padding.
+    """
+    length = tokens.shape[1]
+    count = jnp.maximum((tokens != PADDING).sum(1, dtype=jnp.int32), 1)
+    place = jnp.arange(positions, dtype=jnp.int32) + (length - count)[:, None]
+    return jnp.take_along_axis(tokens, jnp.minimum(place, length - 1), 1), count
+
+
+def plain_attention(query: jax.Array, key: jax.Array, value: jax.Array, count: jax.Array) -> jax.Array:
+    """The formula, for (batch, positions, heads, head width); the softmax in float32 at least."""
+    wide = jnp.promote_types(query.dtype, jnp.float32)
+    scores = jnp.einsum("bqhd,bkhd->bhqk", query * query.shape[-1] ** -0.5, key)
+    words = jnp.arange(key.shape[1]) < count[:, None, None, None]
+    weights = nn.softmax(jnp.where(words, scores.astype(wide), -jnp.inf))
+    return jnp.einsum("bhqk,bkhd->bqhd", weights.astype(query.dtype), value)
+
+
+def build(
+    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> Transformer:
+    """The module; its weights come from `import_weights`."""
+    return Transformer(spec, numbers, dropout, kernels(spec, numbers, device, kernel)["attention"])
+
+
+def logits(model: Transformer, weights: Tree, statistics: Tree, tokens: jax.Array) -> jax.Array:
+    """The model's output without dropout, (b,)."""
+    return model.clone(dropout=False).apply({"params": weights}, tokens)
+
+
+def loss(
+    model: Transformer, weights: Tree, statistics: Tree, key: jax.Array, tokens: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, Tree]:
+    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
+    logits = model.apply({"params": weights}, tokens, rngs={"dropout": key}).astype(model.numbers.weights)
+    return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean(), statistics
+
+
+def scores(
+    model: Transformer, weights: Tree, statistics: Tree, tokens: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); without dropout."""
+    output = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
+    return optax.sigmoid_binary_cross_entropy(output, labels.astype(output.dtype)), (output > 0) == (labels > 0)
+
+
+def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
+    """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
+    available = device == "cuda" and numbers.compute in CUDNN_TYPES
+    if kernel == "fused" and not available:
+        types = " and ".join(CUDNN_TYPES)
+        raise UnavailableKernelError(
+            f"JAX has fused attention on CUDA in {types} only, not on {device} in {numbers.compute}; use plain"
+        )
+    return {"attention": ("fused" if available else "plain") if kernel == "auto" else kernel}
+
+
+def statistics(model: Transformer) -> Tree:
+    """What training changes besides the weights, at its start: nothing."""
+    return {}
+
+
+def import_weights(model: Transformer, weights: dict[str, Array]) -> Tree:
+    """The module's parameter tree, on the device, from canonical weights."""
+    parameters = {_NAMES.get(name, name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
+    return unflatten_dict(parameters, sep="/")
+
+
+def export_weights(model: Transformer, weights: Tree) -> dict[str, Array]:
+    """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
+    canonical_names = {flax: canonical for canonical, flax in _NAMES.items()}
+    return {canonical_names.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}
+
+
+#: Canonical names that flax spells otherwise.
+_NAMES = {"words/table": "words/embedding", "positions/table": "positions/embedding"}

@@ -1,0 +1,150 @@
+"""`imdb_transformer` in PyTorch: `scaled_dot_product_attention`, whose fused kernels take a mask.
+
+Under autocast the sum that runs through all blocks stays in float32, as both other files have it.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from workloads.data.dataset import Array
+from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
+from workloads.spec import Numbers, UnavailableKernelError
+
+#: What may run as the fused kernel: never PyTorch's own plain formula, which it would else fall back to in silence.
+FUSED = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
+
+
+class Block(nn.Module):
+    """Adds to ``x`` (batch, positions, width) what words learn from each other, then what each learns by itself."""
+
+    def __init__(self, spec: TransformerSpec, dropout: bool, dtype: torch.dtype, kernel: str) -> None:
+        super().__init__()
+        self.heads, self.kernel = spec.heads, kernel
+        self.norm1 = nn.LayerNorm(spec.width, EPSILON, dtype=dtype)
+        self.attention = nn.Linear(spec.width, 3 * spec.width, bias=False, dtype=dtype)
+        self.projection = nn.Linear(spec.width, spec.width, dtype=dtype)
+        self.norm2 = nn.LayerNorm(spec.width, EPSILON, dtype=dtype)
+        self.hidden = nn.Linear(spec.width, spec.hidden, dtype=dtype)
+        self.output = nn.Linear(spec.hidden, spec.width, dtype=dtype)
+        self.dropout = nn.Dropout(spec.dropout if dropout else 0)
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        x = x + self.dropout(self.projection(self.attend(self.attention(self.norm1(x)), words)))
+        return x + self.dropout(self.output(F.gelu(self.hidden(self.norm2(x)))))
+
+    def attend(self, projected: Tensor, words: Tensor) -> Tensor:
+        """Attention over (batch, positions, 3 * width), whose keys are the ``words`` (batch, 1, 1, positions)."""
+        batch, positions, _ = projected.shape
+        query, key, value = projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if self.kernel == "fused":
+            with sdpa_kernel(FUSED):
+                attended = F.scaled_dot_product_attention(query, key, value, attn_mask=words)
+        else:
+            attended = plain_attention(query, key, value, words)
+        return attended.transpose(1, 2).reshape(batch, positions, -1)
+
+
+class Transformer(nn.Module):
+    """int32 tokens (batch, length) to logits (batch,)."""
+
+    def __init__(self, spec: TransformerSpec, dropout: bool, dtype: torch.dtype, kernel: str) -> None:
+        super().__init__()
+        self.words = nn.Embedding(VOCABULARY, spec.width, dtype=dtype)
+        self.positions = nn.Embedding(spec.positions, spec.width, dtype=dtype)
+        self.dropout = nn.Dropout(spec.dropout if dropout else 0)
+        self.blocks = nn.ModuleList(Block(spec, dropout, dtype, kernel) for _ in spec.blocks)
+        self.norm = nn.LayerNorm(spec.width, EPSILON, dtype=dtype)
+        self.logits = nn.Linear(spec.width, 1, dtype=dtype)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        tokens, words = moved(tokens, self.positions.num_embeddings)
+        x = self.dropout(self.words(tokens) + self.positions.weight)
+        for block in self.blocks:
+            x = block(x, words[:, None, None])
+        counted = words[:, :, None].to(x.dtype)
+        mean = (self.norm(x) * counted).sum(1) / counted.sum(1)
+        return self.logits(mean).squeeze(1)
+
+
+def moved(tokens: Tensor, positions: int) -> tuple[Tensor, Tensor]:
+    """The words of (batch, length) moved to the front of so many positions, and where there are words: bool.
+
+    A review without any has one, the padding.
+    """
+    length = tokens.shape[1]
+    count = (tokens != PADDING).sum(1, keepdim=True).clamp(min=1)
+    place = torch.arange(positions, device=tokens.device)
+    return tokens.gather(1, (place + (length - count)).clamp(max=length - 1)), place < count
+
+
+def plain_attention(query: Tensor, key: Tensor, value: Tensor, words: Tensor) -> Tensor:
+    """The formula, for (batch, heads, positions, head width); the softmax in float32 at least."""
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    weights = scores.to(wide).masked_fill(~words, float("-inf")).softmax(-1)
+    return weights.to(query.dtype) @ value
+
+
+def build(
+    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> Transformer:
+    """The model in training mode, its weights not yet set."""
+    chosen = kernels(spec, numbers, device, kernel)["attention"]
+    return Transformer(spec, dropout, getattr(torch, numbers.weights), chosen).to(device)
+
+
+def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
+    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
+    logits = model(tokens)
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+
+
+def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of a model in evaluation."""
+    logits = model(tokens)
+    losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
+    return losses, (logits > 0) == (labels > 0)
+
+
+def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
+    """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
+    if device == "cuda" and numbers.compute == "float64":
+        if kernel == "fused":
+            raise UnavailableKernelError("PyTorch has no fused attention in float64 on CUDA; use plain")
+        kernel = "plain"
+    return {"attention": "fused" if kernel == "auto" else kernel}
+
+
+def import_weights(model: Transformer, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    with torch.no_grad():
+        for name, (parameter, layout) in _tensors(model).items():
+            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
+
+
+def export_weights(model: Transformer, of: str = "data") -> dict[str, Array]:
+    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
+    exported = {}
+    for name, (parameter, layout) in _tensors(model).items():
+        array = getattr(parameter, of).detach().cpu().numpy()
+        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
+    return exported
+
+
+def _tensors(model: Transformer) -> dict[str, tuple[nn.Parameter, list[int]]]:
+    """Canonical name to parameter, and the canonical axes in the parameter's order."""
+    layers: dict[str, nn.Module] = {}
+    for number, block in enumerate(model.blocks, 1):
+        layers |= {f"block{number}_{name}": layer for name, layer in block.named_children() if name != "dropout"}
+    layers |= {"norm": model.norm, "logits": model.logits}
+    tensors = {"words/table": (model.words.weight, [0, 1]), "positions/table": (model.positions.weight, [0, 1])}
+    for name, layer in layers.items():
+        linear = isinstance(layer, nn.Linear)
+        tensors[f"{name}/{'kernel' if linear else 'scale'}"] = (layer.weight, [1, 0] if linear else [0])
+        if layer.bias is not None:
+            tensors[f"{name}/bias"] = (layer.bias, [0])
+    return tensors

@@ -1,0 +1,112 @@
+"""`imdb_transformer`: a Transformer encoder that reads IMDB's reviews, trained from scratch.
+
+Words and learned positions of width 256; four blocks of self-attention with eight heads and two dense layers (1024 and
+back), each after a layer normalisation of its input ("pre-norm": Xiong et al., 2020) and added to it; a last layer
+normalisation, the mean over the words, a dense layer of 1. GELU in its exact form, ``x * (1 + erf(x / sqrt(2))) / 2``
+(Hendrycks and Gimpel, 2016). Binary cross entropy; AdamW. Dropout of 0.1 after the sum of words and positions and on
+what each half of a block adds, with the kept values scaled by 1 / 0.9; none on the attention's weights, as fused kernels
+do not have it in all frameworks. Size ``full``: 4,567,809 parameters and 4.29 GFLOP forward per review.
+
+A review comes as the data set has it, its words at the end of 500 places. The model moves them to the front of 512
+positions, a whole number of the tiles in which fused kernels work, so that position 0 is the first word and what a
+kernel needs to know is one length per review. What lies behind the last word is no key of the attention and no part of
+the mean, so that it changes neither loss nor gradient. It is computed all the same, in all frameworks.
+
+The projection to queries, keys and values has no bias. That of keys would move no output: its gradient is rounding
+alone, which Adam turns into steps as large as any other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from workloads.data.tokenizer import PADDING, VOCABULARY
+from workloads.spec import AdamW, Tensor, WorkloadSpec, glorot_bound
+
+__all__ = ("EPSILON", "PADDING", "VOCABULARY", "TransformerSpec", "specification")
+
+#: Of layer normalisation; under the root, beside the biased variance.
+EPSILON = 1e-5
+#: The bound of uniform draws with a standard deviation of 0.02, as GPT-2 starts its weights (Radford et al., 2019).
+SMALL_BOUND = 0.02 * math.sqrt(3)
+
+
+@dataclass(frozen=True)
+class TransformerSpec(WorkloadSpec):
+    """``length`` words at most, on so many ``positions``; ``hidden`` is the width between a block's dense layers."""
+
+    length: int
+    positions: int
+    layers: int
+    heads: int
+    width: int
+    hidden: int
+    dropout: float
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        return tuple(f"block{number}" for number in range(1, self.layers + 1))
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        width, hidden = self.width, self.hidden
+        tensors = [
+            Tensor("words/table", (VOCABULARY, width), bound=SMALL_BOUND),
+            Tensor("positions/table", (self.positions, width), bound=SMALL_BOUND),
+        ]
+        for block in self.blocks:
+            tensors += [
+                *_norm(f"{block}_norm1", width),
+                # Each of the three parts is a matrix of its own.
+                Tensor(f"{block}_attention/kernel", (width, 3 * width), bound=glorot_bound(width, width)),
+                *_dense(f"{block}_projection", width, width),
+                *_norm(f"{block}_norm2", width),
+                *_dense(f"{block}_hidden", width, hidden),
+                *_dense(f"{block}_output", hidden, width),
+            ]
+        # What is averaged is long at the start, since all words attend to the same ones: a small kernel starts even.
+        logits = [Tensor("logits/kernel", (width, 1), bound=SMALL_BOUND), Tensor("logits/bias", (1,))]
+        return (*tensors, *_norm("norm", width), *logits)
+
+    @property
+    def flops_per_sample(self) -> int:
+        return sum(self.flops_by_kind.values())
+
+    @property
+    def flops_by_kind(self) -> dict[str, int]:
+        dense = 2 * self.positions * self.width * (4 * self.width + 2 * self.hidden)
+        attention = 2 * 2 * self.positions**2 * self.width
+        return {"matrix product": self.layers * (dense + attention) + 2 * self.width}
+
+
+def specification(size: str = "full") -> TransformerSpec:
+    """The encoder (``full``), or a short and narrow one for tests and slow CPUs (``small``)."""
+    length, positions, layers, heads, width = {"full": (500, 512, 4, 8, 256), "small": (128, 128, 2, 4, 64)}[size]
+    return TransformerSpec(
+        name="imdb_transformer",
+        size=size,
+        data="imdb",
+        optimizer=AdamW(learning_rate=3e-4, decay=0.01),
+        batch=32,
+        length=length,
+        positions=positions,
+        layers=layers,
+        heads=heads,
+        width=width,
+        hidden=4 * width,
+        dropout=0.1,
+    )
+
+
+def _norm(name: str, width: int) -> list[Tensor]:
+    return [Tensor(f"{name}/scale", (width,), offset=1.0, offset_to=width), Tensor(f"{name}/bias", (width,))]
+
+
+def _dense(name: str, inputs: int, outputs: int) -> list[Tensor]:
+    kernel = Tensor(f"{name}/kernel", (inputs, outputs), bound=glorot_bound(inputs, outputs))
+    return [kernel, Tensor(f"{name}/bias", (outputs,))]

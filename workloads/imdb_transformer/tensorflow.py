@@ -1,0 +1,154 @@
+"""`imdb_transformer` in TensorFlow: Keras 3 layers; the attention is the formula, since TensorFlow has no fused kernel.
+
+Keras' own MultiHeadAttention would project queries, keys and values one by one; a dense layer for all three is one
+product, as in both other files.
+"""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from workloads.data.dataset import Array
+from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
+from workloads.spec import Numbers, UnavailableKernelError
+
+
+class Moved(keras.layers.Layer):
+    """The words of int tokens (batch, length) at the front of all positions, and where there are words: bool.
+
+    A review without any has one, the padding.
+    """
+
+    def __init__(self, positions: int, **settings: object) -> None:
+        super().__init__(**settings)
+        self.positions = positions
+
+    def call(self, tokens: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        length = tokens.shape[1]
+        words = tf.cast(tf.not_equal(tokens, PADDING), tokens.dtype)
+        count = tf.maximum(tf.reduce_sum(words, 1, keepdims=True), 1)
+        place = tf.constant(np.arange(self.positions), tokens.dtype)  # a range would be made in the host's memory
+        chosen = tf.gather(tokens, tf.minimum(place + (length - count), length - 1), axis=1, batch_dims=1)
+        return chosen, place < count
+
+
+class Positions(keras.layers.Layer):
+    """Adds a learned vector to each position of (batch, positions, width)."""
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        self.table = self.add_weight(shape=shape[1:], name="table")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + tf.convert_to_tensor(self.table)
+
+
+class Attention(keras.layers.Layer):
+    """Attention over (batch, positions, 3 * width), whose keys are the words; the softmax in float32 at least."""
+
+    def __init__(self, heads: int, **settings: object) -> None:
+        super().__init__(**settings)
+        self.heads = heads
+
+    def call(self, projected: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        _, positions, width = projected.shape
+        head = width // (3 * self.heads)
+        parts = tf.transpose(tf.reshape(projected, (-1, positions, 3, self.heads, head)), (2, 0, 3, 1, 4))
+        query, key, value = parts[0], parts[1], parts[2]
+        scores = tf.matmul(query * tf.cast(head**-0.5, query.dtype), key, transpose_b=True)
+        scores = tf.where(words[:, None, None], tf.cast(scores, self.variable_dtype), -np.inf)
+        attended = tf.matmul(tf.cast(tf.nn.softmax(scores), value.dtype), value)
+        return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, width // 3))
+
+
+class Mean(keras.layers.Layer):
+    """The mean over the words of (batch, positions, width)."""
+
+    def call(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        counted = tf.cast(words, x.dtype)[:, :, None]
+        return tf.reduce_sum(x * counted, 1) / tf.reduce_sum(counted, 1)
+
+
+def build(
+    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
+) -> keras.Model:
+    """The model, its weights not yet set: int tokens (batch, length) to logits (batch, 1)."""
+    kernels(spec, numbers, device, kernel)
+    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    wide, layers = numbers.weights, keras.layers
+
+    def added(x: keras.KerasTensor, y: keras.KerasTensor) -> keras.KerasTensor:
+        # The sum that runs through all blocks stays in the weights' type.
+        return layers.Add(dtype=wide)([x, layers.Dropout(spec.dropout if dropout else 0, dtype=dtype)(y)])
+
+    # Keras casts to what is written here, and on a GPU kernels take int32 in the host's memory only.
+    tokens = keras.Input((spec.length,), dtype="int64" if device == "cuda" else "int32")
+    places, words = Moved(spec.positions, dtype=wide)(tokens)
+    x = layers.Embedding(VOCABULARY, spec.width, name="words", dtype=wide)(places)
+    x = Positions(name="positions", dtype=wide)(x)
+    x = layers.Dropout(spec.dropout if dropout else 0, dtype=wide)(x)
+    for block in spec.blocks:
+        y = layers.LayerNormalization(epsilon=EPSILON, name=f"{block}_norm1", dtype=dtype)(x)
+        y = layers.Dense(3 * spec.width, use_bias=False, name=f"{block}_attention", dtype=dtype)(y)
+        y = Attention(spec.heads, dtype=dtype)(y, words)
+        x = added(x, layers.Dense(spec.width, name=f"{block}_projection", dtype=dtype)(y))
+        y = layers.LayerNormalization(epsilon=EPSILON, name=f"{block}_norm2", dtype=dtype)(x)
+        y = layers.Dense(spec.hidden, name=f"{block}_hidden", dtype=dtype)(y)
+        y = layers.Activation(gelu, dtype=dtype)(y)
+        x = added(x, layers.Dense(spec.width, name=f"{block}_output", dtype=dtype)(y))
+    x = layers.LayerNormalization(epsilon=EPSILON, name="norm", dtype=wide)(x)
+    x = Mean(dtype=wide)(x, words)
+    return keras.Model(tokens, layers.Dense(1, name="logits", dtype=dtype)(x))
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """GELU as `tf.nn.gelu` has it, but for its root of two, which that function rounds to float32 in any type."""
+    return 0.5 * x * (1.0 + tf.math.erf(x / tf.constant(math.sqrt(2), x.dtype)))
+
+
+def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Binary cross entropy of int tokens (b, length) and int labels (b,), averaged over the batch."""
+    logits = tf.cast(tf.squeeze(model(tokens, training=True), 1), model.layers[-1].variable_dtype)
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits))
+
+
+def scores(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of the model in evaluation."""
+    logits = tf.cast(tf.squeeze(model(tokens, training=False), 1), model.layers[-1].variable_dtype)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits)
+    return losses, (logits > 0) == (labels > 0)
+
+
+def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
+    """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
+    if kernel == "fused":
+        raise UnavailableKernelError("TensorFlow has no fused attention, and Keras none on TensorFlow; use plain")
+    return {"attention": "plain"}
+
+
+def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    for name, variable in variables(model).items():
+        variable.assign(weights[name].astype(variable.dtype))
+
+
+def export_weights(model: keras.Model) -> dict[str, Array]:
+    """A copy of every tensor in canonical layout, on the host."""
+    return {name: np.array(variable.numpy()) for name, variable in variables(model).items()}
+
+
+def variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
+    named = {}
+    for variable in model.trainable_variables:
+        *_, layer, name = variable.path.split("/")
+        canonical = _NAMES.get(name, name) if layer == "words" or "norm" in layer else name
+        named[f"{layer}/{canonical}"] = variable
+    return named
+
+
+#: Canonical names that Keras spells otherwise.
+_NAMES = {"embeddings": "table", "gamma": "scale", "beta": "bias"}
