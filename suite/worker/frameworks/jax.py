@@ -24,7 +24,7 @@ from suite.worker.frameworks import (
     no_cuda,
 )
 from suite.worker.frameworks.jax_device import installation, memory, out_of_memory
-from suite.worker.frameworks.jax_optimizer import optimizer as _optimizer
+from suite.worker.frameworks.jax_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
 from workloads.spec import Numbers, WorkloadSpec
@@ -109,7 +109,7 @@ class Training:
         self.cell, self.module, self.device = cell, module, _place(device)
         self.prng = DROPOUT_PRNG[device]
         self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
-        self.optimizer = _optimizer(spec, rates)
+        self.optimizer = optimizer(spec, rates)
         with jax.default_device(self.device):
             start = module.import_weights(self.model, weights)
             statistics, scale = module.statistics(self.model), None

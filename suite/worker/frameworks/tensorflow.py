@@ -21,7 +21,7 @@ from suite.worker.frameworks import (
     no_cuda,
 )
 from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed, synchronise
-from suite.worker.frameworks.tensorflow_optimizer import optimizer as _optimizer
+from suite.worker.frameworks.tensorflow_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, WorkloadSpec
 
@@ -91,7 +91,7 @@ class Training:
         with tf.device(place(device)):
             self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
             module.import_weights(self.model, weights)
-            self.optimizer = _optimizer(spec, rates)
+            self.optimizer = optimizer(spec, rates)
             if cell.precision == "fp16":
                 self.optimizer = keras.optimizers.LossScaleOptimizer(
                     self.optimizer, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
