@@ -76,6 +76,13 @@ def _turn(item: pytest.Item) -> int:
     return LONGEST.index(name) if name in LONGEST else len(LONGEST) + (item.path.parent.name != "worker")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file that holds none of the tests that must run alone, where only those are chosen."""
+    if not config.getoption("markexpr").startswith("alone") or collection_path.suffix != ".py":
+        return None
+    return "mark.alone" not in collection_path.read_text() or None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what launches workers, real or stand-ins, so that the rest can be run by itself in a minute.

@@ -164,7 +164,8 @@ def begin(request: dict, output: int, status: int) -> list[str]:
     os.dup2(output, 2)
     os.close(output)
     for name in ("stdout", "stderr"):  # whether it is a terminal is looked at when they are opened
-        setattr(sys, name, open(getattr(sys, name).fileno(), "w", errors=getattr(sys, name).errors, closefd=False))
+        old = getattr(sys, name)
+        setattr(sys, name, os.fdopen(old.fileno(), "w", encoding=old.encoding, errors=old.errors, closefd=False))
     for number in SIGNALS:
         own = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number in request["ignored"] else own)

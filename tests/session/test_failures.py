@@ -29,6 +29,9 @@ FAULTS = {
     "ok": 9,
 }
 
+#: A launch that does not end, and one after it. Their run waits while the others run.
+STALLED = ("timeout", "error")
+
 #: Python imports a module of this name at its start. What it replaces is the worker's own code, before it is imported.
 SITE = """
 import sys
@@ -78,10 +81,14 @@ from suite.plan.matrix import Matrix
 from suite.plan.measuring import Plan
 
 def faults():
-    cells = [Cell("imdb_lstm", "pytorch", batch=batch, size="small") for batch in FAULTS.values()]
+    cells = [Cell("imdb_lstm", "pytorch", batch=FAULTS[name], size="small") for name in FAULTS if name not in STALLED]
     oom = FAULTS["out-of-memory"]
     cells += [Cell("imdb_lstm", name, batch=oom, size="small") for name in ("tensorflow", "jax")]
     return Matrix("faults", tuple(cells), launches=1, plan=Plan(0.02, 2, 0.2))
+
+def stalled():
+    cells = [Cell("imdb_lstm", "pytorch", batch=FAULTS[name], size="small") for name in STALLED]
+    return Matrix("stalled", tuple(cells), launches=1, plan=Plan(0.02, 2, 0.2))
 
 def some():
     cells = [Cell("imdb_lstm", name, batch=1 + batch) for name in FRAMEWORKS for batch in range(2)]
@@ -96,7 +103,7 @@ def many():
 @pytest.fixture
 def matrices(tmp_path: Path) -> Path:
     file = tmp_path / "matrices.py"
-    file.write_text(f"FAULTS = {FAULTS}\nFRAMEWORKS = {FRAMEWORKS}\n{dedent(MATRIX)}")
+    file.write_text(f"FAULTS = {FAULTS}\nSTALLED = {STALLED}\nFRAMEWORKS = {FRAMEWORKS}\n{dedent(MATRIX)}")
     return file
 
 
@@ -113,10 +120,15 @@ def faulty(suite: Suite, tmp_path: Path) -> Suite:
 
 
 @needs_frameworks
-def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrices: Path) -> None:
+def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrices: Path, tmp_path: Path) -> None:
     shared = set(Path("/dev/shm").iterdir()) if Path("/dev/shm").exists() else set()
-    done = faulty("suite/test_training.py", f"--matrix={matrices}:faults", "--max-time=25", "--benchmark-save=faults")
-    records = journalled(done)
+    stalled = Suite(tmp_path / "stalled", faulty.environment)
+    waiting = stalled.start("suite/test_training.py", f"--matrix={matrices}:stalled", "--max-time=30")
+    done = faulty("suite/test_training.py", f"--matrix={matrices}:faults", "--max-time=200", "--benchmark-save=faults")
+    waited = stalled.end(waiting)
+    records, others = journalled(waited), journalled(done)
+    assert [record.outcome.status for record in records.values()] == ["timeout", "error"], "it is not the last"
+    records |= others
     assert len(records) == len(FAULTS) + 2
     for record in records.values():
         told = {batch: name for name, batch in FAULTS.items()}[record.cell.batch]
@@ -126,12 +138,13 @@ def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrice
     by_fault = {record.cell.batch: record for record in records.values() if record.cell.framework == "pytorch"}
     assert by_fault[FAULTS["error"]].outcome.reason.endswith("provoked, at .../file.py")
     assert "the loss is nan" in by_fault[FAULTS["diverged"]].outcome.reason
-    assert "no end after 25 s" in by_fault[FAULTS["timeout"]].outcome.reason
+    assert "no end after 30 s" in by_fault[FAULTS["timeout"]].outcome.reason
     assert all(record.startup for record in records.values()), "what was known before the end is kept"
     (saved,) = done.saved.values()
     kept = [entry["extra_info"]["record"] for entry in saved["benchmarks"]] + saved["suite"]["failed"]
-    assert len(kept) == len(records)
-    assert "5 failed, 1 passed, 3 skipped" in done.output
+    assert len(kept) == len(others)
+    assert "3 failed, 1 passed, 3 skipped" in done.output
+    assert "2 failed" in waited.output
     assert not workers_left()
     if shared:
         assert set(Path("/dev/shm").iterdir()) <= shared
