@@ -47,6 +47,7 @@ class Session:
 
     def __init__(self, command: list[str], environment: dict[str, str], also: tuple[str, ...], output: int) -> None:
         self.returncode: int | None = None
+        self.pid = 0
         self._output, theirs = os.pipe() if output == subprocess.PIPE else (None, os.dup(output))
         self._status, status = os.pipe()
         ignored = [int(number) for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
@@ -54,10 +55,12 @@ class Session:
         socket.send_fds(_server(), [json.dumps(request).encode()], [theirs, status])
         for descriptor in (theirs, status):
             os.close(descriptor)
-        self.pid = int(self._line(60.0))
+        self.pid = int(self._line(300.0))  # the server may have to import first
 
     def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        """Nothing happens where it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def communicate(self, timeout: float) -> tuple[str, None]:
         """All that the session writes, and its status in ``returncode``."""
@@ -86,8 +89,8 @@ class Session:
 
     def _read(self, descriptor: int, deadline: float, most: int = 1 << 16) -> bytes:
         if not select.select([descriptor], [], [], max(deadline - time.monotonic(), 0.0))[0]:
-            with contextlib.suppress(AttributeError, ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+            if self.pid:
+                self.send_signal(signal.SIGKILL)
             raise TimeoutError
         return os.read(descriptor, most)
 
