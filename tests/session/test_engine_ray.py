@@ -159,12 +159,18 @@ def test_a_launch_that_always_kills_its_host_is_a_result(on_ray: Suite, nodes: N
     assert (found["jax"].status, found["jax"].reason) == ("crashed", "its host was lost 3 times while it ran")
 
 
-def test_a_controller_that_is_killed_leaves_nothing_and_resume_completes(on_ray: Suite, nodes: Nodes) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_controller_that_is_ended_leaves_nothing_and_resume_completes(
+    on_ray: Suite, nodes: Nodes, number: signal.Signals
+) -> None:
     nodes.does(GOOD, seconds=0.5)
     process = start(on_ray, "--launches", "2")
     wait_until(lambda: len(nodes.launched) > 3, 120)
-    process.send_signal(signal.SIGKILL)
-    on_ray.end(process)
+    process.send_signal(number)
+    ended = on_ray.end(process)
+    assert "Traceback" not in ended.output
+    for path in (on_ray.folder / "runs").rglob("*.json"):  # of the launches until then
+        path.unlink()
     nodes.leave_nothing()
     done = on_ray.end(start(on_ray, "--launches", "2", "--resume"))
     assert done.status == 0, done.output
