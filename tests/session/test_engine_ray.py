@@ -17,7 +17,6 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import psutil
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
@@ -115,7 +114,6 @@ def test_a_node_that_is_killed_in_mid_matrix_costs_no_launch(on_ray: Suite, node
     nodes.does(GOOD, seconds=0.5)
     third = nodes.add()
     process = start(on_ray, "--launches", "6")
-    hosts = "suite.session.engines.host"
     wait_until(lambda: len({line[4] for line in nodes.launched}) == 3 and len(nodes.launched) > 5, 120)
     nodes.cluster.remove_node(third, allow_graceful=False)
     done = on_ray.end(process)
@@ -130,7 +128,6 @@ def test_a_node_that_is_killed_in_mid_matrix_costs_no_launch(on_ray: Suite, node
     assert sum(len(each) > 1 for each in by_block.values()) <= 1, "only the block that lost its host is on two"
     assert "its launches run again" in done.output
     nodes.leave_nothing()
-    assert not [each for each in psutil.process_iter(["cmdline"]) if hosts in " ".join(each.info["cmdline"] or ())]
 
 
 @pytest.mark.parametrize("victim", ["os.getppid()", "psutil.Process(os.getppid()).ppid()"], ids=["process", "actor"])
