@@ -9,6 +9,7 @@ from suite.analysis.racing import Race
 from suite.monitor.background import settle
 from suite.plan.cell import Cell, CellError
 from suite.plan.device import has_gpu
+from suite.plan.engine import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.benchmarks import saved
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     restore_handlers = interruptible()
     try:
         search = command_line.search(options)
-        on_cpu = options.device == "cpu" or not has_gpu()
+        on_cpu = options.device == "cpu" or (options.on == LOCAL and not has_gpu())
         refuse_unmeasurable(search.question, on_cpu)
         excluded = _excluded(search)
         return _searched(search, excluded, arguments)
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _excluded(search: Search) -> dict[Cell, str]:
-    if search.options.no_probe:
+    if search.options.no_probe or search.options.on != LOCAL:  # this host's frameworks are not those of a cluster
         return {}
     with waiting("asking the frameworks which precisions they support"):
         excluded = unsupported(search.cells)
@@ -66,7 +67,8 @@ def _excluded(search: Search) -> dict[Cell, str]:
 def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str]) -> int:
     """Launch until the search ends, is interrupted or cannot go on; what was measured is saved in any case."""
     with Screen() as screen:
-        background = settle(search.options.wait_idle, screen.say, screen.show).to_json()
+        here = search.options.on == LOCAL  # else its load concerns no launch
+        background = settle(search.options.wait_idle, screen.say, screen.show).to_json() if here else {}
         first = [(cell, 0) for cell in search.cells if cell not in excluded]
         run = Run(_settings(search), first, screen.say, screen.show, screen.ended, background)
         loop, status, problem = Loop(run, search, excluded, screen.watch), 0, ""
