@@ -4,38 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-from suite import __version__
-from suite.monitor.sampler import Monitor
 from suite.plan.cell import AUTO, Cell
-from suite.plan.device import has_gpu
-from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
-from suite.record.environment import machine
-from suite.record.job import Job
-from suite.record.record import DID_NOT_FIT, Record
+from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session import batch_finder, devices
-from suite.session.instruments import Instruments
+from suite.session.engines.local import Local
 from suite.session.journal import Journal
-from suite.session.launch import LaunchError, interpreter, launch, scratch_folder
+from suite.session.launch import LaunchError, interpreter
+from suite.session.launcher import Launcher
 from suite.session.observers import Observers
 from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
 from suite.session.settings import Settings
-from suite.session.state import State
 from suite.session.wording import described, duration, launches
-from workloads.data.own import OWN, prepare_own
-from workloads.data.prepare import prepare
 from workloads.data.progress import waiting
-from workloads.registry import folder_of
-from workloads.spec import specification
 
 
 @dataclass
@@ -53,11 +41,8 @@ class Run:
     background: dict[str, Any] = field(default_factory=dict)  # the load before the first launch
     observers: Observers = field(default_factory=Observers)
     records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
-    _data: dict[str, Path] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
-    _programs: str = ""  # a folder for what launches compile for their evidence
     _ended_s: float = field(default_factory=time.monotonic)  # when the launch before ended
-    _searching_s: float = 0.0  # of the current launch: the search for the largest batch
 
     def __post_init__(self) -> None:
         self.journal = self._open_journal()
@@ -68,13 +53,13 @@ class Run:
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
-        self.on_cpu = self.settings.device == "cpu" or not has_gpu()
+        self._host = Local(self.settings.device, self.settings.data, self.settings.data_directory, self.say, self._open)
+        self.on_cpu = not self._host.about.gpu
         self._pace = Pace(self.settings.plan, self.on_cpu)
         self._pace.learn(self._journalled.values())
-        self._free = batch_finder.free_memory()
-        self._instruments = Instruments(self.settings.device, self.say, self._open)
-        if self._instruments.driver:
-            self.info.setdefault("driver", self._instruments.driver)
+        self._launcher = Launcher(self.settings, self.info, self._host, self.say, self.show, self.observers, self._fits)
+        if self._host.instruments.driver:
+            self.info.setdefault("driver", self._host.instruments.driver)
         if last:
             retried = len(last) - len(self._journalled)
             failed = "it" if len(last) == 1 else f"{retried} of them"
@@ -107,12 +92,11 @@ class Run:
             return record
         total = "" if self.settings.search else f"/{self.total}"
         counter = f"[{self.done + 1:{len(str(self.total))}}{total}]"
-        self._searching_s = 0.0
-        record = self._launch(cell, number, counter)
+        record, searching_s = self._launcher.launch(cell, number, counter, self.done)
         took_s = time.monotonic() - self._ended_s  # with what happens between two launches
         self._ended_s += took_s
-        self._pace.add(cell, took_s, self._searching_s)
-        record = replace(record, run=record.run | durations(took_s, self._searching_s))
+        self._pace.add(cell, took_s, searching_s)
+        record = replace(record, run=record.run | durations(took_s, searching_s))
         self.journal.append(record)
         self.records.append(record)
         line = f"{counter} {described(record)}  {duration(took_s)}{self._left()}"
@@ -156,91 +140,13 @@ class Run:
             first = "the first block: " if self.settings.search else ""
             self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
         for workload in dict.fromkeys(sorted(cell.workload for cell in cells)):
-            self._prepared(workload)
+            self._host.prepare(workload)
         if remaining:
-            self._programs = self._open.enter_context(scratch_folder())
+            self._host.ready()
         keys = [f"{cell.id}#{number}" for cell, number in self.planned]
         journalled = [self._journalled[key] for key in keys if key in self._journalled]
         self.observers.begin(self.journal.path, self.info, self.total, journalled)
         self._ended_s = time.monotonic()
-
-    def _launch(self, cell: Cell, number: int, counter: str) -> Record:
-        settings = self.settings
-        data = self._prepared(cell.workload)
-        # Each launch that trains to its end has its own seed: the spread over seeds shows how certain an accuracy is.
-        seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
-        job = Job(cell, str(data), number, seed, settings.device, settings.plan)
-        job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        job = replace(job, programs=self._programs, workload_folder=folder_of(cell.workload), cores=settings.cores)
-        checkpoint = self._checkpoint(cell, number)
-        log = checkpoint.with_suffix(".log")
-        job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
-        job = _profiling(job, settings, checkpoint.with_suffix("")) if settings.profile and not cell.recipe else job
-        deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
-
-        def start(job: Job) -> Record:
-            state = State(f"{counter} {job.cell.id}", self.show)
-            watch = partial(self._watch, devices=cell.devices)
-            self.observers.started(job.cell, number)
-
-            def progress(message: dict[str, Any]) -> None:
-                state.progress(message)
-                self.observers.progress(message)
-
-            record = launch(job, log, deadline_s, progress, watch, tick=state.tick)
-            if cell.batch == AUTO:
-                self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
-            return record
-
-        record = self._fitted(job, start) if cell.batch == AUTO else start(job)
-        if record.outcome.ok:
-            _remove(checkpoint)
-        record = replace(record, environment=record.environment or {"machine": machine()})
-        run = {
-            "id": self.info["id"],
-            "suite": __version__,
-            "seed": seed,
-            "plan": settings.plan.to_json(),
-            "block": number % CONTROL,
-            "position": self.done,
-        }
-        return self._instruments.annotated(replace(record, run=run))
-
-    def _checkpoint(self, cell: Cell, number: int) -> Path:
-        folder: Path = self.settings.journals / str(self.info["id"])
-        return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
-
-    def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
-        """A launch with the largest batch that fits; the search runs once per cell and run."""
-        cell = job.cell
-        job = replace(job, memory_limit=job.memory_limit or self._free)
-        if cell not in self._fits:
-            begin_s, trial = time.monotonic(), replace(job, plan=batch_finder.PLAN)
-            self._fits[cell] = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
-            self._searching_s = time.monotonic() - begin_s
-        while batch := self._fits[cell].batch:
-            record = start(replace(job, cell=cell.but(batch=batch)))
-            if record.outcome.status not in DID_NOT_FIT:
-                return self._fits[cell].annotated(record, cell)
-            self._fits[cell] = self._fits[cell].less(record)  # it fit for some steps, not for all
-        fit = self._fits[cell]
-        return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
-
-    def _watch(self, pids: int | Sequence[int], spawned_s: float, devices: int) -> Monitor:
-        monitor = self._instruments.monitor(pids, spawned_s, devices)
-        self.observers.watched(monitor)
-        return monitor
-
-    def _prepared(self, workload: str) -> Path:
-        data = specification(workload).data
-        name = workload if data == OWN else data
-        if name not in self._data:
-            settings = self.settings
-            if data == OWN:
-                self._data[name] = prepare_own(workload, settings.data, None, self.say)
-            else:
-                self._data[name] = prepare(name, settings.data, settings.data_directory, say=self.say)
-        return self._data[name]
 
     def _remaining(self) -> list[Cell]:
         """The cells of the launches that are still to be made."""
@@ -267,17 +173,3 @@ class Run:
     def _left(self) -> str:
         remaining = self._remaining()
         return f", about {duration(self._left_s(remaining))} left" if remaining and self._pace.known else ""
-
-
-def _profiling(job: Job, settings: Settings, traces: Path) -> Job:
-    """The job with a profile, whose files begin with ``traces``."""
-    job = replace(job, profile=True, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
-    return replace(job, traces=str(traces))
-
-
-def _remove(path: Path) -> None:
-    """Remove a checkpoint, and files that a kill left half written."""
-    if path.parent.is_dir():
-        for file in path.parent.iterdir():
-            if file == path or (file.name.startswith(f"{path.name}.") and file.suffix[1:].isdecimal()):
-                file.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from suite.compare.__main__ import main as compare
 from suite.plan.cell import Cell
 from suite.record.record import Outcome
 from suite.session import benchmarks
-from suite.session import run as runs
+from suite.session.engines import local
 from suite.session.journal import read
 from suite.tune import __main__ as command
 from suite.tune.__main__ import main
@@ -28,7 +28,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     """No data, no second in which the load is measured, and no questions about the processor, which take another."""
     from suite.monitor.background import Background
 
-    monkeypatch.setattr(runs, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
     monkeypatch.setattr(command, "settle", lambda *_: Background(0.0, 1))
     monkeypatch.setattr(benchmarks.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
 
@@ -36,7 +36,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     made = Launcher(usual_rate)
-    monkeypatch.setattr(runs, "launch", made)
+    monkeypatch.setattr(local, "launch", made)
     return made
 
 

@@ -26,6 +26,7 @@ from suite.plan.options import LATEST
 from suite.record.record import Phase, Record, Window
 from suite.session import instruments
 from suite.session import run as runs
+from suite.session.engines import local
 from suite.session.launch import end_tree
 from tests import records
 from tests.nvml import Nvml
@@ -222,8 +223,8 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
     def none() -> Any:
         raise NvmlError("no NVIDIA driver answers")
 
-    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(runs, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
+    monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(local, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
     monkeypatch.setattr(instruments, "opened", none)
     said: list[str] = []
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
@@ -237,8 +238,8 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
 def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(runs, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
+    monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(local, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     for number, version in enumerate(("580.1", "590.2")):
         told = Driver(version, "13.0"), list[Gpu]()

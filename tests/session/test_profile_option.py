@@ -12,6 +12,7 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Outcome, Record
 from suite.session import run as runs
+from suite.session.engines import local
 
 
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: Cell, **options: bool) -> tuple[Job, str]:
@@ -22,8 +23,8 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: Cell, **options:
         asked.append(job)
         return Record(job.cell, Outcome("error", "no worker was started"), job.launch)
 
-    monkeypatch.setattr(runs, "launch", launch)
-    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(local, "launch", launch)
+    monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
     settings = runs.Settings("smoke", 1, Plan(), device="cpu", journals=tmp_path / "journals", **options)
     run = runs.Run(settings, [(cell, 0)], lambda _: None, lambda _: None)
     run.launch(cell, 0)

@@ -13,7 +13,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
-from suite.session import run as runs
+from suite.session.engines import local
 from suite.session.pace import LEAST, durations
 from suite.session.run import Run
 from suite.session.settings import Settings
@@ -26,7 +26,7 @@ TIMED = Cell("imdb_lstm", "jax")
 
 @pytest.fixture(autouse=True)
 def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
 
 
 def made(folder: Path, cells: list[Cell], **changed: Any) -> tuple[Run, list[str]]:
@@ -67,8 +67,8 @@ def test_the_scratch_folder_is_made_once_the_data_is_ready(tmp_path: Path, monke
     def no_data(*_: Any, **__: Any) -> Path:
         raise DataError("no data")
 
-    monkeypatch.setattr(runs, "scratch_folder", scratch_folder)
-    monkeypatch.setattr(runs, "prepare", no_data)
+    monkeypatch.setattr(local, "scratch_folder", scratch_folder)
+    monkeypatch.setattr(local, "prepare", no_data)
     run, _ = made(tmp_path, [TIMED])
     with pytest.raises(DataError):
         run.prepare()
@@ -96,7 +96,7 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        runs, "launch", lambda job, *_, **__: Record(job.cell, Outcome("unsupported", "no"), job.launch)
+        local, "launch", lambda job, *_, **__: Record(job.cell, Outcome("unsupported", "no"), job.launch)
     )
     cells = [TIMED.but(batch=size) for size in range(1, LEAST + 2)]
     run, _ = made(tmp_path, cells)

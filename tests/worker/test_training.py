@@ -23,6 +23,7 @@ from suite.record.history import Course, Epoch
 from suite.record.job import Job
 from suite.record.record import Record, RecordError
 from suite.session import run as runs
+from suite.session.engines import local
 from suite.session.launch import launch
 from suite.worker import checkpoint
 from suite.worker.outcome import check
@@ -242,8 +243,8 @@ def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged
         made = record(asked.cell.framework, workload="imdb_lstm", recipe="modern", course=COURSE)
         return made if (status := next(statuses)) == "ok" else failed(replace(made, course=None), status, "why")
 
-    monkeypatch.setattr(runs, "prepare", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(runs, "launch", stand_in)
+    monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(local, "launch", stand_in)
     cells = [Cell("imdb_lstm", framework, recipe="modern") for framework in ("jax", "pytorch")]
     for resume in (None, LATEST):
         settings = runs.Settings("accuracy", 1, Plan(), device="cpu", journals=tmp_path / "j", resume=resume)

@@ -1,0 +1,45 @@
+"""One launch as a host gets it: the job, and what the host needs to know besides."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from suite.plan.schema import decode
+from suite.record.job import Job
+
+
+@dataclass(frozen=True)
+class Part:
+    """The ranks of a launch that one host starts: ``count`` of ``world``, the first of them number ``first``.
+
+    ``coordinator`` is ``host:port`` of rank 0, ``address`` that of this host, ``token`` a secret of all ranks.
+    """
+
+    first: int
+    count: int
+    world: int
+    coordinator: str
+    address: str
+    token: str
+
+
+@dataclass(frozen=True)
+class Order:
+    """A job whose folders the host fills in: ``data`` and ``programs`` are its own.
+
+    ``part`` is given where the ranks of the job are on several hosts.
+    """
+
+    job: Job
+    deadline_s: float
+    part: Part | None = None
+
+    def dumps(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Order:
+        """Raises `suite.plan.schema.SchemaError`, or ValueError for what is no JSON."""
+        return decode(cls, json.loads(text))

@@ -1,0 +1,83 @@
+"""Where launches start: on this host, or on the hosts of a cluster; one file per engine.
+
+An engine has hosts. A host takes an `Order` and returns its `Record`, however the launch ended; what its workers
+printed is then in the log. Everything else is the same on every engine: the job, the monitor, the worker, the record.
+`local.Local` starts launches on the host that it runs on. An engine with other hosts starts a process there that does
+the same with it, and passes orders, progress and records on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from suite.monitor.sampler import Monitor
+from suite.record.order import Order
+from suite.record.record import Record
+
+#: The engine that is used unless another one is asked for.
+LOCAL = "local"
+
+
+class HostLostError(RuntimeError):
+    """A host can no longer be reached; what ran there runs again elsewhere."""
+
+
+class StoppedError(RuntimeError):
+    """The launch was ended because the run, or another host that took part, ended."""
+
+
+@dataclass(frozen=True)
+class Hear:
+    """Who is told of a launch while it runs: of progress messages, and about once a second without one.
+
+    What `tick` raises ends the launch. ``watched`` gets the monitor of a launch on this host.
+    """
+
+    progress: Callable[[dict[str, Any]], None] = lambda _: None
+    tick: Callable[[], None] = lambda: None
+    watched: Callable[[Monitor], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class About:
+    """What a host says of itself. ``name`` tells it from others and reveals nothing; it is empty for this host.
+
+    ``kind`` is its hardware in words: launches are compared only between hosts of one kind. ``free_bytes`` is the
+    memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a digest of the suite's
+    own code.
+    """
+
+    name: str = ""
+    kind: str = ""
+    gpu: bool = False
+    free_bytes: int = 0
+    devices: int = 1
+    suite: str = ""
+
+
+class Host(Protocol):
+    """A host that runs one launch at a time."""
+
+    @property
+    def about(self) -> About:
+        """What the host said of itself when the engine opened."""
+
+    def prepare(self, workload: str) -> None:
+        """Get the data of a workload ready there, verified. Raises `workloads.data.dataset.DataError`."""
+
+    def ready(self) -> None:
+        """Get ready for the first launch, now that the data is there."""
+
+    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+        """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launch.LaunchError`."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The hosts of a run. On those of a ``cluster``, which are others than this one, blocks run side by side."""
+
+    hosts: Sequence[Host]
+    cluster: bool = False

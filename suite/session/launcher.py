@@ -1,0 +1,124 @@
+"""Runs the planned launches of a run on one host: makes the job, and searches for the batch where that is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from suite import __version__
+from suite.plan.cell import AUTO, Cell
+from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
+from suite.record.environment import machine
+from suite.record.job import Job
+from suite.record.order import Order
+from suite.record.record import DID_NOT_FIT, Record
+from suite.session import batch_finder
+from suite.session.batch_finder import Fit
+from suite.session.engines import Hear, Host
+from suite.session.observers import Observers
+from suite.session.settings import Settings
+from suite.session.state import State
+from workloads.registry import folder_of
+
+
+@dataclass
+class Launcher:
+    """Runs launches on ``host``. ``info`` describes the run; ``fits`` are the batches that searches found, by cell."""
+
+    settings: Settings
+    info: dict[str, Any]
+    host: Host
+    say: Callable[[str], None]
+    show: Callable[[str], None]
+    observers: Observers
+    fits: dict[Cell, Fit]
+    stop: Callable[[], None] = lambda: None  # raises what ends a launch, when the run ends
+    _searching_s: float = 0.0  # of the current launch: the search for the largest batch
+
+    def launch(self, cell: Cell, number: int, counter: str, position: int) -> tuple[Record, float]:
+        """Run one launch; its record, and the seconds that went into the search for its batch.
+
+        ``counter`` begins the lines about it, ``position`` counts the launches of the run.
+        """
+        settings = self.settings
+        self._searching_s = 0.0
+        # Each launch that trains to its end has its own seed: the spread over seeds shows how certain an accuracy is.
+        seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
+        job = Job(cell, "", number, seed, settings.device, settings.plan)
+        job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
+        job = replace(job, workload_folder=folder_of(cell.workload), cores=settings.cores)
+        checkpoint = self._checkpoint(cell, number)
+        log = checkpoint.with_suffix(".log")
+        job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
+        job = _profiling(job, settings, checkpoint.with_suffix("")) if settings.profile and not cell.recipe else job
+        deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
+
+        def start(job: Job) -> Record:
+            state = State(f"{counter} {job.cell.id}", self.show)
+            self.observers.started(job.cell, number)
+
+            def progress(message: dict[str, Any]) -> None:
+                state.progress(message)
+                self.observers.progress(message)
+
+            def tick() -> None:
+                state.tick()
+                self.stop()
+
+            record = self.host.launch(Order(job, deadline_s), log, Hear(progress, tick, self.observers.watched))
+            if cell.batch == AUTO:
+                self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
+            return record
+
+        record = self._fitted(job, start) if cell.batch == AUTO else start(job)
+        if record.outcome.ok:
+            _remove(checkpoint)
+        record = replace(record, environment=record.environment or {"machine": machine()})
+        run = {
+            "id": self.info["id"],
+            "suite": __version__,
+            "seed": seed,
+            "plan": settings.plan.to_json(),
+            "block": number % CONTROL,
+            "position": position,
+        }
+        if host := self.host.about.name:
+            run["host"] = host
+        return replace(record, run=run), self._searching_s
+
+    def _checkpoint(self, cell: Cell, number: int) -> Path:
+        folder: Path = self.settings.journals / str(self.info["id"])
+        return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
+
+    def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
+        """A launch with the largest batch that fits; the search runs once per cell and run."""
+        cell = job.cell
+        job = replace(job, memory_limit=job.memory_limit or self.host.about.free_bytes)
+        if cell not in self.fits:
+            begin_s, trial = time.monotonic(), replace(job, plan=batch_finder.PLAN)
+            self.fits[cell] = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
+            self._searching_s = time.monotonic() - begin_s
+        while batch := self.fits[cell].batch:
+            record = start(replace(job, cell=cell.but(batch=batch)))
+            if record.outcome.status not in DID_NOT_FIT:
+                return self.fits[cell].annotated(record, cell)
+            self.fits[cell] = self.fits[cell].less(record)  # it fit for some steps, not for all
+        fit = self.fits[cell]
+        return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
+
+
+def _profiling(job: Job, settings: Settings, traces: Path) -> Job:
+    """The job with a profile, whose files begin with ``traces``."""
+    job = replace(job, profile=True, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
+    return replace(job, traces=str(traces))
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint, and files that a kill left half written."""
+    if path.parent.is_dir():
+        for file in path.parent.iterdir():
+            if file == path or (file.name.startswith(f"{path.name}.") and file.suffix[1:].isdecimal()):
+                file.unlink(missing_ok=True)
