@@ -24,9 +24,6 @@ JOURNALS = Path("results/journals")
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
 
-#: Where launches can start.
-ENGINES = ("local", "slurm", "kubernetes")
-
 #: Trackers that can follow a run.
 TRACKERS = ("mlflow", "tensorboard", "wandb")
 
@@ -136,11 +133,6 @@ def add(parser: pytest.Parser) -> None:
     group.addoption(
         "--shard", metavar="I/N",
         help="measure part I of N, to share a run between N machines; suite.compare merges their files",
-    )  # fmt: skip
-    group.addoption(
-        "--on", type=one_of("on", ENGINES), default=ENGINES[0], metavar="ENGINE",
-        help="where launches start: local, this host; slurm, in a job of SLURM, whose srun starts the ranks of a cell "
-        "with several devices; kubernetes, in a job's first pod (default: local)",
     )  # fmt: skip
     group.addoption(
         "--resume", nargs="?", const=LATEST, metavar="RUN",

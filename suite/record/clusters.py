@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from suite.record.rank_variables import LOCAL_RANK, RANK, WORLD_SIZE
 
-#: The variables that say which process this is, of how many, and which on its host, by what starts processes. An
-#: indexed job has one process in a pod and does not say how many pods there are.
+#: The variables that say which process this is, of how many, and which on its host, by what starts processes. An indexed
+#: job has one process in a pod and does not say how many pods there are.
 STARTERS = {
     "suite": (RANK, WORLD_SIZE, LOCAL_RANK),
     "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),

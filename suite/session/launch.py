@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -98,10 +97,9 @@ def _launched(
         monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
             if several:
-                team = ranks.Team(parts, progress, tick)
+                team = ranks.Team(parts, progress, tick, _exit_outcome)
                 for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
-                    child = partial(ranks.Child, worker=worker, pipe=pipe, how_it_ended=_exit_outcome)
-                    team.add(child, ranks.log_of(log, rank))
+                    team.add(worker, pipe, ranks.log_of(log, rank))
                 log = team.listen(deadline_s).log
             else:
                 listener = Listener(parts, progress, log, tick)
@@ -109,16 +107,11 @@ def _launched(
     if "outcome" not in parts:
         timeout = Outcome("timeout", f"no end after {deadline_s:g} s")
         parts["outcome"] = vars(_exit_outcome(workers[0]) if several or ended else timeout)
-    return recorded_launch(job, parts, log, monitor)
-
-
-def recorded_launch(job: Job, parts: dict[str, Any], log: Path, monitor: Monitor | None) -> Record:
-    """The record that a launch's parts make, with what its monitor saw, or with the last lines of the log."""
     logs.cut(log)
     try:
         record = Record.from_json({"schema": SCHEMA, **parts})
     except RecordError as error:
-        record = Record(job.cell, Outcome("error", f"bad record: {error}"), job.launch, parts["started"])
+        record = Record(job.cell, Outcome("error", f"bad record: {error}"), job.launch, started)
     record = replace(record, outcome=replace(record.outcome, reason=clean(record.outcome.reason, REASON_MOST)))
     if record.outcome.ok:
         record = replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
@@ -153,7 +146,7 @@ def ask(framework: str, module: str, arguments: list[str], timeout_s: float | No
     with scratch_folder() as folder:
         answer, output = Path(folder, "answer.json"), Path(folder, "said")
         command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
-        with started(command, job, folder, output, ()) as process:
+        with _started(command, job, folder, output, ()) as process:
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
@@ -195,7 +188,7 @@ def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[list[subproces
                 command = [python, "-m", "suite.worker.process", str(write_end), text]
                 place = ranks.log_of(log, rank)
                 workers.append(
-                    opened.enter_context(started(command, job, scratch, place, (write_end,), own=own, mark=mark))
+                    opened.enter_context(_started(command, job, scratch, place, (write_end,), own=own, mark=mark))
                 )
             finally:
                 os.close(write_end)
@@ -204,7 +197,7 @@ def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[list[subproces
 
 
 @contextlib.contextmanager
-def started(
+def _started(
     command: list[str],
     job: Job,
     scratch: str,
@@ -254,11 +247,7 @@ def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
 
 
 def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
-    return exit_outcome(worker.wait())
-
-
-def exit_outcome(code: int) -> Outcome:
-    """How a worker ended that said nothing about it, by its exit status, which is below zero for a signal."""
+    code = worker.wait()
     if code >= 0:
         return Outcome("crashed", f"ended with exit status {code} and no result")
     names = {number.value: number.name for number in signal.Signals}

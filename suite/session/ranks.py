@@ -6,7 +6,6 @@ taken. The first rank that fails ends the launch, and the outcome names it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
@@ -14,8 +13,7 @@ import selectors
 import socket
 import subprocess
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +56,7 @@ def impossible(cell: Cell, device: str, each: int | None = None) -> str:
             need = f"{each} cores" if each and each > 1 else "a core"
             return f"{cell.devices} devices on a CPU need {need} each, and {cores} can be used here"
         return ""
-    listed = visible_devices()
+    listed = _listed()
     if listed is not None and cell.devices > len(listed):
         return f"{cell.devices} devices are asked for, and CUDA_VISIBLE_DEVICES shows {len(listed)}"
     return ""
@@ -87,7 +85,7 @@ def environments(cell: Cell, device: str, each: int | None = None) -> list[dict[
         if each:
             own[CORES] = ",".join(map(str, cores[rank * each : (rank + 1) * each]))
         if not on_cpu:  # each sees its own device alone, as its first
-            listed = visible_devices()
+            listed = _listed()
             own["CUDA_VISIBLE_DEVICES"] = listed[rank] if listed else str(rank)
         made.append(shared | own)
     return made
@@ -105,77 +103,22 @@ def port_taken(record: Record) -> bool:
 
 
 @dataclass
-class Member(ABC):
+class Member:
     """One rank as its parent sees it: ``where`` it is, by its last progress, and how it failed, if it did."""
 
     rank: int
+    worker: subprocess.Popen[bytes]
+    pipe: int
     log: Path
     listener: Listener
-    where: str = field(default="starting", init=False)
-    ended: bool = field(default=False, init=False)
-    failure: Outcome | None = field(default=None, init=False)
+    where: str = "starting"
+    ended: bool = False
+    failure: Outcome | None = None
 
     @property
     def outcome(self) -> Any:
         """What it said about its end; None until then."""
         return self.listener.parts.get("outcome")
-
-    @abstractmethod
-    def watched(self, selector: selectors.BaseSelector) -> contextlib.AbstractContextManager[Any]:
-        """A context in which the selector tells when there is something to take."""
-
-    @abstractmethod
-    def take(self, ready: Container[int], selector: selectors.BaseSelector) -> None:
-        """Take in what has come, if one of its descriptors is ready, and note when the rank has ended."""
-
-    @abstractmethod
-    def exit_outcome(self) -> Outcome:
-        """How it ended, if it did so without a word."""
-
-    @property
-    @abstractmethod
-    def stopped(self) -> bool:
-        """Whether somebody has stopped it, so that it cannot go on."""
-
-
-@dataclass
-class Child(Member):
-    """A rank that this process started."""
-
-    worker: subprocess.Popen[bytes]
-    pipe: int
-    how_it_ended: Callable[[subprocess.Popen[bytes]], Outcome]
-
-    @contextlib.contextmanager
-    def watched(self, selector: selectors.BaseSelector) -> Iterator[None]:
-        """A context in which the selector tells when the rank says something or ends."""
-        self._process = os.pidfd_open(self.worker.pid)
-        try:
-            selector.register(self._process, selectors.EVENT_READ)
-            selector.register(self.pipe, selectors.EVENT_READ)
-            yield
-        finally:
-            os.close(self._process)
-
-    def take(self, ready: Container[int], selector: selectors.BaseSelector) -> None:
-        """Read from its pipe first: what it said before it ended counts."""
-        if self.pipe in ready:
-            received = os.read(self.pipe, 1 << 16)
-            if not received:
-                selector.unregister(self.pipe)
-            self.listener.receive(received)
-        elif self._process in ready and not self.ended:
-            self.ended = True
-            selector.unregister(self._process)
-
-    def exit_outcome(self) -> Outcome:
-        """How its process ended."""
-        return self.how_it_ended(self.worker)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether its process is stopped."""
-        return is_stopped(self.worker.pid)
 
 
 @dataclass
@@ -185,11 +128,12 @@ class Team:
     parts: dict[str, Any]
     progress: Callable[[dict[str, Any]], None]
     tick: Callable[[], None]
+    exit_outcome: Callable[[subprocess.Popen[bytes]], Outcome]
     members: list[Member] = field(default_factory=list)
     failed: list[Member] = field(default_factory=list)  # in the order in which it was seen
 
-    def add(self, make: Callable[[int, Path, Listener], Member], log: Path) -> None:
-        """Listen to one more rank, which ``make`` makes of its number, its log and its listener."""
+    def add(self, worker: subprocess.Popen[bytes], pipe: int, log: Path) -> None:
+        """Listen to one more rank."""
         rank = len(self.members)
 
         def progress(message: dict[str, Any]) -> None:
@@ -198,7 +142,7 @@ class Team:
                 self.progress(message)
 
         listener = Listener({} if rank else self.parts, progress, log)
-        self.members.append(make(rank, log, listener))
+        self.members.append(Member(rank, worker, pipe, log, listener))
 
     def listen(self, deadline_s: float) -> Member:
         """Listen until all ranks have ended, one has failed, or the deadline comes; ``parts`` then have the outcome.
@@ -206,20 +150,32 @@ class Team:
         Returns the rank whose log tells most: the one that failed first, or rank 0.
         """
         deadline = time.monotonic() + deadline_s
-        with contextlib.ExitStack() as opened:
-            selector = opened.enter_context(selectors.DefaultSelector())
-            for member in self.members:
-                opened.enter_context(member.watched(selector))
-            late = self._until_end(selector, deadline)
+        processes = {os.pidfd_open(member.worker.pid): member for member in self.members}
+        try:
+            with selectors.DefaultSelector() as selector:
+                for descriptor, member in processes.items():
+                    selector.register(descriptor, selectors.EVENT_READ)
+                    selector.register(member.pipe, selectors.EVENT_READ)
+                late = self._until_end(selector, processes, deadline)
+        finally:
+            for descriptor in processes:
+                os.close(descriptor)
         return self._judged(late, deadline_s)
 
-    def _until_end(self, selector: selectors.BaseSelector, deadline: float) -> bool:
+    def _until_end(self, selector: selectors.BaseSelector, processes: dict[int, Member], deadline: float) -> bool:
         """Take messages in until all is said; whether the deadline came first."""
         grace = deadline
         while (remaining_s := min(deadline, grace) - time.monotonic()) > 0:
             ready = {key.fd for key, _ in selector.select(min(remaining_s, LOOK_S))}
-            for member in self.members:
-                member.take(ready, selector)
+            for descriptor, member in processes.items():
+                if member.pipe in ready:
+                    received = os.read(member.pipe, 1 << 16)
+                    if not received:
+                        selector.unregister(member.pipe)
+                    member.listener.receive(received)
+                elif descriptor in ready and not member.ended:
+                    member.ended = True
+                    selector.unregister(descriptor)
                 self._look_at(member)
             if all(member.ended for member in self.members):
                 return False
@@ -241,7 +197,7 @@ class Team:
         if isinstance(said, dict) and said.get("status") != "ok":
             member.failure = Outcome(said.get("status", "error"), str(said.get("reason", "")))
         elif member.ended and said is None:
-            member.failure = member.exit_outcome()
+            member.failure = self.exit_outcome(member.worker)
         if member.failure:
             self.failed.append(member)
 
@@ -258,7 +214,7 @@ class Team:
             self.parts["outcome"] = {"status": outcome.status, "reason": reason}
             return cause
         if late and not all(member.outcome for member in self.members):
-            stopped = [member for member in self.members if member.stopped]
+            stopped = [member for member in self.members if _stopped(member.worker.pid)]
             places = ", ".join(f"rank {each.rank} in {each.where}" for each in self.members if not each.outcome)
             which = f"; stopped: {', '.join(f'rank {each.rank}' for each in stopped)}" if stopped else ""
             self.parts["outcome"] = {"status": "timeout", "reason": f"no end after {deadline_s:g} s ({places}{which})"}
@@ -271,15 +227,14 @@ def _is_consequence(member: Member) -> bool:
     return bool(failure and failure.status == "error" and _CONSEQUENCE.search(failure.reason))
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, by a signal or a debugger."""
+def _stopped(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.NoSuchProcess:
         return False
 
 
-def visible_devices() -> list[str] | None:
+def _listed() -> list[str] | None:
     """The devices that CUDA_VISIBLE_DEVICES shows; None where it is not set."""
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
     return None if variable is None else [name for name in variable.split(",") if name]

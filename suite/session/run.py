@@ -14,7 +14,6 @@ from suite.plan.cell import AUTO, Cell
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session import batch_finder, devices
-from suite.session.engines.chosen import host_on
 from suite.session.engines.local import Local
 from suite.session.journal import Journal
 from suite.session.launch import LaunchError, interpreter
@@ -54,14 +53,13 @@ class Run:
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
-        local = Local(self.settings.device, self.settings.data, self.settings.data_directory, self.say, self._open)
-        self._host = host_on(self.settings.on, local)
+        self._host = Local(self.settings.device, self.settings.data, self.settings.data_directory, self.say, self._open)
         self.on_cpu = not self._host.about.gpu
         self._pace = Pace(self.settings.plan, self.on_cpu)
         self._pace.learn(self._journalled.values())
         self._launcher = Launcher(self.settings, self.info, self._host, self.say, self.show, self.observers, self._fits)
-        if local.instruments.driver:
-            self.info.setdefault("driver", local.instruments.driver)
+        if self._host.instruments.driver:
+            self.info.setdefault("driver", self._host.instruments.driver)
         if last:
             retried = len(last) - len(self._journalled)
             failed = "it" if len(last) == 1 else f"{retried} of them"

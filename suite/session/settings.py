@@ -43,7 +43,6 @@ class Settings:
     profile_memory: bool = False
     profile_code: bool = False
     cores: int | None = None  # of each device, on a CPU
-    on: str = "local"  # where launches start
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
@@ -83,7 +82,7 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
         config.getoption("profile_memory"), config.getoption("profile_code"), config.getoption("cores"),
-        typed=typed(config), on=config.getoption("on"),
+        typed=typed(config),
     )  # fmt: skip
 
 
