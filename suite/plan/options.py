@@ -12,6 +12,7 @@ import pytest
 from suite.plan.cell import AUTO, LOADERS, STRATEGIES_OF
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
+from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, shard, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
@@ -40,6 +41,7 @@ training benchmarks (pytest suite)
   pytest suite --collect-only -q --batch 32,64          list the launches and measure nothing
   pytest suite --resume --launches 6                    continue a run, here with more launches
   pytest suite --benchmark-save --track mlflow          send each launch to MLflow as it ends
+  pytest suite --benchmark-save --on ray                on all hosts of a Ray cluster, block by block
   python -m suite.compare                               compare what was measured
 
   Exit status: 0 measured, 1 a launch failed, 2 interrupted, 4 wrong usage, 5 nothing was measured.
@@ -130,6 +132,10 @@ def add(parser: pytest.Parser) -> None:
         "--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
         help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
     )  # fmt: skip
+    group.addoption("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
+    group.addoption(
+        "--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW", help=PLACEMENT
+    )
     group.addoption(
         "--shard", metavar="I/N",
         help="measure part I of N, to share a run between N machines; suite.compare merges their files",

@@ -29,6 +29,11 @@ class Instruments:
         self._gpus = self._opened()
         self._idle = idle(self._gpus)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the GPUs that launches see."""
+        return [gpu.name for gpu in self._gpus]
+
     def monitor(self, pids: int | Sequence[int], spawned_s: float, devices: int) -> Monitor:
         """A monitor of a launch's processes, and of as many GPUs as it has devices."""
         return Monitor(pids, spawned_s, self._gpus, self._idle, self._missing, devices=devices)

@@ -30,6 +30,7 @@ from suite.plan.frameworks import ALLOCATOR, VARIABLES
 from suite.record.environment import machine, recorded, redact
 from suite.record.job import Job
 from suite.record.mark import MARK
+from suite.record.order import Part
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
 from suite.record.scratch import scratch
 from suite.record.text import clean
@@ -65,9 +66,11 @@ def interpreter(framework: str) -> str:
 
 def launch(
     job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None,
-    *, tick: Callable[[], None] = lambda: None,
+    *, tick: Callable[[], None] = lambda: None, part: Part | None = None,
 ) -> Record:  # fmt: skip
     """Run one job in fresh processes, one or a few ranks, and return its record, however it ended.
+
+    With a ``part``, only some ranks run on this host; a record of a part without rank 0 says how its ranks ended.
 
     ``progress`` is called with each of the worker's progress messages, and ``tick`` about once a second without one.
     ``watch`` may return a `Monitor` for the ranks, given their process ids and the moment they were spawned, in seconds
@@ -75,29 +78,30 @@ def launch(
     ending the whole process tree.
     """
     alone = job.cell.devices == 1 and not job.cores
-    if not alone and (reason := ranks.impossible(job.cell, job.device, job.cores)):
+    if not alone and (reason := ranks.impossible(job.cell, job.device, job.cores, part)):
         environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
         return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
-    record = _launched(job, log, deadline_s, progress, watch, tick=tick)
+    record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part)
     for _ in range(ranks.PORT_TRIES - 1):
-        if job.cell.processes == 1 or not ranks.port_taken(record):
+        if job.cell.processes == 1 or part or not ranks.port_taken(record):
             break
-        record = _launched(job, log, deadline_s, progress, watch, tick=tick)
+        record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part)
     return record
 
 
 def _launched(
-    job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, *, tick: Callable[[], None]
-) -> Record:
+    job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, *, tick: Callable[[], None],
+    part: Part | None,
+) -> Record:  # fmt: skip
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
     several = job.cell.processes > 1
-    with scratch_folder() as folder, _spawned(job, log, folder) as (workers, pipes, spawned_s):
+    with scratch_folder() as folder, _spawned(job, log, folder, part) as (workers, pipes, spawned_s):
         pids = [worker.pid for worker in workers] if several else workers[0].pid
         monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
             if several:
-                team = ranks.Team(parts, progress, tick, _exit_outcome)
+                team = ranks.Team(parts, progress, tick, _exit_outcome, part)
                 for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
                     team.add(worker, pipe, ranks.log_of(log, rank))
                 log = team.listen(deadline_s).log
@@ -173,10 +177,12 @@ def scratch_folder() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _spawned(job: Job, log: Path, scratch: str) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
+def _spawned(
+    job: Job, log: Path, scratch: str, part: Part | None = None
+) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
     """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock."""
     python = interpreter(job.cell.framework)
-    environments = ranks.environments(job.cell, job.device, job.cores)
+    environments = ranks.environments(job.cell, job.device, job.cores, part)
     spawned_ns, mark = time.perf_counter_ns(), leftovers.mark()
     text = replace(job, spawned_ns=spawned_ns).dumps()
     workers, pipes = [], []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from suite import __version__
+from suite.monitor.sampler import Monitor
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
 from suite.record.environment import machine
@@ -18,10 +19,22 @@ from suite.record.record import DID_NOT_FIT, Record
 from suite.session import batch_finder
 from suite.session.batch_finder import Fit
 from suite.session.engines import Hear, Host
-from suite.session.observers import Observers
 from suite.session.settings import Settings
 from suite.session.state import State
 from workloads.registry import folder_of
+
+
+class Watchers(Protocol):
+    """Who is told of a launch while it runs."""
+
+    def started(self, cell: Cell, launch: int) -> None:
+        """A worker is about to be started."""
+
+    def progress(self, message: Mapping[str, Any]) -> None:
+        """The worker said what it does."""
+
+    def watched(self, monitor: Monitor) -> None:
+        """The worker is being sampled."""
 
 
 @dataclass
@@ -33,7 +46,7 @@ class Launcher:
     host: Host
     say: Callable[[str], None]
     show: Callable[[str], None]
-    observers: Observers
+    observers: Watchers
     fits: dict[Cell, Fit]
     stop: Callable[[], None] = lambda: None  # raises what ends a launch, when the run ends
     _searching_s: float = 0.0  # of the current launch: the search for the largest batch
@@ -45,9 +58,7 @@ class Launcher:
         """
         settings = self.settings
         self._searching_s = 0.0
-        # Each launch that trains to its end has its own seed: the spread over seeds shows how certain an accuracy is.
-        seed = settings.seed + number % CONTROL if cell.recipe else settings.seed
-        job = Job(cell, "", number, seed, settings.device, settings.plan)
+        job = Job(cell, "", number, self._seed(cell, number), settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
         job = replace(job, workload_folder=folder_of(cell.workload), cores=settings.cores)
         checkpoint = self._checkpoint(cell, number)
@@ -77,17 +88,25 @@ class Launcher:
         if record.outcome.ok:
             _remove(checkpoint)
         record = replace(record, environment=record.environment or {"machine": machine()})
+        return self.described(record, position), self._searching_s
+
+    def described(self, record: Record, position: int) -> Record:
+        """The record with the run that it belongs to, and the host that it ran on where there are several."""
         run = {
             "id": self.info["id"],
             "suite": __version__,
-            "seed": seed,
-            "plan": settings.plan.to_json(),
-            "block": number % CONTROL,
+            "seed": self._seed(record.cell, record.launch),
+            "plan": self.settings.plan.to_json(),
+            "block": record.block,
             "position": position,
         }
         if host := self.host.about.name:
             run["host"] = host
-        return replace(record, run=run), self._searching_s
+        return replace(record, run=run)
+
+    def _seed(self, cell: Cell, number: int) -> int:
+        """Each launch that trains to its end has its own: the spread over seeds shows how certain an accuracy is."""
+        return self.settings.seed + number % CONTROL if cell.recipe else self.settings.seed
 
     def _checkpoint(self, cell: Cell, number: int) -> Path:
         folder: Path = self.settings.journals / str(self.info["id"])

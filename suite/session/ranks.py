@@ -24,7 +24,8 @@ from suite.plan.cell import Cell
 from suite.plan.device import has_gpu
 from suite.plan.strategies import not_measured
 from suite.record.environment import own_cores, usable_cores
-from suite.record.rank_variables import COORDINATOR, CORES, HOST_CORES, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
+from suite.record.order import Part
+from suite.record.rank_variables import ADDRESS, COORDINATOR, CORES, HOST_CORES, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 from suite.record.record import Outcome, Record
 from suite.session import logs
 from suite.session.listener import GRACE_S, LOOK_S, Listener
@@ -46,42 +47,46 @@ _CONSEQUENCE = re.compile(
 )
 
 
-def impossible(cell: Cell, device: str, each: int | None = None) -> str:
-    """Why a cell's devices cannot be measured on this host; empty where they can, as far as the parent knows."""
+def impossible(cell: Cell, device: str, each: int | None = None, part: Part | None = None) -> str:
+    """Why a cell's devices cannot be measured on this host; empty where they can, as far as the parent knows.
+
+    With a ``part``, this host needs devices for its own ranks alone.
+    """
     if reason := not_measured(cell):
         return reason
+    count = part.count if part else cell.devices
     if device == "cpu" or not has_gpu():
         cores = usable_cores()
-        if cell.devices * (each or 1) > cores:
+        if count * (each or 1) > cores:
             need = f"{each} cores" if each and each > 1 else "a core"
-            return f"{cell.devices} devices on a CPU need {need} each, and {cores} can be used here"
+            return f"{count} devices on a CPU need {need} each, and {cores} can be used here"
         return ""
     listed = _listed()
-    if listed is not None and cell.devices > len(listed):
-        return f"{cell.devices} devices are asked for, and CUDA_VISIBLE_DEVICES shows {len(listed)}"
+    if listed is not None and count > len(listed):
+        return f"{count} devices are asked for, and CUDA_VISIBLE_DEVICES shows {len(listed)}"
     return ""
 
 
-def environments(cell: Cell, device: str, each: int | None = None) -> list[dict[str, str]]:
-    """The variables of each rank besides those that every worker gets; ``each`` device of a CPU has so many cores."""
+def environments(cell: Cell, device: str, each: int | None = None, part: Part | None = None) -> list[dict[str, str]]:
+    """The variables of each rank besides those that every worker gets; ``each`` device of a CPU has so many cores.
+
+    With a ``part``, only its ranks are started here.
+    """
     world, cores = cell.processes, own_cores()
+    first, here = (part.first, part.count) if part else (0, world)
     on_cpu = device == "cpu" or not has_gpu()
     if world == 1:
         chosen = cores[: each * cell.devices] if each and on_cpu else []
         return [{HOST_CORES: str(len(cores)), CORES: ",".join(map(str, chosen))} if chosen else {}]
-    each = each if each and on_cpu else min(len(cores), usable_cores()) // world
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
-    shared = {
-        HOST_CORES: str(len(cores)),
-        WORLD_SIZE: str(world),
-        COORDINATOR: f"{HOST}:{port}",
-        TOKEN: secrets.token_hex(16),
-    }
+    each = each if each and on_cpu else min(len(cores), usable_cores()) // here
+    shared = {HOST_CORES: str(len(cores)), WORLD_SIZE: str(world)}
+    if part:
+        shared |= {COORDINATOR: part.coordinator, TOKEN: part.token, ADDRESS: part.address}
+    else:
+        shared |= {COORDINATOR: f"{HOST}:{free_port(HOST)}", TOKEN: secrets.token_hex(16)}
     made = []
-    for rank in range(world):
-        own = {RANK: str(rank), LOCAL_RANK: str(rank)}
+    for rank in range(here):
+        own = {RANK: str(first + rank), LOCAL_RANK: str(rank)}
         if each:
             own[CORES] = ",".join(map(str, cores[rank * each : (rank + 1) * each]))
         if not on_cpu:  # each sees its own device alone, as its first
@@ -89,6 +94,13 @@ def environments(cell: Cell, device: str, each: int | None = None) -> list[dict[
             own["CUDA_VISIBLE_DEVICES"] = listed[rank] if listed else str(rank)
         made.append(shared | own)
     return made
+
+
+def free_port(address: str = "") -> int:
+    """A port of this host, or of one of its addresses, that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
 
 
 def log_of(log: Path, rank: int) -> Path:
@@ -129,19 +141,21 @@ class Team:
     progress: Callable[[dict[str, Any]], None]
     tick: Callable[[], None]
     exit_outcome: Callable[[subprocess.Popen[bytes]], Outcome]
+    part: Part | None = None  # where other hosts have ranks too
     members: list[Member] = field(default_factory=list)
     failed: list[Member] = field(default_factory=list)  # in the order in which it was seen
 
     def add(self, worker: subprocess.Popen[bytes], pipe: int, log: Path) -> None:
         """Listen to one more rank."""
-        rank = len(self.members)
+        at = len(self.members)
+        rank = at + (self.part.first if self.part else 0)
 
         def progress(message: dict[str, Any]) -> None:
-            self.members[rank].where = str(message["progress"])
-            if not rank:
+            self.members[at].where = str(message["progress"])
+            if not at:
                 self.progress(message)
 
-        listener = Listener({} if rank else self.parts, progress, log)
+        listener = Listener({} if at else self.parts, progress, log)
         self.members.append(Member(rank, worker, pipe, log, listener))
 
     def listen(self, deadline_s: float) -> Member:
@@ -203,9 +217,9 @@ class Team:
 
     def _judged(self, late: bool, deadline_s: float) -> Member:
         """Name the cause in the outcome; returns the rank that it lies with."""
-        world = len(self.members)
+        world = self.part.world if self.part else len(self.members)
         if self.failed:
-            causes = [member for member in self.failed if not _is_consequence(member)] or self.failed
+            causes = [member for member in self.failed if not is_consequence(member.failure)] or self.failed
             cause, outcome = causes[0], causes[0].failure
             assert outcome
             reason = outcome.reason
@@ -222,8 +236,8 @@ class Team:
         return self.members[0]
 
 
-def _is_consequence(member: Member) -> bool:
-    failure = member.failure
+def is_consequence(failure: Outcome | None) -> bool:
+    """Whether a rank failed because another one was gone."""
     return bool(failure and failure.status == "error" and _CONSEQUENCE.search(failure.reason))
 
 

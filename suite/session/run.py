@@ -8,13 +8,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from suite.plan.cell import AUTO, Cell
+from suite.plan.measuring import CONTROL
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session import batch_finder, devices
-from suite.session.engines.local import Local
+from suite.session.dispatch import Dispatch, Planned, Post, Posting
+from suite.session.engines import Host
+from suite.session.engines.choice import opened
+from suite.session.engines.site import prepare
 from suite.session.journal import Journal
 from suite.session.launch import LaunchError, interpreter
 from suite.session.launcher import Launcher
@@ -45,7 +50,13 @@ class Run:
     _ended_s: float = field(default_factory=time.monotonic)  # when the launch before ended
 
     def __post_init__(self) -> None:
-        self.journal = self._open_journal()
+        cells = [cell for cell, _ in self.planned]
+        self._engine = opened(self.settings, cells, self.say, self._open)
+        try:
+            self.journal = self._open_journal()
+        except BaseException:
+            self._open.close()
+            raise
         # The file's name is the id: what a journal says of itself names no folder.
         self.info = self.journal.run | {"id": self.journal.path.stem}
         self.info |= {"launches": self.settings.launches, "planned": self.total}
@@ -53,13 +64,15 @@ class Run:
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
-        self._host = Local(self.settings.device, self.settings.data, self.settings.data_directory, self.say, self._open)
-        self.on_cpu = not self._host.about.gpu
+        about = self._engine.hosts[0].about
+        self.on_cpu = not about.gpu
         self._pace = Pace(self.settings.plan, self.on_cpu)
         self._pace.learn(self._journalled.values())
-        self._launcher = Launcher(self.settings, self.info, self._host, self.say, self.show, self.observers, self._fits)
-        if self._host.instruments.driver:
-            self.info.setdefault("driver", self._host.instruments.driver)
+        host = self._engine.hosts[0]
+        self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
+        self._dispatch: Dispatch | None = None
+        if about.driver:
+            self.info.setdefault("driver", about.driver)
         if last:
             retried = len(last) - len(self._journalled)
             failed = "it" if len(last) == 1 else f"{retried} of them"
@@ -90,16 +103,16 @@ class Run:
         if record:
             self.records.append(record)
             return record
-        total = "" if self.settings.search else f"/{self.total}"
-        counter = f"[{self.done + 1:{len(str(self.total))}}{total}]"
-        record, searching_s = self._launcher.launch(cell, number, counter, self.done)
-        took_s = time.monotonic() - self._ended_s  # with what happens between two launches
-        self._ended_s += took_s
-        self._pace.add(cell, took_s, searching_s)
-        record = replace(record, run=record.run | durations(took_s, searching_s))
-        self.journal.append(record)
+        counter = self._counter(self.done)
+        if self._dispatch:
+            record = self._dispatch.wait(f"{cell.id}#{number}")
+        else:
+            record, searching_s = self._launcher.launch(cell, number, counter, self.done)
+            took_s = time.monotonic() - self._ended_s  # with what happens between two launches
+            self._ended_s += took_s
+            record = self._keep(record, took_s, searching_s)
         self.records.append(record)
-        line = f"{counter} {described(record)}  {duration(took_s)}{self._left()}"
+        line = f"{counter} {described(record)}  {duration(record.run['took_s'])}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
         self.observers.ended(record, self._left_s(self._remaining()) if self._pace.known else None)
         return record
@@ -108,6 +121,8 @@ class Run:
         """Run a launch that a search has just decided on, or take it from the journal."""
         self.planned[self.done :] = [(cell, number)]
         self.info["planned"] = self.total
+        if self._dispatch and f"{cell.id}#{number}" not in self._journalled:
+            self._dispatch.request([(cell, number, self.done)])
         return self.launch(cell, number)
 
     def expected_s(self, cell: Cell) -> float:
@@ -115,7 +130,9 @@ class Run:
         return self._left_s([cell])
 
     def close(self) -> None:
-        """Release the driver, close the journal, and let those who watched the run finish."""
+        """End what runs elsewhere, release the driver, close the journal, and let those who watched the run finish."""
+        if self._dispatch:
+            self._dispatch.close()
         self._open.close()
         self.journal.close()
         for line in self.observers.close():
@@ -124,12 +141,8 @@ class Run:
     def prepare(self) -> None:
         """Check the interpreters, say how long the run may take, and get the data ready."""
         cells = [cell for cell, _ in self.planned]
-        interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
-        if self.settings.device == "cuda":
-            with waiting("checking that the frameworks were built with CUDA"):
-                problem = devices.cuda_problem(interpreters)
-            if problem:
-                raise LaunchError(f"no launch can be on CUDA: {problem}")
+        if not self._engine.cluster:  # hosts of a cluster answer for themselves
+            self._check(cells)
         remaining = self._remaining()
         trained = [cell for cell in remaining if cell.recipe]
         if trained:
@@ -139,14 +152,61 @@ class Run:
         elif remaining:
             first = "the first block: " if self.settings.search else ""
             self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
-        for workload in dict.fromkeys(sorted(cell.workload for cell in cells)):
-            self._host.prepare(workload)
-        if remaining:
-            self._host.ready()
+        workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
+        prepare(self._engine.hosts, workloads, bool(remaining))
         keys = [f"{cell.id}#{number}" for cell, number in self.planned]
         journalled = [self._journalled[key] for key in keys if key in self._journalled]
         self.observers.begin(self.journal.path, self.info, self.total, journalled)
+        self._begin()
+
+    def _check(self, cells: list[Cell]) -> None:
+        """Check the interpreters of this host. Raises `LaunchError`."""
+        interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
+        if self.settings.device == "cuda":
+            with waiting("checking that the frameworks were built with CUDA"):
+                problem = devices.cuda_problem(interpreters)
+            if problem:
+                raise LaunchError(f"no launch can be on CUDA: {problem}")
+
+    def _begin(self) -> None:
+        """Start the launches: one after the other here, in blocks side by side on a cluster."""
         self._ended_s = time.monotonic()
+        if self._engine.cluster:
+            self._dispatch = Dispatch(
+                self._engine.hosts, self._launcher_on, self._keep, self.say, self._engine.revive, self._counter
+            )
+        blocks: dict[int, list[Planned]] = {}
+        begun: dict[int, str] = {}
+        for position, (cell, number) in enumerate(self.planned):
+            if record := self._journalled.get(f"{cell.id}#{number}"):
+                begun[number % CONTROL] = str(record.run.get("host", ""))
+            else:
+                blocks.setdefault(number % CONTROL, []).append((cell, number, position))
+        if self._dispatch and not self.settings.search:
+            for number, planned in blocks.items():
+                self._dispatch.add(planned, begun.get(number, ""))
+
+    def _launcher_on(self, host: Host, post: Post) -> Launcher:
+        """What runs launches on a host of a cluster, and leaves it to ``post`` to tell of them."""
+
+        def say(text: str) -> None:
+            post(partial(self.say, text))
+
+        def show(text: str) -> None:
+            post(partial(self.show, text))
+
+        return Launcher(self.settings, self.info, host, say, show, Posting(self.observers, post), self._fits)
+
+    def _keep(self, record: Record, took_s: float, searching_s: float) -> Record:
+        """Write a record to the journal; returns it with the time that it took."""
+        self._pace.add(record.cell, took_s, searching_s)
+        record = replace(record, run=record.run | durations(took_s, searching_s))
+        self.journal.append(record)
+        return record
+
+    def _counter(self, position: int) -> str:
+        total = "" if self.settings.search else f"/{self.total}"
+        return f"[{position + 1:{len(str(self.total))}}{total}]"
 
     def _remaining(self) -> list[Cell]:
         """The cells of the launches that are still to be made."""
@@ -154,7 +214,7 @@ class Run:
 
     def _left_s(self, cells: list[Cell]) -> float:
         searches = {cell for cell in cells if cell.batch == AUTO and cell not in self._fits}
-        return self._pace.left_s(cells, searches)
+        return self._pace.left_s(cells, searches) / len(self._engine.hosts)
 
     def _open_journal(self) -> Journal:
         settings = self.settings

@@ -11,6 +11,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.device import has_gpu
+from suite.plan.engine import LOCAL
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
 from suite.plan.options import JOURNALS, bytes_of, chosen_axes
@@ -43,6 +44,8 @@ class Settings:
     profile_memory: bool = False
     profile_code: bool = False
     cores: int | None = None  # of each device, on a CPU
+    on: str = LOCAL  # the engine that launches start on, which a resumed run may change
+    placement: str = "pack"  # of the ranks of a launch on the hosts of a cluster
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
@@ -67,7 +70,7 @@ class Settings:
 
 def refuse_without_cuda(config: pytest.Config) -> None:
     """Raise `MatrixError` if CUDA is requested and there is none."""
-    if config.getoption("device") == "cuda" and not has_gpu():
+    if config.getoption("device") == "cuda" and config.getoption("on") == LOCAL and not has_gpu():
         named = (name for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}"))
         interpreters = {name: interpreter(name) for name in named}
         raise MatrixError(f"--device cuda: {devices.cuda_problem(interpreters)}")
@@ -82,7 +85,7 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
         config.getoption("profile_memory"), config.getoption("profile_code"), config.getoption("cores"),
-        typed=typed(config),
+        config.getoption("on"), config.getoption("placement"), typed=typed(config),
     )  # fmt: skip
 
 

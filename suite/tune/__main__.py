@@ -118,7 +118,7 @@ def _settings(search: Search) -> Settings:
         data=options.data, data_directory=options.data_dir, device=options.device, deadline_s=options.max_time,
         resume=options.resume, journals=options.journals, sweep=command_line.typed(options) or None,
         memory_limit=command_line.memory_limit(options), epochs=options.epochs, target=search.question.target,
-        search=search.question.to_json(),
+        search=search.question.to_json(), on=options.on, placement=options.placement,
     )  # fmt: skip
 
 

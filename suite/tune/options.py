@@ -14,6 +14,7 @@ from suite.analysis.wording import percent
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
+from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
@@ -132,6 +133,9 @@ def _add_others(made: argparse.ArgumentParser) -> None:
     how.add_argument("--data-dir", metavar="DIR", help="folder with the official archives (default: $SUITE_DATA_DIR)")
     how.add_argument("--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
                      help="cpu, cuda, or auto: a GPU if there is one (default: auto)")  # fmt: skip
+    how.add_argument("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
+    how.add_argument("--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",
+                     help=PLACEMENT)  # fmt: skip
     how.add_argument("--wait-idle", type=float, metavar="S", help="wait up to S seconds for an idle machine")
     how.add_argument(
         "--resume", nargs="?", const=LATEST, metavar="RUN",

@@ -9,16 +9,13 @@ the same with it, and passes orders, progress and records on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from suite.monitor.sampler import Monitor
 from suite.record.order import Order
 from suite.record.record import Record
-
-#: The engine that is used unless another one is asked for.
-LOCAL = "local"
 
 
 class HostLostError(RuntimeError):
@@ -47,7 +44,7 @@ class About:
 
     ``kind`` is its hardware in words: launches are compared only between hosts of one kind. ``free_bytes`` is the
     memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a digest of the suite's
-    own code.
+    own code, ``driver`` has the versions of its GPUs' driver.
     """
 
     name: str = ""
@@ -56,6 +53,7 @@ class About:
     free_bytes: int = 0
     devices: int = 1
     suite: str = ""
+    driver: dict[str, str] = field(default_factory=dict)
 
 
 class Host(Protocol):
@@ -75,9 +73,17 @@ class Host(Protocol):
         """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launch.LaunchError`."""
 
 
+def _gone(host: Host) -> Host:
+    raise HostLostError(f"host {host.about.name} is lost")
+
+
 @dataclass(frozen=True)
 class Engine:
-    """The hosts of a run. On those of a ``cluster``, which are others than this one, blocks run side by side."""
+    """The hosts of a run. On those of a ``cluster``, which are others than this one, blocks run side by side.
+
+    ``revive`` returns a host in place of one that is lost, or raises `HostLostError`.
+    """
 
     hosts: Sequence[Host]
     cluster: bool = False
+    revive: Callable[[Host], Host] = _gone

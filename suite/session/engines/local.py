@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -9,12 +10,14 @@ from pathlib import Path
 
 from suite.monitor.sampler import Monitor
 from suite.plan.device import has_gpu
+from suite.record.environment import machine, usable_cores
 from suite.record.order import Order
 from suite.record.record import Record
 from suite.session import batch_finder
 from suite.session.engines import About, Hear
 from suite.session.instruments import Instruments
 from suite.session.launch import launch, scratch_folder
+from workloads.data.cache import open_cached
 from workloads.data.own import OWN, prepare_own
 from workloads.data.prepare import prepare
 from workloads.spec import specification
@@ -32,18 +35,28 @@ class Local:
     directory: str | None
     say: Callable[[str], None]
     until: ExitStack
-    about: About = field(default_factory=About)
+    about: About = field(init=False)
     _data: dict[str, Path] = field(default_factory=dict)
     _programs: str = ""  # a folder for what launches compile for their evidence
 
     def __post_init__(self) -> None:
-        gpu = self.device != "cpu" and has_gpu()
-        self.about = replace(self.about, gpu=gpu, free_bytes=batch_finder.free_memory())
         self.instruments = Instruments(self.device, self.say, self.until)
+        gpus = self.instruments.names
+        self.about = About(
+            kind=_kind(gpus),
+            gpu=self.device != "cpu" and has_gpu(),
+            free_bytes=batch_finder.free_memory(),
+            devices=len(gpus) or usable_cores(),
+            driver=self.instruments.driver,
+        )
 
     def prepare(self, workload: str) -> None:
         """Get the data of a workload ready. Raises `workloads.data.dataset.DataError`."""
         self.folder(workload)
+
+    def digest(self, workload: str) -> str:
+        """The digest of the data of a workload."""
+        return open_cached(self.folder(workload)).digest
 
     def folder(self, workload: str) -> Path:
         """Where the data of a workload is, which is fetched and verified the first time."""
@@ -71,5 +84,14 @@ class Local:
             hear.watched(monitor)
             return monitor
 
-        record = launch(job, log, order.deadline_s, hear.progress, watch, tick=hear.tick)
+        record = launch(job, log, order.deadline_s, hear.progress, watch, tick=hear.tick, part=order.part)
         return self.instruments.annotated(record)
+
+
+def _kind(gpus: Sequence[str]) -> str:
+    """The hardware of this host in words."""
+    hardware = machine()
+    counted = Counter(gpus)
+    return "; ".join(
+        [f"{hardware['cpu']}, {hardware['cores']} cores", *(f"{count} x {name}" for name, count in counted.items())]
+    )

@@ -1,0 +1,217 @@
+"""Runs blocks of launches on the hosts of a cluster, one block on each at a time, and none of them on two.
+
+Each host has a thread here, which takes a block and runs its launches in their order. What is done is in the journal
+before the next launch of that host starts. The thread of the run waits for one launch after the other, prints, and
+tells the observers. When a host is lost, what it has not done goes to another one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from suite.monitor.sampler import Monitor
+from suite.plan.cell import Cell
+from suite.record.record import Outcome, Record
+from suite.session.engines import Host, HostLostError, StoppedError
+from suite.session.launch import LaunchError
+from suite.session.launcher import Launcher
+from suite.session.observers import Observers
+
+#: How often a launch may lose its host before that is its result.
+LOST_MOST = 3
+
+#: How long hosts may take to end their launches when the run ends.
+ENDING_S = 20.0
+
+#: A launch and the number that it has among those of the run.
+Planned = tuple[Cell, int, int]
+
+Post = Callable[[Callable[[], None]], None]
+
+
+def key_of(cell: Cell, number: int) -> str:
+    """The key of the record of a launch."""
+    return f"{cell.id}#{number}"
+
+
+@dataclass
+class Block:
+    """Launches that belong together. ``host`` has begun them already; ``lost`` counts how often a host was lost."""
+
+    launches: deque[Planned]
+    host: str = ""
+    lost: int = 0
+
+
+@dataclass
+class Posting:
+    """Passes on what a launcher tells observers to the thread of the run."""
+
+    observers: Observers
+    post: Post
+
+    def started(self, cell: Cell, launch: int) -> None:
+        self.post(partial(self.observers.started, cell, launch))
+
+    def progress(self, message: Mapping[str, Any]) -> None:
+        self.post(partial(self.observers.progress, message))
+
+    def watched(self, monitor: Monitor) -> None:
+        """No monitor of another host is here."""
+
+
+@dataclass
+class Dispatch:
+    """``make`` makes the launcher of a host; ``keep`` writes a record to the journal, with the seconds it took.
+
+    ``revive`` gets a host that is lost going again, or raises `HostLostError`.
+    """
+
+    hosts: Sequence[Host]
+    make: Callable[[Host, Post], Launcher]
+    keep: Callable[[Record, float, float], Record]
+    say: Callable[[str], None]
+    revive: Callable[[Host], Host]
+    counter: Callable[[int], str]
+    _blocks: deque[Block] = field(default_factory=deque)
+    _asked: set[str] = field(default_factory=set)
+    _done: dict[str, Record] = field(default_factory=dict)
+    _posted: queue.SimpleQueue[Callable[[], None]] = field(default_factory=queue.SimpleQueue)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _problem: BaseException | None = None
+    _ending: bool = False
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._left = len(self.hosts)
+        for host in self.hosts:
+            thread = threading.Thread(target=self._serve, args=(host,), name=host.about.name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def add(self, launches: Iterable[Planned], host: str = "") -> None:
+        """Add a block, which ``host`` goes on with if it has begun it and is there."""
+        names = {each.about.name for each in self.hosts}
+        with self._changed:
+            self._blocks.append(Block(deque(launches), host if host in names else ""))
+            self._changed.notify_all()
+
+    def request(self, launches: Sequence[Planned]) -> None:
+        """Add those that are not asked for already, as a block."""
+        new = [each for each in launches if key_of(*each[:2]) not in self._asked]
+        if new:
+            self._asked |= {key_of(*each[:2]) for each in new}
+            self.add(new)
+
+    def wait(self, key: str) -> Record:
+        """The record of a launch, once it is there; prints meanwhile. Raises what ended the run."""
+        while True:
+            with self._changed:
+                record = self._done.pop(key, None)
+                if record is None and self._problem:
+                    raise self._problem
+            if record:
+                self._asked.discard(key)
+                self._print()
+                return record
+            try:
+                self._posted.get(timeout=0.2)()
+            except queue.Empty:
+                continue
+
+    def close(self) -> None:
+        """End what runs, and wait until it has ended."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        until_s = time.monotonic() + ENDING_S
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - time.monotonic()))
+
+    def stop(self) -> None:
+        """Called about once a second in a launch: ends it when the run ends."""
+        if self._ending:
+            raise StoppedError
+
+    def _print(self) -> None:
+        while not self._posted.empty():
+            self._posted.get()()
+
+    def _serve(self, host: Host) -> None:
+        """Run blocks on one host, until there are no more or the host is lost."""
+        launcher = self.make(host, self._posted.put)
+        launcher.stop = self.stop
+        try:
+            while block := self._next(launcher.host.about.name):
+                try:
+                    self._run(launcher, block)
+                except HostLostError as error:
+                    self._posted.put(partial(self.say, f"{error}; its launches run again"))
+                    self._give_back(launcher, block)
+                    launcher.host = self.revive(launcher.host)
+        except HostLostError as error:
+            self._lose(host.about.name, error)
+        except StoppedError:
+            pass
+        except BaseException as error:  # the thread that waits must end with it
+            with self._changed:
+                self._problem = self._problem or error
+
+    def _next(self, name: str) -> Block | None:
+        """The next block for this host, waiting for one; None when the run ends."""
+        with self._changed:
+            while not self._ending and not self._problem:
+                mine = [block for block in self._blocks if block.host == name]
+                for block in mine or [block for block in self._blocks if not block.host]:
+                    self._blocks.remove(block)
+                    return block
+                self._changed.wait()
+        return None
+
+    def _run(self, launcher: Launcher, block: Block) -> None:
+        while block.launches:
+            cell, number, position = block.launches[0]
+            begin_s = time.monotonic()
+            record, searching_s = launcher.launch(cell, number, self.counter(position), position)
+            self._keep(block, record, begin_s, searching_s)
+
+    def _keep(self, block: Block, record: Record, begin_s: float, searching_s: float) -> None:
+        """Write a record to the journal; then its launch is no longer due."""
+        with self._changed:
+            if self._ending:
+                raise StoppedError
+            record = self.keep(record, time.monotonic() - begin_s, searching_s)
+            block.launches.popleft()
+            block.lost = 0
+            self._done[record.key] = record
+
+    def _give_back(self, launcher: Launcher, block: Block) -> None:
+        """Let another host, or the same one when it is back, go on with a block."""
+        with self._changed:
+            block.lost, block.host = block.lost + 1, ""
+            if block.lost >= LOST_MOST:
+                cell, number, position = block.launches[0]
+                outcome = Outcome("crashed", f"its host was lost {block.lost} times while it ran")
+                record = self.keep(launcher.described(Record(cell, outcome, number), position), 0.0, 0.0)
+                self._done[record.key] = record
+                block.launches.popleft()
+                block.lost = 0
+            self._blocks.appendleft(block)
+            self._changed.notify_all()
+
+    def _lose(self, name: str, error: HostLostError) -> None:
+        with self._changed:
+            for block in self._blocks:
+                block.host = "" if block.host == name else block.host
+            self._left -= 1
+            if not self._left:
+                self._problem = LaunchError(f"no host is left ({error}); what was measured is kept")
+            self._changed.notify_all()
+        self._posted.put(partial(self.say, f"{error}; {self._left} left"))

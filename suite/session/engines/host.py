@@ -1,0 +1,153 @@
+"""The process that an engine starts on a host: it takes orders on stdin, launches, and answers on stdout.
+
+``python -m suite.session.engines.host``, with the variables of that host. Every line in both directions is a JSON
+object. `begin` says what is measured and is answered by `about`; `prepare` gets the data of a workload ready; `order`
+launches; `stop` ends the running launch; `port` asks for a free port. The process ends with its parent or its stdin,
+and its launches end with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import IO, Any
+
+from suite.plan.schema import decode
+from suite.record.order import Order
+from suite.session import ranks
+from suite.session.engines import Hear, StoppedError
+from suite.session.engines.code import code_digest
+from suite.session.engines.local import Local
+from suite.session.launch import LaunchError, scratch_folder
+from workloads import registry
+from workloads.data.dataset import DataError
+
+#: How often a host shows that it lives, in seconds.
+ALIVE_EVERY_S = 2.0
+
+#: Bytes of the files of a profile that are sent back.
+FILES_MOST = 1 << 26
+
+
+class Agent:
+    """The far end of an engine: one launch at a time on this host. ``write`` sends one message."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], None], until: ExitStack) -> None:
+        self.write, self.until = write, until
+        self.stopped = threading.Event()
+        self.local: Local | None = None
+
+    def answer(self, message: dict[str, Any]) -> None:
+        """Do what a message asks and send the answer; an error that has a way out is an answer too."""
+        try:
+            for name, argument in message.items():
+                getattr(self, f"_{name}")(argument)
+        except (DataError, LaunchError) as error:
+            self.write({"failed": type(error).__name__, "reason": str(error)})
+        except StoppedError:
+            self.write({"stopped": True})
+
+    def _begin(self, given: dict[str, Any]) -> None:
+        def say(text: str) -> None:
+            self.write({"say": text})
+
+        device = str(given["device"])
+        local = self.local = Local(device, given["source"], given["directory"], say, self.until)
+        local.about = replace(local.about, name=str(given["name"]), suite=code_digest())
+        self.write({"about": asdict(local.about)})
+
+    def _prepare(self, given: dict[str, str]) -> None:
+        assert self.local
+        if given["folder"]:
+            registry.register(given["folder"])
+        self.local.prepare(given["workload"])
+        self.local.ready()
+        self.write({"prepared": self.local.digest(given["workload"])})
+
+    def _port(self, _: Any) -> None:
+        self.write({"port": ranks.free_port()})
+
+    def _order(self, given: dict[str, Any]) -> None:
+        assert self.local
+        self.stopped.clear()
+        order = decode(Order, given)
+
+        def tick() -> None:
+            if self.stopped.is_set():
+                raise StoppedError
+
+        def progress(message: dict[str, Any]) -> None:
+            self.write({"progress": message})
+            tick()
+
+        with scratch_folder() as folder:
+            place = Path(folder)
+            job = order.job
+            job = replace(job, checkpoint=str(place / "launch.checkpoint") if job.checkpoint else "")
+            job = replace(job, traces=str(place / "launch") if job.traces else "")
+            record = self.local.launch(replace(order, job=job), place / "launch.log", Hear(progress, tick))
+            self.write({"record": record.to_json(), "files": _files(place)})
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """The logs of a launch, and what a profile wrote while there is room, as base64 by the end of their names."""
+    found, room = {}, FILES_MOST
+    names = sorted(folder.glob("launch.*"), key=lambda path: path.suffix != ".log")
+    for path in names:
+        if path.is_file() and ".checkpoint" not in path.name and (room := room - path.stat().st_size) >= 0:
+            found[path.name.removeprefix("launch")] = base64.b64encode(path.read_bytes()).decode()
+    return found
+
+
+def main() -> int:
+    """Take orders until there are no more."""
+    # What libraries print must not get among the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    lock = threading.Lock()
+
+    def write(message: dict[str, Any]) -> None:
+        try:
+            with lock:
+                answers.write(json.dumps(message) + "\n")
+                answers.flush()
+        except OSError:  # nobody listens any more
+            os._exit(1)
+
+    orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    with ExitStack() as until:
+        agent = Agent(write, until)
+        threading.Thread(target=_read, args=(sys.stdin, agent, orders), name="orders", daemon=True).start()
+        threading.Thread(target=_live, args=(write,), name="alive", daemon=True).start()
+        while (message := orders.get()) is not None:
+            agent.answer(message)
+    return 0
+
+
+def _read(lines: IO[str], agent: Agent, orders: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    for line in lines:
+        message = json.loads(line)
+        if "stop" in message:
+            agent.stopped.set()
+        else:
+            orders.put(message)
+    agent.stopped.set()
+    orders.put(None)
+
+
+def _live(write: Callable[[dict[str, Any]], None]) -> None:
+    waiting = threading.Event()
+    while not waiting.wait(ALIVE_EVERY_S):
+        write({"alive": True})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""A Ray cluster as an engine: each host's process is started by an actor that has the host's CPUs and GPUs.
+
+``ray`` is a cluster that this host belongs to (``RAY_ADDRESS``, or the one that was started here), ``ray://HOST:PORT``
+one that its client server reaches. Nodes without CPUs, such as a head that only schedules, take no launches. An actor
+holds all CPUs and GPUs of its node, in a placement group of one bundle a host, so that nothing else of the cluster runs
+beside a launch. Ray is imported only with this engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from suite.session.engines import HostLostError
+from suite.session.engines.remote import Remote
+from suite.session.interrupts import REQUESTS
+from suite.session.launch import LaunchError
+
+#: How long a host may take to be given to this run, in seconds: others may use its CPUs or GPUs.
+RESERVE_S = 60.0
+
+#: How long Ray may take to answer, when it does not say that the actor has died.
+ANSWER_S = 30.0
+
+#: Letters of a node's id that make a host's name; Ray makes these ids at random.
+NAME_LETTERS = 8
+
+#: What Ray, and not the user, sets for the processes of its nodes.
+_OWN = ("RAY_", "PYTHONBREAKPOINT", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "NEURON_", "TPU_VISIBLE")
+
+
+class Relay:
+    """The actor on a host: starts the host's process with that host's own environment, and passes lines on."""
+
+    def __init__(self) -> None:
+        environment = _environment()
+        command = [sys.executable, "-m", "suite.session.engines.host"]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True, bufsize=1)
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def send(self, line: str) -> None:
+        """Pass a line to the process; one that has ended is noticed when its lines are asked for."""
+        assert self.process.stdin
+        with contextlib.suppress(OSError):
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+
+    def receive(self, within_s: float) -> list[str] | None:
+        """The lines that came, waiting for the first; None once the process has ended."""
+        found: list[str] = []
+        with contextlib.suppress(queue.Empty):
+            found.append(self.lines.get(timeout=within_s))  # type: ignore[arg-type]
+            while True:
+                found.append(self.lines.get_nowait())  # type: ignore[arg-type]
+        if None in found:
+            self.lines.put(None)
+            return [line for line in found if line is not None] or None
+        return found
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+
+def _environment() -> dict[str, str]:
+    """The variables with which this node was started, and the GPUs that Ray gave to this actor."""
+    own = dict(os.environ)
+    given = own.get("CUDA_VISIBLE_DEVICES")
+    with contextlib.suppress(KeyError, ValueError, psutil.Error):
+        own = psutil.Process(int(own["RAY_RAYLET_PID"])).environ()
+    environment = {name: value for name, value in own.items() if not name.startswith("RAY_")}
+    if given is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = given
+    return environment
+
+
+@dataclass
+class ActorWire:
+    """Lines to and from an actor."""
+
+    ray: Any
+    actor: Any
+    group: Any
+    name: str
+
+    def send(self, line: str) -> None:
+        """Send one line."""
+        self._answer(self.actor.send.remote(line), ANSWER_S)
+
+    def receive(self, within_s: float) -> Sequence[str]:
+        """The lines that came."""
+        lines = self._answer(self.actor.receive.remote(within_s), within_s + ANSWER_S)
+        if lines is None:
+            raise HostLostError(f"the process on host {self.name} has ended")
+        return list(lines)
+
+    def close(self) -> None:
+        """End the actor, and with it the host's process; give the host back."""
+        with contextlib.suppress(Exception):  # it is gone already, or Ray is
+            self.ray.kill(self.actor)
+        with contextlib.suppress(Exception):
+            self.ray.util.remove_placement_group(self.group)
+
+    def _answer(self, reference: Any, within_s: float) -> Any:
+        try:
+            return self.ray.get(reference, timeout=within_s)
+        except (self.ray.exceptions.RayError, ConnectionError) as error:
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise HostLostError(f"host {self.name} is lost: {reason[0]}") from None
+
+
+@dataclass
+class Cluster:
+    """A Ray cluster; what is taken of it is given back when ``until`` closes."""
+
+    address: str
+    settings: dict[str, Any]
+    say: Callable[[str], None]
+    until: ExitStack
+
+    def __post_init__(self) -> None:
+        self.ray = _ray()
+        with _handlers_kept():
+            try:
+                self.ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", namespace="suite")
+            except Exception as error:  # of many kinds: no cluster, another version of Ray or Python, no server
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise LaunchError(
+                    f"no Ray cluster at {self.address}: {reason}; start one with `ray start --head`, or name its "
+                    "client server: --on ray://HOST:10001"
+                ) from None
+        self.until.callback(self.ray.shutdown)
+
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """The living nodes that have CPUs, by id."""
+        found = {node["NodeID"]: node for node in self.ray.nodes() if node["Alive"]}
+        return {name: node for name, node in sorted(found.items()) if node["Resources"].get("CPU", 0) >= 1}
+
+    def host(self, node: dict[str, Any]) -> Remote:
+        """Take a node whole and start its process. Raises `LaunchError` and `HostLostError`."""
+        name = node["NodeID"][:NAME_LETTERS]
+        resources = {kind: node["Resources"][kind] for kind in ("CPU", "GPU") if node["Resources"].get(kind)}
+        group = self.ray.util.placement_group(
+            [resources], strategy="STRICT_PACK", bundle_label_selector=[{"ray.io/node-id": node["NodeID"]}]
+        )
+        if not group.wait(RESERVE_S):
+            self.ray.util.remove_placement_group(group)
+            raise LaunchError(f"host {name} was not free within {RESERVE_S:g} s: something else uses its CPUs or GPUs")
+        strategy = self.ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(group)
+        actor = (
+            self.ray.remote(Relay)
+            .options(
+                num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0), max_concurrency=4, max_restarts=0,
+                scheduling_strategy=strategy,
+            )
+            .remote()
+        )  # fmt: skip
+        wire = ActorWire(self.ray, actor, group, name)
+        self.until.callback(wire.close)
+        remote = Remote(name, str(node["NodeManagerAddress"]), wire, self.say, self.settings)
+        remote.begin()
+        return remote
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise LaunchError(
+            "--on ray needs Ray: pip install 'framework-training-suite[ray]', in the same version as the cluster's"
+        ) from None
+    return ray
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Keep the handlers of signals, which Ray replaces."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in REQUESTS} if main else {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

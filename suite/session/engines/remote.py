@@ -1,0 +1,160 @@
+"""A host of a cluster as the controller sees it: orders go out, progress and records come back.
+
+How lines get there and back is the engine's business: it gives each host a `Wire`. What runs at the other end is
+`suite.session.engines.host`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from suite.plan.schema import decode
+from suite.record.order import Order
+from suite.record.record import Outcome, Record, RecordError
+from suite.session.engines import About, Hear, HostLostError, StoppedError
+from suite.session.launch import LaunchError
+from workloads.data.dataset import DataError
+from workloads.registry import folder_of
+
+#: A host that says nothing for so long is lost: it says that it lives every two seconds.
+SILENT_S = 60.0
+
+#: How long a host may take to begin, which is when its Python imports the suite.
+BEGIN_S = 300.0
+
+
+class Wire(Protocol):
+    """Lines to a host's process and from it. All raise `HostLostError` once it is gone."""
+
+    def send(self, line: str) -> None:
+        """Send one line."""
+
+    def receive(self, within_s: float) -> Sequence[str]:
+        """The lines that came, as soon as there are any; none after ``within_s``."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
+@dataclass
+class Remote:
+    """A host behind a wire. ``address`` is where other hosts reach it, and ``say`` prints a line.
+
+    ``settings`` are what `suite.session.engines.host` begins with; ``data`` are digests, by workload.
+    """
+
+    name: str
+    address: str
+    wire: Wire
+    say: Callable[[str], None]
+    settings: dict[str, Any]
+    about: About = field(default_factory=About)
+    data: dict[str, str] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Ask the host what it is. Raises `HostLostError` and `LaunchError`."""
+        said = self._asked({"begin": self.settings | {"name": self.name}}, "about", within_s=BEGIN_S)
+        self.about = decode(About, said["about"])
+
+    def prepare(self, workload: str) -> None:
+        """Get the data of a workload ready there, verified. Raises `DataError`, `LaunchError`, `HostLostError`."""
+        message = {"prepare": {"workload": workload, "folder": folder_of(workload)}}
+        self.data[workload] = str(self._asked(message, "prepared")["prepared"])
+
+    def ready(self) -> None:
+        """Nothing is left to do there."""
+
+    def port(self) -> int:
+        """A port that was free there a moment ago."""
+        return int(self._asked({"port": True}, "port")["port"])
+
+    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+        """Run one launch there; its log and its other files come back with the record."""
+        self.wire.send(json.dumps({"order": json.loads(order.dumps())}))
+        answer = None
+        try:
+            for message in self._heard():
+                if isinstance(message.get("progress"), dict):
+                    hear.progress(message["progress"])
+                hear.tick()
+                if message.keys() & {"record", "failed", "stopped"}:
+                    answer = message
+                    break
+        finally:
+            if answer is None:
+                self._stop()
+        assert answer is not None
+        _refused(answer)
+        with suppress(OSError):  # as a log that cannot be written ends no launch that is over
+            _write(answer.get("files"), log)
+        try:
+            return Record.from_json(answer["record"])
+        except RecordError as error:
+            return Record(order.job.cell, Outcome("error", f"bad record: {error}"), order.job.launch)
+
+    def close(self) -> None:
+        """End the process there."""
+        with suppress(HostLostError):
+            self.wire.close()
+
+    def _stop(self) -> None:
+        """End the launch that runs there, and wait until it has ended."""
+        with suppress(HostLostError):
+            self.wire.send(json.dumps({"stop": True}))
+            for message in self._heard():
+                if message.keys() & {"record", "failed", "stopped"}:
+                    return
+
+    def _asked(self, message: dict[str, Any], name: str, within_s: float = SILENT_S) -> dict[str, Any]:
+        """The answer to a message. Raises what the host raised."""
+        self.wire.send(json.dumps(message))
+        for answer in self._heard(within_s):
+            if isinstance(text := answer.get("say"), str):
+                self.say(f"{self.name}: {text}")
+            _refused(answer)
+            if name in answer:
+                return answer
+        raise HostLostError(f"host {self.name} gave no answer")
+
+    def _heard(self, within_s: float = SILENT_S) -> Iterator[dict[str, Any]]:
+        """The messages of the host as they come; an empty one about once a second. Raises `HostLostError`."""
+        last_s = time.monotonic()
+        while True:
+            lines = self.wire.receive(1.0)
+            if lines:
+                last_s = time.monotonic()
+            elif time.monotonic() - last_s > within_s:
+                raise HostLostError(f"host {self.name} said nothing for {within_s:g} s")
+            else:
+                yield {}
+            for line in lines:
+                with suppress(ValueError):
+                    if isinstance(message := json.loads(line), dict):
+                        yield message
+
+
+def _refused(answer: dict[str, Any]) -> None:
+    """Raise what a host raised."""
+    if "stopped" in answer:
+        raise StoppedError
+    if "failed" in answer:
+        raise (DataError if answer["failed"] == "DataError" else LaunchError)(str(answer.get("reason", "")))
+
+
+def _write(files: Any, log: Path) -> None:
+    """Put the files of a launch beside its log; their names say no more than how they end."""
+    if not isinstance(files, dict):
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    for ending, content in files.items():
+        if isinstance(content, str) and "/" not in ending and ending.startswith("."):
+            with suppress(binascii.Error):
+                log.with_suffix(ending).write_bytes(base64.b64decode(content))
