@@ -19,6 +19,7 @@ from suite.session.engines.code import code_digest
 from suite.session.engines.local import Local
 from suite.session.engines.remote import Remote
 from suite.session.engines.site import Site, dealt
+from suite.session.engines.slurm import Slurm
 from suite.session.launch import LaunchError
 from suite.session.settings import Settings
 from workloads.data.dataset import DataError
@@ -56,6 +57,8 @@ def opened(settings: Settings, cells: Iterable[Cell], say: Callable[[str], None]
 
 def cluster(name: str, given: dict[str, Any], say: Callable[[str], None], until: ExitStack) -> Nodes:
     """The cluster with this name. Raises `LaunchError`."""
+    if name == "slurm":
+        return Slurm(given, say, until)
     from suite.session.engines.ray import Cluster
 
     return Cluster(name if name.startswith(CLIENT) else os.environ.get("RAY_ADDRESS") or "auto", given, say, until)
