@@ -38,8 +38,9 @@ send(progress='train', pids=[os.getpid()], own=own)
 
 
 @pytest.fixture
-def site(twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Two nodes, on which the ranks of a launch are spread."""
+def site(stand_in: StandIn, twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """Two nodes, on which the ranks of a launch are spread; the second is killed."""
+    stand_in(BEGIN + "os.kill(os.getpid(), 9) if rank else time.sleep(60)")
     monkeypatch.setenv("SUITE_CACHE_DIR", str(twins))
     allocate(monkeypatch, tmp_path)
     with ExitStack() as until:
@@ -49,13 +50,9 @@ def site(twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 @pytest.mark.launches
-def test_the_ranks_of_a_launch_are_on_two_nodes_and_a_killed_one_is_named(
-    site: Site, stand_in: StandIn, tmp_path: Path
-) -> None:
-    stand_in(BEGIN + "os.kill(os.getpid(), 9) if rank else time.sleep(60)")
+def test_the_ranks_of_a_launch_are_on_two_nodes_and_a_killed_one_is_named(site: Site, tmp_path: Path) -> None:
     assert [host.name for host in site.hosts] == ["node0000", "node0001"]
-    for workload in ("imdb_lstm",):
-        site.prepare(workload)
+    site.prepare("imdb_lstm")
     told: list[dict[str, Any]] = []
     began_s = time.monotonic()
     order = Order(replace(JOB, cell=CELL, device="cpu"), 60.0)

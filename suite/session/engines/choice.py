@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from suite.plan.cell import Cell
 from suite.plan.engine import LOCAL
 from suite.session.engines import Engine, Host, HostLostError
+from suite.session.engines.callers import Callers
 from suite.session.engines.code import code_digest
 from suite.session.engines.local import Local
 from suite.session.engines.remote import Remote
@@ -59,6 +60,8 @@ def cluster(name: str, given: dict[str, Any], say: Callable[[str], None], until:
     """The cluster with this name. Raises `LaunchError`."""
     if name == "slurm":
         return Slurm(given, say, until)
+    if name == "kubernetes":
+        return Callers(given, say, until)
     from suite.session.engines.ray import Cluster
 
     return Cluster(name if name.startswith(CLIENT) else os.environ.get("RAY_ADDRESS") or "auto", given, say, until)
