@@ -17,7 +17,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.order import Order
 from suite.record.record import Outcome
-from suite.session.engines import Hear, HostLostError
+from suite.session.engines import Hear, HostLostError, callers
 from suite.session.engines.callers import Callers
 from suite.session.engines.choice import sites
 from suite.session.engines.dial import DialError, called, host_number
@@ -66,8 +66,9 @@ def answering(port: int, until: ExitStack, hosts: int = 2) -> Callers:
 
 @pytest.mark.launches
 def test_pods_call_launch_together_and_go_home_when_the_run_is_over(
-    dial: Dial, port: int, stand_in: StandIn, tmp_path: Path
+    dial: Dial, port: int, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(callers, "HANDSHAKE_S", 1)
     stand_in("send(part={'outcome': {'status': 'unsupported', 'reason': f\"{os.environ['SUITE_WORLD_SIZE']} ranks\"}})")
     pods = [dial(number) for number in (0, 1)]
     with ExitStack() as until, socket.socket() as stranger:
