@@ -7,6 +7,7 @@ from statistics import median
 
 from suite.analysis.environments import differences, mixed
 from suite.analysis.groups import Row, RowKey
+from suite.analysis.hardware import machine
 from suite.analysis.identity import Verdict
 from suite.analysis.metrics import clock_mhz, first_gpu, number
 from suite.analysis.wording import figure
@@ -31,6 +32,9 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
         return other.outcome
     if not across and row.machine != other.machine:
         return "they ran on different machines"
+    for each in (row, other):
+        if len(kinds := _distinct(machine(record) for record in each.ok)) > 1:
+            return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(kinds)})"
     both = list({each.key: each for each in (row, other)}.values())
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]

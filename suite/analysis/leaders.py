@@ -53,5 +53,5 @@ def _tied_with(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin
     return {top.key} | tied if len(tied) < len(row_verdicts) else set()
 
 
-def _by_block(records: Iterable[Record], value: Value) -> dict[int, float]:
-    return {record.block: figure for record in records if (figure := value(record))}
+def _by_block(records: Iterable[Record], value: Value) -> dict[tuple[int, str], float]:
+    return {(record.block, record.host): figure for record in records if (figure := value(record))}

@@ -138,9 +138,11 @@ def by_block(row: Row, other: Row) -> list[float]:
 
 
 def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[float]:
-    """The same ratios for any launches."""
-    rates, bases = ({record.block: record.samples_per_s for record in each} for each in (launches, others))
-    return [rate / base for block, rate in rates.items() if rate and (base := bases.get(block))]
+    """The same ratios for any launches. One that ran on another host than the rest of its block has none."""
+    rates, bases = (
+        {(record.block, record.host): record.samples_per_s for record in each} for each in (launches, others)
+    )
+    return [rate / base for place, rate in rates.items() if rate and (base := bases.get(place))]
 
 
 def _within_run(row: Row, other: Row, per: float) -> tuple[Ratio | None, Paired | None]:

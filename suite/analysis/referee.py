@@ -87,10 +87,8 @@ class Referee:
 
     def _block(self) -> tuple[Cell, ...]:
         """Take in the block's records, in the order in which they were made; returns the cells that are still due."""
-        order = list(self.cells)
-        random.Random(f"{self.seed}/{self.block}").shuffle(order)  # noqa: S311 - an order, not a secret
         due = []
-        for cell in [each for each in order if each not in self.out]:
+        for cell in [each for each in in_order(self.cells, self.seed, self.block) if each not in self.out]:
             tries = self.tries.get((cell, self.block), ())
             if not tries or (len(tries) == 1 and tries[0].outcome.status in TRIED_AGAIN):
                 due.append(cell)
@@ -184,6 +182,13 @@ class Referee:
             self.cells, self.question, self.alive, dict(self.out), self.block, self.launches, due,
             {cell: dict(each) for cell, each in self.records.items()}, tuple(self.path),
         )  # fmt: skip
+
+
+def in_order(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
+    """The cells in the order in which a block launches them."""
+    order = list(cells)
+    random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order, not a secret
+    return order
 
 
 def race(cells: Sequence[Cell], records: Iterable[Record], question: Question, seed: int = 0) -> Race:

@@ -162,6 +162,11 @@ class Record:
         return self.launch % CONTROL
 
     @property
+    def host(self) -> str:
+        """The host of a cluster that it ran on, by a name that tells hosts of a run apart; empty without a cluster."""
+        return str(self.run.get("host", ""))
+
+    @property
     def effective_batch(self) -> int:
         """Samples per update: the cell's, or for a cell with batch `AUTO`, the largest that fits."""
         batch: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)

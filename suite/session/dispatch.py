@@ -103,12 +103,17 @@ class Dispatch:
             self._blocks.append(Block(deque(launches), host if host in names else ""))
             self._changed.notify_all()
 
-    def request(self, launches: Sequence[Planned]) -> None:
-        """Add those that are not asked for already, as a block."""
+    @property
+    def asked(self) -> set[str]:
+        """The keys of launches that were requested and that nobody has waited for yet."""
+        return self._asked
+
+    def request(self, launches: Sequence[Planned], host: str = "") -> None:
+        """Add those that are not asked for already, as a block, which ``host`` goes on with."""
         new = [each for each in launches if key_of(*each[:2]) not in self._asked]
         if new:
             self._asked |= {key_of(*each[:2]) for each in new}
-            self.add(new)
+            self.add(new, host)
 
     def wait(self, key: str) -> Record:
         """The record of a launch, once it is there; prints meanwhile. Raises what ended the run."""

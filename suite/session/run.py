@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from suite.plan.measuring import CONTROL
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session import batch_finder, devices
-from suite.session.dispatch import Dispatch, Planned, Post, Posting
+from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
 from suite.session.engines import Host
 from suite.session.engines.choice import opened
 from suite.session.engines.site import prepare
@@ -99,13 +99,13 @@ class Run:
                 f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
                 "find it with `pytest --trace-config` and leave it out with -p no:NAME"
             )
-        record = self._journalled.get(f"{cell.id}#{number}")
+        record = self._journalled.get(key_of(cell, number))
         if record:
             self.records.append(record)
             return record
         counter = self._counter(self.done)
         if self._dispatch:
-            record = self._dispatch.wait(f"{cell.id}#{number}")
+            record = self._dispatch.wait(key_of(cell, number))
         else:
             record, searching_s = self._launcher.launch(cell, number, counter, self.done)
             took_s = time.monotonic() - self._ended_s  # with what happens between two launches
@@ -121,9 +121,26 @@ class Run:
         """Run a launch that a search has just decided on, or take it from the journal."""
         self.planned[self.done :] = [(cell, number)]
         self.info["planned"] = self.total
-        if self._dispatch and f"{cell.id}#{number}" not in self._journalled:
-            self._dispatch.request([(cell, number, self.done)])
+        self.ahead([(cell, number)])
         return self.launch(cell, number)
+
+    @property
+    def side_by_side(self) -> int:
+        """How many blocks run at a time."""
+        return len(self._engine.hosts)
+
+    @property
+    def asked(self) -> set[str]:
+        """The keys of launches that a cluster has begun or made ahead, and that nobody has asked for yet."""
+        return self._dispatch.asked if self._dispatch else set()
+
+    def ahead(self, block: Sequence[tuple[Cell, int]]) -> None:
+        """Let a cluster begin with launches of one block that a search will ask for, if they are not there yet."""
+        if self._dispatch and block:
+            due = [each for each in block if key_of(*each) not in self._journalled]
+            hosts = [record.host for record in self.records if record.launch == block[0][1]]
+            planned = [(cell, number, self.done + at) for at, (cell, number) in enumerate(due)]
+            self._dispatch.request(planned, hosts[-1] if hosts else "")
 
     def expected_s(self, cell: Cell) -> float:
         """How long a launch of this cell will take, from the launches so far; with the search for its batch."""
@@ -154,7 +171,7 @@ class Run:
             self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._engine.hosts, workloads, bool(remaining))
-        keys = [f"{cell.id}#{number}" for cell, number in self.planned]
+        keys = [key_of(cell, number) for cell, number in self.planned]
         journalled = [self._journalled[key] for key in keys if key in self._journalled]
         self.observers.begin(self.journal.path, self.info, self.total, journalled)
         self._begin()
@@ -178,8 +195,8 @@ class Run:
         blocks: dict[int, list[Planned]] = {}
         begun: dict[int, str] = {}
         for position, (cell, number) in enumerate(self.planned):
-            if record := self._journalled.get(f"{cell.id}#{number}"):
-                begun[number % CONTROL] = str(record.run.get("host", ""))
+            if record := self._journalled.get(key_of(cell, number)):
+                begun[number % CONTROL] = record.host
             else:
                 blocks.setdefault(number % CONTROL, []).append((cell, number, position))
         if self._dispatch and not self.settings.search:
@@ -210,11 +227,11 @@ class Run:
 
     def _remaining(self) -> list[Cell]:
         """The cells of the launches that are still to be made."""
-        return [cell for cell, number in self.planned[self.done :] if f"{cell.id}#{number}" not in self._journalled]
+        return [cell for cell, number in self.planned[self.done :] if key_of(cell, number) not in self._journalled]
 
     def _left_s(self, cells: list[Cell]) -> float:
         searches = {cell for cell in cells if cell.batch == AUTO and cell not in self._fits}
-        return self._pace.left_s(cells, searches) / len(self._engine.hosts)
+        return self._pace.left_s(cells, searches) / self.side_by_side
 
     def _open_journal(self) -> Journal:
         settings = self.settings

@@ -9,6 +9,7 @@ from suite.analysis.racing import Race
 from suite.monitor.background import settle
 from suite.plan.cell import Cell, CellError
 from suite.plan.device import has_gpu
+from suite.plan.engine import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.benchmarks import saved
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     restore_handlers = interruptible()
     try:
         search = command_line.search(options)
-        on_cpu = options.device == "cpu" or not has_gpu()
+        on_cpu = options.device == "cpu" or (options.on == LOCAL and not has_gpu())
         refuse_unmeasurable(search.question, on_cpu)
         excluded = _excluded(search)
         return _searched(search, excluded, arguments)
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _excluded(search: Search) -> dict[Cell, str]:
-    if search.options.no_probe:
+    if search.options.no_probe or search.options.on != LOCAL:  # this host's frameworks are not those of a cluster
         return {}
     with waiting("asking the frameworks which precisions they support"):
         excluded = unsupported(search.cells)

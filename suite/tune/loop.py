@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from suite.analysis.racing import Race
-from suite.analysis.referee import Referee
+from suite.analysis.referee import Referee, in_order
 from suite.plan.cell import Cell
 from suite.plan.objective import Budget
 from suite.plan.space import workloads
+from suite.session.dispatch import key_of
 from suite.session.run import Run
 from suite.tune.options import Search
 
@@ -44,7 +45,7 @@ class Loop:
     @property
     def spent(self) -> Spent:
         took_s = sum(float(record.run.get("took_s") or 0.0) for record in self.run.records)
-        return Spent(self.run.done, took_s, self.search.budget)
+        return Spent(self.run.done, took_s / self.run.side_by_side, self.search.budget)
 
     def go(self) -> list[Race]:
         """Race each workload's cells until that is over or its part of the budget is spent; returns all races.
@@ -59,16 +60,35 @@ class Loop:
             options = self.search.options
             referee = Referee(cells, self.search.question, options.seed, self.excluded)
             self.races.append(referee.race())
-            while not self.races[-1].over and self._affordable(self.races[-1].due[0], min(until, 1.0)):
+            while not self.races[-1].over and self._affordable(self.races[-1], min(until, 1.0)):
                 state = self.races[-1]
+                self._ahead(state)
                 referee.add(self.run.next(state.due[0], state.blocks))
                 self.races[-1] = referee.race()
                 self.watch(self.races[-1], self.spent)
         return self.races
 
-    def _affordable(self, cell: Cell, part: float) -> bool:
-        """Whether this part of the budget pays for one more launch."""
-        budget, spent = self.search.budget, self.spent
+    def _ahead(self, state: Race) -> None:
+        """Let a cluster begin with this block, and with the next ones of the same cells on its other hosts.
+
+        What a block then rules out has been launched in vain; it stays in the journal, and the budget pays for it.
+        """
+        hosts, budget = self.run.side_by_side, self.search.budget
+        left = len(state.alive) * hosts
         if budget.launches is not None:
-            return spent.launches < math.ceil(budget.launches * part - 1e-9)
+            left = budget.launches - self.run.done - len(self.run.asked)
+        for block in range(state.blocks, state.blocks + hosts):
+            cells = in_order(state.cells, self.search.options.seed, block) if block > state.blocks else state.due
+            due = [(cell, block) for cell in cells if cell in state.alive]
+            due = [each for each in due if key_of(*each) not in self.run.asked][: max(0, left)]
+            self.run.ahead(due)
+            left -= len(due)
+
+    def _affordable(self, state: Race, part: float) -> bool:
+        """Whether this part of the budget pays for one more launch."""
+        budget, spent, cell = self.search.budget, self.spent, state.due[0]
+        if key_of(cell, state.blocks) in self.run.asked:
+            return True
+        if budget.launches is not None:
+            return spent.launches + len(self.run.asked) < math.ceil(budget.launches * part - 1e-9)
         return spent.seconds + self.run.expected_s(cell) <= (budget.seconds or math.inf) * part

@@ -32,7 +32,7 @@ from suite.record.order import Order
 from suite.record.rank_variables import INTERFACE
 from suite.record.record import Record
 from suite.session.engines import Hear
-from suite.session.engines.pipe import PipeWire
+from suite.session.engines.command import Command
 from suite.session.engines.remote import Remote
 from suite.session.engines.site import Site
 
@@ -140,8 +140,7 @@ def hosts() -> Iterator[tuple[Site, Limit]]:
         found = []
         for name, core in zip(names, own_cores(), strict=False):
             inside = ["ip", "netns", "exec", name, "taskset", "-c", str(core)]
-            command = [*inside, sys.executable, "-m", "suite.session.engines.host"]
-            wire = PipeWire(name, command, folder / name, {INTERFACE: LINK})
+            wire = Command(name, inside, folder / name, {INTERFACE: LINK})
             until.callback(wire.close)
             found.append(Remote(name, "", wire, print, given))
             found[-1].begin()

@@ -9,6 +9,7 @@ and its launches end with it.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import queue
@@ -30,6 +31,7 @@ from suite.session.launch import LaunchError, scratch_folder
 from suite.session.network import own_address
 from workloads import registry
 from workloads.data.dataset import DataError
+from workloads.registry import RegistryError
 
 #: How often a host shows that it lives, in seconds.
 ALIVE_EVERY_S = 2.0
@@ -51,8 +53,10 @@ class Agent:
         try:
             for name, argument in message.items():
                 getattr(self, f"_{name}")(argument)
-        except (DataError, LaunchError) as error:
-            self.write({"failed": type(error).__name__, "reason": str(error)})
+        except DataError as error:
+            self.write({"failed": "data", "reason": str(error)})
+        except (LaunchError, RegistryError) as error:
+            self.write({"failed": "launch", "reason": str(error)})
         except StoppedError:
             self.write({"stopped": True})
 
@@ -63,6 +67,8 @@ class Agent:
         device = str(given["device"])
         local = self.local = Local(device, given["source"], given["directory"], say, self.until)
         local.about = replace(local.about, name=str(given["name"]), suite=code_digest(), address=_address())
+        if (nice := own_niceness()) > 0:
+            say(f"launches run with niceness {nice}, behind whatever else runs there: start the cluster without it")
         self.write({"about": asdict(local.about)})
 
     def _prepare(self, given: dict[str, str]) -> None:
@@ -106,6 +112,13 @@ def _address() -> str:
         raise LaunchError(str(error)) from None
     except OSError:  # the engine knows its address, or its name leads nowhere
         return ""
+
+
+def own_niceness() -> int:
+    """The niceness of this process, after an attempt to take back what an engine gave it."""
+    with contextlib.suppress(OSError):  # only a privileged process may
+        os.setpriority(os.PRIO_PROCESS, 0, min(0, os.getpriority(os.PRIO_PROCESS, 0)))
+    return os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def _files(folder: Path) -> dict[str, str]:

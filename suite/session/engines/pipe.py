@@ -1,88 +1,77 @@
-"""Lines to and from a host over the standard streams of a local command that leads there, such as ``srun``."""
+"""A host's process behind a pair of pipes: a `Wire` for whatever can start one as a child of this process."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
-from suite.record.environment import redact
-from suite.record.mark import MARK
-from suite.record.text import clean
-from suite.session import logs
 from suite.session.engines import HostLostError
-from suite.session.launch import ROOT, LaunchError
 
-#: How long the command may take to end, once its input has, and once it was asked to.
-END_WITHIN_S = 10.0
+#: What a host's process is started with, by the Python of its controller.
+COMMAND = (sys.executable, "-m", "suite.session.engines.host")
+
+#: How long the process may take to end its launch and itself, in seconds.
+ENDING_S = 10.0
 
 
-class PipeWire:
-    """Lines over a command. ``output`` is a file for what it prints besides, whose last line says why it ended.
+class Pipe:
+    """Lines to a process and from it. ``command`` starts it, here or, as ``srun`` does, elsewhere.
 
-    Raises `LaunchError` if it cannot be started.
+    ``how`` is handed to `subprocess.Popen`.
     """
 
-    def __init__(self, name: str, command: Sequence[str], output: Path, variables: Mapping[str, str]) -> None:
-        self.name, self.output = name, output
-        environment = {key: value for key, value in os.environ.items() if key != MARK} | dict(variables)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        try:
-            with output.open("wb") as said:
-                self.process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=environment, cwd=ROOT,
-                    text=True, bufsize=1, start_new_session=True,
-                )  # fmt: skip
-        except OSError as error:
-            raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None
-        self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, name=f"lines of {name}", daemon=True).start()
+    def __init__(
+        self, command: Sequence[str] = COMMAND, environment: Mapping[str, str] | None = None, name: str = "", **how: Any
+    ) -> None:
+        self.name = name
+        both = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=both, stdout=both, env=environment, text=True, bufsize=1, **how)
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, name=f"host {name}", daemon=True).start()
 
     def send(self, line: str) -> None:
-        """Send one line."""
+        """Send one line; that the process has ended is noticed when its lines are asked for."""
         assert self.process.stdin
-        try:
+        with contextlib.suppress(OSError, ValueError):
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
-        except (OSError, ValueError):
-            raise self._lost() from None
 
     def receive(self, within_s: float) -> Sequence[str]:
-        """The lines that came, as soon as there are any; none after ``within_s``."""
-        found: list[str] = []
+        """The lines that came, waiting for the first. Raises `HostLostError` once the process has ended."""
+        found: list[str | None] = []
         with contextlib.suppress(queue.Empty):
-            line = self.lines.get(timeout=within_s)
-            while line is not None:
-                found.append(line)
-                line = self.lines.get_nowait()
+            found.append(self.lines.get(timeout=within_s))
+            while found[-1] is not None:
+                found.append(self.lines.get_nowait())
+        lines = [line for line in found if line is not None]
+        if len(lines) < len(found):
             self.lines.put(None)
-            if not found:
-                raise self._lost()
-        return found
+            if not lines:
+                raise HostLostError(f"the process on host {self.name} has ended")
+        return lines
 
     def close(self) -> None:
-        """End the process there by the end of its input, and the command if that does not end with it."""
-        with contextlib.suppress(OSError, ValueError):
-            assert self.process.stdin
+        """Let the process end its launch and itself."""
+        assert self.process.stdin
+        assert self.process.stdout
+        with contextlib.suppress(OSError):
             self.process.stdin.close()
-        for end in (None, self.process.terminate, self.process.kill):
-            if end:
-                end()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(END_WITHIN_S)
-                return
+        try:
+            self.process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        with contextlib.suppress(OSError, ValueError):
+            self.process.stdout.close()
 
     def _read(self) -> None:
         assert self.process.stdout
-        with self.process.stdout, contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError):  # closed meanwhile
             for line in self.process.stdout:
                 self.lines.put(line)
         self.lines.put(None)
-
-    def _lost(self) -> HostLostError:
-        last = (logs.tail(self.output) or ["it printed nothing"])[-1]
-        return HostLostError(f"host {self.name} is lost: {clean(redact(last), 300)}")

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -23,6 +20,7 @@ from typing import Any
 import psutil
 
 from suite.session.engines import HostLostError
+from suite.session.engines.pipe import Pipe
 from suite.session.engines.remote import Remote
 from suite.session.interrupts import REQUESTS
 from suite.session.launch import LaunchError
@@ -36,54 +34,40 @@ ANSWER_S = 30.0
 #: Letters of a node's id that make a host's name; Ray makes these ids at random.
 NAME_LETTERS = 8
 
-#: What Ray, and not the user, sets for the processes of its nodes.
-_OWN = ("RAY_", "PYTHONBREAKPOINT", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "NEURON_", "TPU_VISIBLE")
+#: The end of the path of an allocator that Ray preloads into its own processes; the measured one must not have it.
+RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
 
 
 class Relay:
     """The actor on a host: starts the host's process with that host's own environment, and passes lines on."""
 
     def __init__(self) -> None:
-        environment = _environment()
-        command = [sys.executable, "-m", "suite.session.engines.host"]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True, bufsize=1)
-        self.lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.pipe = Pipe(environment=_environment())
 
     def send(self, line: str) -> None:
-        """Pass a line to the process; one that has ended is noticed when its lines are asked for."""
-        assert self.process.stdin
-        with contextlib.suppress(OSError):
-            self.process.stdin.write(line + "\n")
-            self.process.stdin.flush()
+        """Pass a line to the process."""
+        self.pipe.send(line)
 
-    def receive(self, within_s: float) -> list[str] | None:
+    def receive(self, within_s: float) -> Sequence[str] | None:
         """The lines that came, waiting for the first; None once the process has ended."""
-        found: list[str] = []
-        with contextlib.suppress(queue.Empty):
-            found.append(self.lines.get(timeout=within_s))  # type: ignore[arg-type]
-            while True:
-                found.append(self.lines.get_nowait())  # type: ignore[arg-type]
-        if None in found:
-            self.lines.put(None)
-            return [line for line in found if line is not None] or None
-        return found
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
+        try:
+            return self.pipe.receive(within_s)
+        except HostLostError:
+            return None
 
 
 def _environment() -> dict[str, str]:
-    """The variables with which this node was started, and the GPUs that Ray gave to this actor."""
+    """The variables with which this node was started, and the GPUs that Ray gave to this actor.
+
+    Those of the actor itself are not the user's: Ray sets, for example, ``OMP_NUM_THREADS``.
+    """
     own = dict(os.environ)
     given = own.get("CUDA_VISIBLE_DEVICES")
     with contextlib.suppress(KeyError, ValueError, psutil.Error):
         own = psutil.Process(int(own["RAY_RAYLET_PID"])).environ()
     environment = {name: value for name, value in own.items() if not name.startswith("RAY_")}
+    if environment.get("LD_PRELOAD", "").endswith(RAYS_ALLOCATOR):
+        del environment["LD_PRELOAD"]
     if given is not None:
         environment["CUDA_VISIBLE_DEVICES"] = given
     return environment
@@ -178,7 +162,6 @@ class Cluster:
 
 
 def _ray() -> Any:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
         import ray.util.scheduling_strategies

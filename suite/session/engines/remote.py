@@ -95,7 +95,7 @@ class Remote:
             if answer is None:
                 self._stop()
         assert answer is not None
-        _refused(answer)
+        _refused(self.name, answer)
         with suppress(OSError):  # as a log that cannot be written ends no launch that is over
             _write(answer.get("files"), log)
         try:
@@ -122,7 +122,7 @@ class Remote:
         for answer in self._heard(within_s):
             if isinstance(text := answer.get("say"), str):
                 self.say(f"{self.name}: {text}")
-            _refused(answer)
+            _refused(self.name, answer)
             if name in answer:
                 return answer
         raise HostLostError(f"host {self.name} gave no answer")
@@ -144,12 +144,12 @@ class Remote:
                         yield message
 
 
-def _refused(answer: dict[str, Any]) -> None:
+def _refused(name: str, answer: dict[str, Any]) -> None:
     """Raise what a host raised."""
     if "stopped" in answer:
         raise StoppedError
     if "failed" in answer:
-        raise (DataError if answer["failed"] == "DataError" else LaunchError)(str(answer.get("reason", "")))
+        raise (DataError if answer["failed"] == "data" else LaunchError)(f"host {name}: {answer.get('reason')}")
 
 
 def _write(files: Any, log: Path) -> None:

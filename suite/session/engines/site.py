@@ -170,7 +170,9 @@ class _Spread:
                     self.stopped.set()
                 continue
             last = ended[-1][1]
-            if not (isinstance(last, Record) and last.outcome.ok):
+            if isinstance(last, BaseException):  # its host said no more than that
+                self.stopped.set()
+            elif not last.outcome.ok:
                 grace_s = min(grace_s, time.monotonic() + GRACE_S)
         return ended
 

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.record.rank_variables import ADDRESS
-from suite.session.engines.pipe import PipeWire
+from suite.session.engines.command import Command
 from suite.session.engines.remote import Remote
 from suite.session.launch import LaunchError, scratch_folder
 
@@ -87,9 +86,8 @@ class Slurm:
 
     def host(self, node: Node) -> Remote:
         """Start the process of a node. Raises `LaunchError` and `HostLostError`."""
-        command = [*step(node), sys.executable, "-m", "suite.session.engines.host"]
         # An address of the batch script's host would be wrong on the others.
-        wire = PipeWire(node.name, command, self._folder / f"{node.name}.log", {ADDRESS: ""})
+        wire = Command(node.name, step(node), self._folder / f"{node.name}.log", {ADDRESS: ""})
         self.until.callback(wire.close)
         remote = Remote(node.name, "", wire, self.say, self.settings)
         remote.begin()

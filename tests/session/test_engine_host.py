@@ -1,0 +1,173 @@
+"""The process that an engine starts on a host, over real pipes, with stand-ins for the worker."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import Cell
+from suite.record.order import Order
+from suite.record.record import Outcome
+from suite.session.engines import Hear, HostLostError, StoppedError
+from suite.session.engines.code import code_digest
+from suite.session.engines.pipe import Pipe
+from suite.session.engines.remote import Remote
+from suite.session.engines.site import Site, dealt
+from suite.session.launch import LaunchError
+from tests.launches import JOB, StandIn
+from tests.processes import alive, wait_until
+from workloads.data.dataset import DataError
+
+pytestmark = pytest.mark.launches
+
+BEGIN = "send(progress='train', pids=[os.getpid()])\nprint('hello', flush=True)\n"
+GOOD = BEGIN + "from tests import records\nsend_all(records.record('jax', job['launch'], workload='imdb_lstm'))"
+ORDER = Order(replace(JOB, device="cpu"), 60.0)
+
+Start = Callable[..., Remote]
+
+
+@pytest.fixture
+def start(twins: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts hosts whose data is synthetic."""
+    monkeypatch.setenv("SUITE_CACHE_DIR", str(twins))
+    started: list[Remote] = []
+
+    def make(name: str = "one", source: str = "synthetic") -> Remote:
+        settings = {"device": "cpu", "source": source, "directory": None}
+        remote = Remote(name, "127.0.0.1", Pipe(name=name), lambda _: None, settings)
+        started.append(remote)
+        remote.begin()
+        return remote
+
+    yield make
+    for remote in started:
+        remote.close()
+
+
+def test_a_host_says_what_it_is_launches_and_sends_record_and_log(
+    start: Start, stand_in: StandIn, tmp_path: Path
+) -> None:
+    stand_in(GOOD)
+    host = start()
+    assert host.about.name == "one"
+    assert host.about.suite == code_digest()
+    assert host.about.kind.endswith(f"{len(os.sched_getaffinity(0))} cores")
+    host.prepare("imdb_lstm")
+    assert len(host.data["imdb_lstm"]) == 64
+    progress: list[dict[str, Any]] = []
+    for launch in (0, 1):
+        order = replace(ORDER, job=replace(ORDER.job, launch=launch))
+        record = host.launch(order, tmp_path / f"{launch}.log", Hear(progress.append))
+        assert record.outcome.ok
+        assert (record.launch, record.cell) == (launch, ORDER.job.cell)
+        assert "host" in record.metrics, "it was watched"
+        assert (tmp_path / f"{launch}.log").read_text() == "hello\n"
+    assert [message["progress"] for message in progress] == ["train", "train"]
+
+
+def test_what_fails_there_is_raised_here(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUITE_PYTHON_JAX", str(tmp_path / "none"))
+    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
+    for name in ("http_proxy", "https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    host = start()
+    with pytest.raises(LaunchError, match="SUITE_PYTHON_JAX is"):
+        host.launch(ORDER, tmp_path / "log", Hear())
+    with pytest.raises(DataError, match="no real imdb"):
+        start("two", "real").prepare("imdb_lstm")
+
+
+def test_a_launch_that_is_stopped_leaves_nothing_and_the_host_goes_on(
+    start: Start, stand_in: StandIn, tmp_path: Path
+) -> None:
+    stand_in(BEGIN + "time.sleep(60)")
+    host, pids = start(), list[int]()
+
+    def tick() -> None:
+        if pids:
+            raise StoppedError
+
+    hear = Hear(lambda message: pids.extend(message["pids"]), tick)
+    with pytest.raises(StoppedError):
+        host.launch(ORDER, tmp_path / "log", hear)
+    assert not alive(pids[0])
+    stand_in(GOOD)
+    assert host.launch(ORDER, tmp_path / "log", Hear()).outcome.ok
+
+
+@pytest.mark.parametrize("by", ["kill", "close"])
+def test_a_host_that_ends_takes_its_launch_with_it(start: Start, stand_in: StandIn, tmp_path: Path, by: str) -> None:
+    stand_in(BEGIN + "subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)")
+    host, pids = start(), list[int]()
+    assert isinstance(host.wire, Pipe)
+
+    def end() -> None:
+        wait_until(lambda: pids)
+        assert isinstance(host.wire, Pipe)
+        host.wire.process.kill() if by == "kill" else host.wire.process.stdin.close()  # type: ignore[union-attr]
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with pytest.raises((HostLostError, StoppedError)):
+        host.launch(ORDER, tmp_path / "log", Hear(lambda message: pids.extend(message["pids"])))
+    thread.join()
+    wait_until(lambda: not alive(pids[0]))
+
+
+RANK = "rank = int(os.environ['SUITE_RANK'])\nprint(f'rank {rank}', flush=True)\n"
+TOLD = "send(progress=' '.join(os.environ[f'SUITE_{name}'] for name in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE')))\n"
+OF_TWO = replace(ORDER, job=replace(ORDER.job, cell=Cell("imdb_lstm", "jax", devices=2)))
+
+
+def test_the_ranks_of_a_launch_are_on_two_hosts(start: Start, stand_in: StandIn, tmp_path: Path) -> None:
+    stand_in(RANK + TOLD + GOOD.replace("workload='imdb_lstm'", "workload='imdb_lstm', devices=2"))
+    site, heard = Site([start("one"), start("two")], "spread"), list[dict[str, Any]]()
+    record = site.launch(OF_TWO, tmp_path / "log.log", Hear(heard.append))
+    assert record.outcome.ok, record.outcome
+    assert heard[0]["progress"] == "0 0 2", "that of rank 0 alone"
+    assert record.metrics["hosts"] == 2
+    assert (tmp_path / "log.log").read_text().startswith("rank 0\n")
+    assert (tmp_path / "log.host1.log").read_text().startswith("rank 1\n")
+    assert site.about.name == "one+two"
+
+
+def test_a_rank_that_fails_on_one_host_is_named_and_the_other_host_is_ended(
+    start: Start, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("suite.session.engines.site.GRACE_S", 1.0)
+    stand_in(RANK + BEGIN + "os._exit(3) if rank else time.sleep(60)")
+    site, began_s = Site([start("one"), start("two")], "spread"), time.monotonic()
+    record = site.launch(OF_TWO, tmp_path / "log.log", Hear())
+    assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended with exit status 3 and no result")
+    assert time.monotonic() - began_s < 20
+
+
+def test_a_host_that_is_lost_is_no_result_of_a_launch(start: Start, stand_in: StandIn, tmp_path: Path) -> None:
+    stand_in(RANK + BEGIN + "os.kill(os.getppid(), 9) if rank else time.sleep(60)")
+    site = Site([start("one"), start("two")], "spread")
+    with pytest.raises(HostLostError, match="host two"):
+        site.launch(OF_TWO, tmp_path / "log.log", Hear())
+
+
+@pytest.mark.parametrize(
+    ("ranks", "devices", "placement", "counts"),
+    [
+        (1, [2, 2], "spread", [1]),
+        (2, [2, 2], "pack", [2]),
+        (2, [2, 2], "spread", [1, 1]),
+        (3, [2, 2], "pack", [2, 1]),
+        (3, [2, 2], "spread", [2, 1]),
+        (4, [1, 1, 2], "spread", [1, 1, 2]),
+        (4, [1, 1], "spread", [4]),
+    ],
+)
+def test_ranks_are_dealt_to_hosts(ranks: int, devices: list[int], placement: str, counts: list[int]) -> None:
+    assert dealt(Cell("imdb_lstm", "jax", devices=ranks), devices, placement) == counts

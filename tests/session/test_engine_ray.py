@@ -1,0 +1,208 @@
+"""A Ray cluster of several nodes on this machine: a matrix, a launch over two nodes, and what is lost on the way.
+
+The stand-in for the worker runs the code that a test writes into a file, since a node keeps the variables with which
+it was started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import psutil
+import pytest
+
+from suite.plan.cell import FRAMEWORKS
+from tests.conftest import PREAMBLE
+from tests.processes import alive, wait_until
+from tests.sessions import Done, Suite, records_of
+
+ray_cluster = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed: tox run -e ray")
+
+pytestmark = [pytest.mark.launches, pytest.mark.ray]
+
+#: Says which process it is, and answers with a record of the job's cell.
+GOOD = """
+cell = job["cell"]
+with open(folder / "launched", "a") as file:
+    file.write(f"{cell['framework']} {cell['batch']} {job['launch']} {os.getpid()} {os.getppid()}\\n")
+time.sleep(SECONDS)
+from tests import records
+send_all(records.record(cell["framework"], job["launch"], workload=cell["workload"], devices=cell["devices"]))
+"""
+REAL = "os.execv(sys.executable, [sys.executable, '-m', 'suite.worker.process', sys.argv[3], sys.argv[4]])"
+
+MATRIX = ("--workload", "imdb_lstm", "--framework", "jax,pytorch", "--batch", "16,32", "--no-control")
+
+
+@dataclass
+class Nodes:
+    """A cluster whose nodes run stand-ins. ``code`` is what they do next."""
+
+    cluster: Any
+    folder: Path
+    variables: dict[str, str]
+
+    def add(self) -> Any:
+        """One more node, which keeps the variables of this moment."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.variables.items():
+                patch.setenv(name, value)
+            return self.cluster.add_node(num_cpus=1)
+
+    def does(self, code: str, seconds: float = 0.0) -> None:
+        (self.folder / "launched").write_text("")
+        (self.folder / "code").write_text(dedent(code).replace("SECONDS", str(seconds)))
+
+    @property
+    def launched(self) -> list[list[str]]:
+        """Framework, batch, launch, worker and host process of what was started."""
+        return [line.split() for line in (self.folder / "launched").read_text().splitlines()]
+
+    def leave_nothing(self) -> None:
+        wait_until(lambda: not [pid for *_, pid, host in self.launched if alive(int(pid)) or alive(int(host))])
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory, twins: Path) -> Iterator[Nodes]:
+    """A head that takes no launches, and two nodes."""
+    folder = tmp_path_factory.mktemp("nodes")
+    script, python = folder / "stand_in.py", folder / "python"
+    script.write_text(f"{PREAMBLE}\nfolder = Path({str(folder)!r})\nexec((folder / 'code').read_text())\n")
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+    python.chmod(0o755)
+    variables = {f"SUITE_PYTHON_{framework.upper()}": str(python) for framework in FRAMEWORKS}
+    variables |= {"SUITE_CACHE_DIR": str(twins), "PYTHONPATH": str(Path(__file__).parents[2])}
+    cluster = ray_cluster.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made = Nodes(cluster, folder, variables)
+    for _ in range(2):
+        made.add()
+    yield made
+    cluster.shutdown()
+
+
+@pytest.fixture
+def on_ray(suite: Suite, nodes: Nodes) -> Suite:
+    suite.environment["RAY_ADDRESS"] = nodes.cluster.address
+    return suite
+
+
+def held(done: Done) -> list[Any]:
+    """The records of the saved run and of the journal, each of them exactly once."""
+    (saved,) = done.saved.values()
+    found = records_of(saved)
+    (journal,) = done.journals
+    lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    keys = Counter((line["cell"]["framework"], line["cell"]["batch"], line["launch"]) for line in lines)
+    assert set(keys.values()) == {1}
+    assert len(keys) == len(found) == len({record.key for record in found})
+    return found
+
+
+def start(on_ray: Suite, *more: str) -> Any:
+    return on_ray.start("suite/test_training.py", "--on", "ray", "--benchmark-save=x", *MATRIX, *more)
+
+
+def test_a_node_that_is_killed_in_mid_matrix_costs_no_launch(on_ray: Suite, nodes: Nodes) -> None:
+    nodes.does(GOOD, seconds=0.5)
+    third = nodes.add()
+    process = start(on_ray, "--launches", "6")
+    hosts = "suite.session.engines.host"
+    wait_until(lambda: len({line[4] for line in nodes.launched}) == 3 and len(nodes.launched) > 5, 120)
+    nodes.cluster.remove_node(third, allow_graceful=False)
+    done = on_ray.end(process)
+    assert done.status == 0, done.output
+    found = held(done)
+    assert len(found) == 24
+    assert all(record.outcome.ok for record in found)
+    by_block: dict[int, set[str]] = {}
+    for record in found:
+        by_block.setdefault(record.block, set()).add(record.host)
+    assert len({host for each in by_block.values() for host in each}) == 3
+    assert sum(len(each) > 1 for each in by_block.values()) <= 1, "only the block that lost its host is on two"
+    assert "its launches run again" in done.output
+    nodes.leave_nothing()
+    assert not [each for each in psutil.process_iter(["cmdline"]) if hosts in " ".join(each.info["cmdline"] or ())]
+
+
+@pytest.mark.parametrize("victim", ["os.getppid()", "psutil.Process(os.getppid()).ppid()"], ids=["process", "actor"])
+def test_a_host_whose_launcher_is_killed_goes_on(on_ray: Suite, nodes: Nodes, victim: str) -> None:
+    once = f"""
+    import psutil
+    if not (folder / "killed").exists():
+        (folder / "killed").touch()
+        os.kill({victim}, 9)
+        time.sleep(60)
+    """
+    nodes.does(dedent(once) + GOOD)
+    (nodes.folder / "killed").unlink(missing_ok=True)
+    done = on_ray.end(start(on_ray, "--launches", "2"))
+    assert done.status == 0, done.output
+    assert len(held(done)) == 8
+    nodes.leave_nothing()
+
+
+def test_a_launch_that_always_kills_its_host_is_a_result(on_ray: Suite, nodes: Nodes) -> None:
+    nodes.does("if job['cell']['framework'] == 'jax': os.kill(os.getppid(), 9); time.sleep(60)" + GOOD)
+    done = on_ray.end(start(on_ray, "--launches", "1", "--batch", "16"))
+    assert done.status == 1, done.output
+    found = {record.cell.framework: record.outcome for record in held(done)}
+    assert found["pytorch"].ok
+    assert (found["jax"].status, found["jax"].reason) == ("crashed", "its host was lost 3 times while it ran")
+
+
+def test_a_controller_that_is_killed_leaves_nothing_and_resume_completes(on_ray: Suite, nodes: Nodes) -> None:
+    nodes.does(GOOD, seconds=0.5)
+    process = start(on_ray, "--launches", "2")
+    wait_until(lambda: len(nodes.launched) > 3, 120)
+    process.send_signal(signal.SIGKILL)
+    on_ray.end(process)
+    nodes.leave_nothing()
+    done = on_ray.end(start(on_ray, "--launches", "2", "--resume"))
+    assert done.status == 0, done.output
+    assert len(held(done)) == 8
+
+
+def test_the_ranks_of_a_launch_are_on_two_nodes(on_ray: Suite, nodes: Nodes) -> None:
+    nodes.does(GOOD)
+    more = ("--devices", "2", "--batch", "16", "--placement", "spread", "--launches", "1")
+    done = on_ray.end(start(on_ray, *more))
+    assert done.status == 0, done.output
+    found = held(done)
+    assert len(found) == 2
+    assert all(record.metrics["hosts"] == 2 and record.host.count("+") == 1 for record in found)
+    assert len({line[4] for line in nodes.launched}) == 2, "the processes of two hosts started them"
+    nodes.leave_nothing()
+
+
+def test_a_real_launch(on_ray: Suite, nodes: Nodes) -> None:
+    pytest.importorskip("torch")
+    nodes.does(REAL)
+    done = on_ray.end(
+        on_ray.start(
+            "suite/test_training.py", "--on", "ray", "--benchmark-save=x", "--workload", "imdb_lstm", "--framework",
+            "pytorch", "--size", "small", "--batch", "16", "--launches", "1", "--min-window", "0.02",
+        )
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    (record,) = held(done)
+    assert record.identity
+    assert record.environment["variables"].get("OMP_NUM_THREADS") == os.environ.get("OMP_NUM_THREADS")
+    assert "LD_PRELOAD" not in record.environment["variables"] or "LD_PRELOAD" in os.environ
+
+
+def test_without_a_cluster_one_line_says_how_to_start_one(suite: Suite) -> None:
+    suite.environment["RAY_ADDRESS"] = "127.0.0.1:1"
+    done = suite("suite/test_training.py", "--on", "ray", "--benchmark-save", *MATRIX)
+    assert done.status == 4
+    (line,) = [line for line in done.output.splitlines() if "no Ray cluster" in line]
+    assert "ray start --head" in line
+    assert not done.saved
