@@ -24,6 +24,8 @@ SCRIPTS = sorted(CLUSTERS.glob("slurm/*.sbatch"))
 MANIFESTS = sorted(CLUSTERS.glob("kubernetes/*.yaml"))
 CONTAINERS = sorted(CLUSTERS.glob("containers/Containerfile.*"))
 
+NOT_INSTALLED = "kubernetes-validate is not installed (tox run -e clusters)"
+
 
 def documents(path: Path) -> list[dict[str, Any]]:
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (extra clusters-test)")
@@ -57,10 +59,17 @@ def collected(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_manifests_are_what_kubernetes_accepts(path: Path) -> None:
-    reason = "kubernetes-validate is not installed (tox run -e clusters)"
-    kubernetes = pytest.importorskip("kubernetes_validate", reason=reason)
+    kubernetes = pytest.importorskip("kubernetes_validate", reason=NOT_INSTALLED)
     for each in documents(path):
         kubernetes.validate(each, kubernetes.latest_version(), strict=True)
+
+
+def test_a_field_that_kubernetes_does_not_know_is_refused() -> None:
+    kubernetes = pytest.importorskip("kubernetes_validate", reason=NOT_INSTALLED)
+    (job, _) = (each for each in documents(CLUSTERS / "kubernetes" / "cell.yaml") if each["kind"] == "Job")
+    job["spec"]["template"]["spec"]["container"] = []
+    with pytest.raises(kubernetes.ValidationError):
+        kubernetes.validate(job, kubernetes.latest_version(), strict=True)
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
@@ -95,6 +104,7 @@ def test_the_controller_and_its_hosts_agree() -> None:
     assert "--on=kubernetes" in called["args"]
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_pytest_understands_what_pods_and_scripts_ask_of_it(tmp_path: Path) -> None:
     for path in MANIFESTS:
