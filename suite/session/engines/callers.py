@@ -98,7 +98,7 @@ class Callers:
         self.settings, self.say, self.until, self._key = settings, say, until, token.encode()
         self._called: dict[str, Connection] = {}
         self._changed = threading.Condition()
-        self._served = 0
+        self._served: set[str] = set()
         self._over = threading.Event()
         try:
             self._door = socket.create_server(("", int(port)), backlog=128)
@@ -127,7 +127,7 @@ class Callers:
         except OSError:
             line.close()
             raise HostLostError(f"host {node} is lost: its connection was closed") from None
-        self._served += 1
+        self._served.add(node)
         wire = SocketWire(node, line)
         self.until.callback(wire.close)
         remote = Remote(node, "", wire, self.say, self.settings)
@@ -178,7 +178,7 @@ class Callers:
     def _close(self) -> None:
         with self._changed:
             # Those whose launches have ended call once more, and hear that the run is over.
-            self._changed.wait_for(lambda: len(self._called) >= self._served, BACK_WITHIN_S)
+            self._changed.wait_for(lambda: self._served <= self._called.keys(), BACK_WITHIN_S)
             self._over.set()
             for connection in self._called.values():
                 _sent_home(connection)
