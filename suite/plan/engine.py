@@ -8,7 +8,7 @@ import argparse
 LOCAL = "local"
 
 #: Engines, and what stands before the address of one that has an address.
-ENGINES = (LOCAL, "ray")
+ENGINES = (LOCAL, "ray", "slurm", "kubernetes")
 ADDRESSED = ("ray://",)
 
 #: How the ranks of a launch are dealt to hosts: one host is filled after the other, or each has one before any has two.
@@ -16,7 +16,8 @@ PLACEMENTS = ("pack", "spread")
 
 ON = (
     "where launches start: local, on this host; ray, on every host of the Ray cluster that this host belongs to; "
-    "ray://HOST:PORT, of the one that this client server reaches. Blocks run side by side, each on one host "
+    "ray://HOST:PORT, of the one that this client server reaches; slurm, on every node of the allocation that this "
+    "process runs in; kubernetes, in the pods that call this one. Blocks run side by side, each on one host "
     "(default: local)"
 )
 PLACEMENT = (

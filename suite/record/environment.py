@@ -25,9 +25,10 @@ PREFIXES = (
 )  # fmt: skip
 ALSO = ("LD_PRELOAD", "NPROC")
 
-#: Exceptions: variables that name a place or a device, or that are set for one launch alone.
+#: Exceptions: variables that name a place or a device, or that are set for one launch alone. The network interface of
+#: several devices is in the record's part `ranks`.
 NOT_RECORDED = re.compile(
-    r"TF_CONFIG|CUDA_(VISIBLE_DEVICES|HOME|PATH|CACHE_PATH|VERSION.*)|NCCL_(VERSION|HOME).*|.*_(DIR|HOME|ROOT|PATH|FILE)"
+    r"TF_CONFIG|NCCL_SOCKET_IFNAME|CUDA_(VISIBLE_DEVICES|HOME|PATH|CACHE_PATH|VERSION.*)|NCCL_(VERSION|HOME).*|.*_(DIR|HOME|ROOT|PATH|FILE)"
 )
 #: Variables that may hold a secret or a host: the record says only that they are set.
 PRIVATE = re.compile(r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|ADDR|HOST|URL)")

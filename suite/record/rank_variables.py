@@ -8,8 +8,9 @@ RANK, WORLD_SIZE, LOCAL_RANK = "SUITE_RANK", "SUITE_WORLD_SIZE", "SUITE_LOCAL_RA
 #: ``host:port`` at which rank 0 waits for the others, and a secret that they share.
 COORDINATOR, TOKEN = "SUITE_COORDINATOR", "SUITE_TOKEN"
 
-#: Where the ranks of other hosts reach this one; the coordinator's host where it is missing.
-ADDRESS = "SUITE_ADDRESS"
+#: The address of this rank's own host as the other hosts reach it, and the network interface that has it, such as eth0.
+#: An administrator may set either on a host with several networks; the other follows from it.
+ADDRESS, INTERFACE = "SUITE_ADDRESS", "SUITE_INTERFACE"
 
 #: The numbers of the cores that this rank may use, with commas between them; all where it is missing.
 CORES = "SUITE_CORES"

@@ -48,7 +48,8 @@ class Ranks:
 
     ``backend`` is what carried the gradients (gloo, nccl, ring ...). ``skew`` is the slowest process by the median one,
     by their steps without communication; None where these were not measured. ``links`` says how the devices are
-    connected, where the system tells.
+    connected, where the system tells, and ``interface`` which network interface gradients took between hosts; empty if
+    that was left to the backend.
     """
 
     world: Count
@@ -61,3 +62,4 @@ class Ranks:
     gradient_bytes: Count = 0
     allreduce: AllReduce | None = None
     links: tuple[str, ...] = ()
+    interface: str = ""

@@ -203,4 +203,6 @@ def _on_links(rows: Iterable[Row]) -> list[str]:
     backends = dict.fromkeys(clean(each.backend, 40) for each in ranks if each.backend)
     links = dict.fromkeys(clean(link, 120) for each in ranks for link in each.links)
     lines = [f"Exchanged by {listing(list(backends))}."] if backends else []
+    networks = dict.fromkeys(clean(each.interface, 40) for each in ranks if each.interface not in ("", "lo"))
+    lines += [f"Network interface: {listing(list(networks))}."] if networks else []
     return [*lines, *([f"Links: {'; '.join(links)}."] if links else [])]

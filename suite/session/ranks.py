@@ -25,10 +25,21 @@ from suite.plan.device import has_gpu
 from suite.plan.strategies import not_measured
 from suite.record.environment import own_cores, usable_cores
 from suite.record.order import Part
-from suite.record.rank_variables import ADDRESS, COORDINATOR, CORES, HOST_CORES, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
+from suite.record.rank_variables import (
+    ADDRESS,
+    COORDINATOR,
+    CORES,
+    HOST_CORES,
+    INTERFACE,
+    LOCAL_RANK,
+    RANK,
+    TOKEN,
+    WORLD_SIZE,
+)  # fmt: skip
 from suite.record.record import Outcome, Record
 from suite.session import logs
 from suite.session.listener import GRACE_S, LOOK_S, Listener
+from suite.session.network import interface_of
 
 HOST = "127.0.0.1"
 
@@ -82,6 +93,7 @@ def environments(cell: Cell, device: str, each: int | None = None, part: Part | 
     shared = {HOST_CORES: str(len(cores)), WORLD_SIZE: str(world)}
     if part:
         shared |= {COORDINATOR: part.coordinator, TOKEN: part.token, ADDRESS: part.address}
+        shared |= {INTERFACE: interface} if (interface := interface_of(part.address)) else {}
     else:
         shared |= {COORDINATOR: f"{HOST}:{free_port(HOST)}", TOKEN: secrets.token_hex(16)}
     made = []

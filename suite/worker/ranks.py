@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from suite.record.rank_variables import ADDRESS, COORDINATOR, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
+from suite.record.rank_variables import ADDRESS, COORDINATOR, INTERFACE, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 
 if TYPE_CHECKING:  # a worker alone needs none of it
     from multiprocessing.connection import Connection
@@ -32,13 +32,18 @@ class RankLostError(RuntimeError):
 
 @dataclass
 class Ranks:
-    """One process among all of its launch; alone where nothing else is said."""
+    """One process among all of its launch; alone where nothing else is said.
+
+    ``host`` is the address of rank 0's host, ``address`` that of this rank's own, and ``interface`` the network
+    interface over which ranks of several hosts exchange gradients; empty where the framework may choose.
+    """
 
     rank: int = 0
     world: int = 1
     local_rank: int = 0
-    host: str = "127.0.0.1"  # of rank 0
-    address: str = "127.0.0.1"  # of this one's host
+    host: str = "127.0.0.1"
+    address: str = "127.0.0.1"
+    interface: str = ""
     _peers: list[Connection] = field(default_factory=list)  # on rank 0 all others in their order, elsewhere rank 0
 
     def gather(self, value: Any) -> list[Any]:
@@ -105,7 +110,8 @@ def joined(variables: Mapping[str, str] = os.environ) -> Ranks:
     rank, (host, _, port) = int(variables[RANK]), variables[COORDINATOR].rpartition(":")
     token, address = variables.get(TOKEN, "suite").encode(), (host, int(port))
     peers = _others(address, token, world) if not rank else [_first(address, token, rank)]
-    return Ranks(rank, world, int(variables.get(LOCAL_RANK, rank)), host, variables.get(ADDRESS, host), peers)
+    own, interface = variables.get(ADDRESS) or host, variables.get(INTERFACE, "")
+    return Ranks(rank, world, int(variables.get(LOCAL_RANK, rank)), host, own, interface, peers)
 
 
 def free_port() -> int:

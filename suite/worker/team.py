@@ -148,9 +148,14 @@ class Team:
             Part(
                 self.ranks.world, cell.devices, cell.strategy, settings["backend"], settings["threads_per_rank"],
                 per_rank, max(steps) / median(steps) if steps and len(steps) > 1 else None, size,
-                self._sums(device, size),
+                self._sums(device, size), interface=self._interface(device),
             )
         )  # fmt: skip
+
+    def _interface(self, device: str) -> str:
+        """The network interface that the backend was told to take; TensorFlow's ring has addresses instead."""
+        name = "NCCL_SOCKET_IFNAME" if device == "cuda" else "GLOO_SOCKET_IFNAME"
+        return os.environ.get(name) or self.ranks.interface
 
     def _sums(self, device: str, size: int) -> AllReduce:
         seconds = median(self._timed(device, size, SUMS))

@@ -121,8 +121,10 @@ def test_a_lost_host_is_the_same_again_or_a_spare_one_of_its_kind_with_the_same_
 
 
 def test_what_on_takes() -> None:
-    assert [engine(text) for text in ("local", "ray", "ray://host:10001")] == ["local", "ray", "ray://host:10001"]
-    for text in ("kubernetes", "ray:/x", "ray://host"):
+    assert [engine(text) for text in ("local", "ray", "ray://host:10001", "slurm")] == [
+        "local", "ray", "ray://host:10001", "slurm",
+    ]  # fmt: skip
+    for text in ("nomad", "ray:/x", "ray://host"):
         with pytest.raises(argparse.ArgumentTypeError, match="there are: local, ray"):
             engine(text)
 

@@ -44,7 +44,8 @@ class About:
 
     ``kind`` is its hardware in words: launches are compared only between hosts of one kind. ``free_bytes`` is the
     memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a digest of the suite's
-    own code, ``driver`` has the versions of its GPUs' driver.
+    own code, ``driver`` has the versions of its GPUs' driver, and
+    ``address`` is where other hosts reach it, as far as it knows.
     """
 
     name: str = ""
@@ -54,6 +55,7 @@ class About:
     devices: int = 1
     suite: str = ""
     driver: dict[str, str] = field(default_factory=dict)
+    address: str = ""
 
 
 class Host(Protocol):

@@ -15,10 +15,12 @@ from typing import Any, Protocol
 from suite.plan.cell import Cell
 from suite.plan.engine import LOCAL
 from suite.session.engines import Engine, Host, HostLostError
+from suite.session.engines.callers import Callers
 from suite.session.engines.code import code_digest
 from suite.session.engines.local import Local
 from suite.session.engines.remote import Remote
 from suite.session.engines.site import Site, dealt
+from suite.session.engines.slurm import Slurm
 from suite.session.launch import LaunchError
 from suite.session.settings import Settings
 from workloads.data.dataset import DataError
@@ -56,6 +58,10 @@ def opened(settings: Settings, cells: Iterable[Cell], say: Callable[[str], None]
 
 def cluster(name: str, given: dict[str, Any], say: Callable[[str], None], until: ExitStack) -> Nodes:
     """The cluster with this name. Raises `LaunchError`."""
+    if name == "slurm":
+        return Slurm(given, say, until)
+    if name == "kubernetes":
+        return Callers(given, say, until)
     from suite.session.engines.ray import Cluster
 
     return Cluster(name if name.startswith(CLIENT) else os.environ.get("RAY_ADDRESS") or "auto", given, say, until)

@@ -28,6 +28,7 @@ from suite.session.engines import Hear, StoppedError
 from suite.session.engines.code import code_digest
 from suite.session.engines.local import Local
 from suite.session.launch import LaunchError, scratch_folder
+from suite.session.network import own_address
 from workloads import registry
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
@@ -65,7 +66,7 @@ class Agent:
 
         device = str(given["device"])
         local = self.local = Local(device, given["source"], given["directory"], say, self.until)
-        local.about = replace(local.about, name=str(given["name"]), suite=code_digest())
+        local.about = replace(local.about, name=str(given["name"]), suite=code_digest(), address=_address())
         if (nice := own_niceness()) > 0:
             say(f"launches run with niceness {nice}, behind whatever else runs there: start the cluster without it")
         self.write({"about": asdict(local.about)})
@@ -101,6 +102,16 @@ class Agent:
             job = replace(job, traces=str(place / "launch") if job.traces else "")
             record = self.local.launch(replace(order, job=job), place / "launch.log", Hear(progress, tick))
             self.write({"record": record.to_json(), "files": _files(place)})
+
+
+def _address() -> str:
+    """Where other hosts reach this one. Raises `LaunchError`."""
+    try:
+        return own_address()
+    except ValueError as error:
+        raise LaunchError(str(error)) from None
+    except OSError:  # the engine knows its address, or its name leads nowhere
+        return ""
 
 
 def own_niceness() -> int:

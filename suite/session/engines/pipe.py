@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from suite.session.engines import HostLostError
 
@@ -19,14 +20,17 @@ ENDING_S = 10.0
 
 
 class Pipe:
-    """Lines to a process and from it. ``command`` starts it, here or, as ``srun`` does, elsewhere."""
+    """Lines to a process and from it. ``command`` starts it, here or, as ``srun`` does, elsewhere.
+
+    ``how`` is handed to `subprocess.Popen`.
+    """
 
     def __init__(
-        self, command: Sequence[str] = COMMAND, environment: Mapping[str, str] | None = None, name: str = ""
+        self, command: Sequence[str] = COMMAND, environment: Mapping[str, str] | None = None, name: str = "", **how: Any
     ) -> None:
         self.name = name
         both = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=both, stdout=both, env=environment, text=True, bufsize=1)
+        self.process = subprocess.Popen(command, stdin=both, stdout=both, env=environment, text=True, bufsize=1, **how)
         self.lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, name=f"host {name}", daemon=True).start()
 

@@ -48,6 +48,8 @@ class Wire(Protocol):
 class Remote:
     """A host behind a wire. ``address`` is where other hosts reach it, and ``say`` prints a line.
 
+    An engine that does not know the address leaves it empty: then the host's own word counts.
+
     ``settings`` are what `suite.session.engines.host` begins with; ``data`` are digests, by workload.
     """
 
@@ -63,6 +65,7 @@ class Remote:
         """Ask the host what it is. Raises `HostLostError` and `LaunchError`."""
         said = self._asked({"begin": self.settings | {"name": self.name}}, "about", within_s=BEGIN_S)
         self.about = decode(About, said["about"])
+        self.address = self.address or self.about.address
 
     def prepare(self, workload: str) -> None:
         """Get the data of a workload ready there, verified. Raises `DataError`, `LaunchError`, `HostLostError`."""

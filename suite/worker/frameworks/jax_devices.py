@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -13,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.lib import _jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from suite.plan.cell import Cell
@@ -40,6 +42,10 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
         jax.config.update("jax_num_cpu_devices", cell.devices)
         return
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    if ranks.interface:
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", ranks.interface)
+        # Without it Gloo listens where the host's name leads, often to loopback. JAX has no public setting for it.
+        _jax.make_gloo_tcp_collectives = partial(_jax.make_gloo_tcp_collectives, interface=ranks.interface)
     address = f"{ranks.host}:{ranks.agreed_port()}"
     jax.distributed.initialize(
         address, ranks.world, ranks.rank, coordinator_bind_address=address, heartbeat_timeout_seconds=HEARTBEAT_S

@@ -40,8 +40,10 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     cuda = device != "cpu" and torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(0)  # the launcher shows each rank its own device only
-    if ranks.host == "127.0.0.1":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if interface := ranks.interface or ("lo" if ranks.host == "127.0.0.1" else ""):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+    if ranks.interface:
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", ranks.interface)
     store = dist.TCPStore(ranks.host, ranks.agreed_port(), ranks.world, is_master=not ranks.rank, timeout=TIMEOUT)
     backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.world, timeout=TIMEOUT)

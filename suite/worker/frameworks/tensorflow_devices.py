@@ -36,6 +36,8 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
             (cpu,) = tf.config.list_physical_devices("CPU")
             tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cell.devices)
         return
+    if ranks.interface:
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", ranks.interface)
     workers = ranks.gather(f"{ranks.address}:{free_port()}")
     task = {"type": "worker", "index": ranks.rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})

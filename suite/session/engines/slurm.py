@@ -1,0 +1,94 @@
+"""SLURM: the nodes of an allocation, on each of which ``srun`` starts the host's process.
+
+The run goes on inside of the allocation: in a batch script (``clusters/slurm``), or in a shell of ``salloc``. One job
+step a node holds what the allocation has there; SLURM binds it, accounts for it and cleans up after it.
+
+Source of the variables: sbatch(1) and srun(1), "output environment variables".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from suite.record.rank_variables import ADDRESS
+from suite.session.engines.command import Command
+from suite.session.engines.remote import Remote
+from suite.session.launch import LaunchError, scratch_folder
+
+NO_ALLOCATION = (
+    "--on slurm goes on inside of an allocation: submit clusters/slurm/cell.sbatch, or ask for one with "
+    "`salloc --nodes=2 --ntasks-per-node=1 --exclusive`"
+)
+ANSWER_S = 30.0
+
+
+class Node(NamedTuple):
+    """A node of the allocation: a name that tells nothing, its host name, and the CPUs of the allocation there."""
+
+    name: str
+    host: str
+    cpus: int
+
+
+def allocated(variables: Mapping[str, str] = os.environ) -> list[Node]:
+    """The nodes of the allocation that this process runs in. Raises `LaunchError` if there is none."""
+    given = variables.get("SLURM_JOB_NODELIST", "")
+    if not (given and shutil.which("srun") and shutil.which("scontrol")):
+        raise LaunchError(NO_ALLOCATION)
+    try:
+        command = ["scontrol", "show", "hostnames", given]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_S).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LaunchError(f"scontrol does not say which nodes {given} has: {error}") from None
+    cpus = counted(variables.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    hosts = said.split()
+    cpus += [1] * (len(hosts) - len(cpus))
+    return [Node(f"node{number:04}", host, each) for number, (host, each) in enumerate(zip(hosts, cpus, strict=False))]
+
+
+def counted(text: str) -> list[int]:
+    """The numbers of a list of SLURM: ``4(x2),1`` is 4, 4, 1."""
+    found = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", text)
+    return [int(number) for number, times in found for _ in range(int(times or 1))]
+
+
+def step(node: Node) -> list[str]:
+    """The job step of a node, without what it runs: one task that has all that the allocation has there."""
+    return [
+        "srun", "--nodes=1", "--ntasks=1", f"--nodelist={node.host}", f"--cpus-per-task={node.cpus}", "--overlap",
+        "--mpi=none", "--export=ALL", "--kill-on-bad-exit=1", "--quiet",
+    ]  # fmt: skip
+
+
+@dataclass
+class Slurm:
+    """The nodes of the allocation; their steps end when ``until`` closes."""
+
+    settings: dict[str, Any]
+    say: Callable[[str], None]
+    until: ExitStack
+
+    def __post_init__(self) -> None:
+        self._nodes = {node.name: node for node in allocated()}
+        self._folder = Path(self.until.enter_context(scratch_folder()))
+
+    def nodes(self) -> dict[str, Node]:
+        """The nodes, by name. One that is down is refused when its step begins."""
+        return self._nodes
+
+    def host(self, node: Node) -> Remote:
+        """Start the process of a node. Raises `LaunchError` and `HostLostError`."""
+        # An address of the batch script's host would be wrong on the others.
+        wire = Command(node.name, step(node), self._folder / f"{node.name}.log", {ADDRESS: ""})
+        self.until.callback(wire.close)
+        remote = Remote(node.name, "", wire, self.say, self.settings)
+        remote.begin()
+        return remote
