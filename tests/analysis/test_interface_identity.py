@@ -54,4 +54,4 @@ def test_what_comfort_costs_is_a_ratio_within_the_framework() -> None:
     keras = found.frame[found.frame["interface"] == "keras"]
     assert len(keras) == 3
     assert all(name in cell for name, cell in zip(keras["framework"], keras["ratio_baseline"], strict=True))
-    assert keras["ratio_low"].notna().all()
+    assert keras["ratio_min"].notna().all()

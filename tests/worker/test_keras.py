@@ -19,7 +19,7 @@ from suite.record.job import Job
 from suite.session.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.phases import training_steps
+from suite.worker.phases import suited, training_steps
 from tests.frameworks import assert_within, distances, needs_frameworks
 from workloads.data.cache import folder_of
 
@@ -94,6 +94,8 @@ def test_without_keras_the_reason_names_the_extra(monkeypatch: pytest.MonkeyPatc
 class Epochs:
     """An interface with a loop of its own, which takes as many batches as it is told."""
 
+    least_window_s = 0.0
+
     def __init__(self) -> None:
         self.taken: list[list[int]] = []
 
@@ -103,6 +105,15 @@ class Epochs:
 
     def fence(self, pending: Any) -> None:
         assert pending == 0.5
+
+
+def test_what_is_timed_by_epochs_has_longer_windows() -> None:
+    short, long = Plan(0.5, 6, 5.0), Plan(8.0, 6, 20.0)
+    assert suited(short, Epochs()) == short
+    epochs = Epochs()
+    epochs.least_window_s = 5.0
+    assert suited(short, epochs) == Plan(5.0, 6, 15.0)
+    assert suited(long, epochs) == long
 
 
 def test_a_window_is_one_run_of_an_interface_with_a_loop_of_its_own() -> None:
