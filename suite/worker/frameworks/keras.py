@@ -25,7 +25,7 @@ from workloads.spec import Numbers, WorkloadSpec
 
 DISTRIBUTIONS = ("keras",)
 
-#: Starting an epoch takes `fit` a few times as long as a small step, so that in a short window it would be all there is.
+#: Starting an epoch takes `fit` some times as long as a small step, so that a short window would hold little else.
 #: An epoch of IMDB has 781 steps of 32 samples; one of so many seconds has tens to thousands.
 LEAST_EPOCH_S = 5.0
 
@@ -205,7 +205,7 @@ def draws(training: Training, batch: Any, count: int) -> Array:
 
 def _on_host(variable: keras.Variable) -> Array:
     """A copy of a variable, through a tensor: TensorFlow's variables do not take NumPy's newer arguments."""
-    return np.array(keras.ops.convert_to_numpy(keras.ops.convert_to_tensor(variable)))
+    return np.array(keras.ops.convert_to_numpy(keras.ops.copy(variable)))
 
 
 class Optimizer(keras.optimizers.Optimizer):
