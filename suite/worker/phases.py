@@ -38,6 +38,7 @@ def measure_phases(
     ``local`` is a compiled training without communication. Raises `RecompiledError` if a window had to compile, and
     `DivergedError` for a loss that is not finite.
     """
+    plan = suited(plan, training)
     compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
     compiled = training.compiled()
 
@@ -58,6 +59,16 @@ def measure_phases(
     if training.compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
     return Measured(train.phase(), {name: each.own_step_s for name, each in phases.items()})
+
+
+def suited(plan: Plan, training: Any) -> Plan:
+    """The plan with windows, and the time to warm up, that the interface of a training needs."""
+    least_s = max(plan.min_window_s, getattr(training, "least_window_s", 0.0))
+    return (
+        plan
+        if least_s == plan.min_window_s
+        else replace(plan, min_window_s=least_s, max_warmup_s=max(plan.max_warmup_s, 3 * least_s))
+    )
 
 
 def training_steps(batches: Any, training: Any, last: list[Any]) -> Steps:

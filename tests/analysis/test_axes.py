@@ -55,6 +55,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
         ("loader", {"loader": Loader("workers", 2)}, "tuned"),
         ("size", {"size": "small"}, "full"),
         ("kernel", {"kernel": "scan"}, "auto"),
+        ("interface", {"interface": "keras"}, "native"),
         ("accumulate", {"accumulate": 4, "batch": 8, "identity": records.identity("pytorch")}, "1"),
     ],
 )
@@ -262,5 +263,5 @@ def test_a_base_that_is_not_there_is_one_line(
 def test_every_setting_has_an_axis() -> None:
     assert set(AXES) == {
         "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
-        "devices", "strategy",
+        "devices", "strategy", "interface",
     }  # fmt: skip

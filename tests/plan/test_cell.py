@@ -143,3 +143,14 @@ def test_devices_and_strategy_are_checked(settings: dict[str, Any], words: str) 
 
 def test_a_batch_left_open_is_named_so() -> None:
     assert "-bauto-" in Cell("imdb_lstm", "jax", batch=AUTO).id
+
+
+def test_an_interface_is_part_of_the_id_and_of_the_json_and_the_own_loop_is_not() -> None:
+    native = Cell("imdb_lstm", "pytorch", size="small")
+    assert native.interface == "native"
+    assert "interface" not in native.to_json(), "as before there were any"
+    keras = native.but(interface="keras-fit")
+    assert keras.id == "imdb_lstm-pytorch-fp32-b32-eager-tuned-keras-fit-small"
+    assert Cell.from_json(json.loads(json.dumps(keras.to_json()))) == keras
+    with pytest.raises(CellError, match="unknown interface 'lightning'"):
+        native.but(interface="lightning")

@@ -63,7 +63,8 @@ def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
 
 def export_weights(model: keras.Model) -> dict[str, Array]:
     """A copy of every tensor in canonical layout, on the host."""
-    return {name: np.array(keras.ops.convert_to_numpy(each)) for name, each in variables(model).items()}
+    tensors = {name: keras.ops.copy(variable) for name, variable in variables(model).items()}
+    return {name: np.array(keras.ops.convert_to_numpy(tensor)) for name, tensor in tensors.items()}
 
 
 def variables(model: keras.Model) -> dict[str, keras.Variable]:

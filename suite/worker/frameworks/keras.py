@@ -25,6 +25,10 @@ from workloads.spec import Numbers, WorkloadSpec
 
 DISTRIBUTIONS = ("keras",)
 
+#: Starting an epoch takes `fit` some times as long as a small step, so that a short window would hold little else.
+#: An epoch of IMDB has 781 steps of 32 samples; one of so many seconds has tens to thousands.
+LEAST_EPOCH_S = 5.0
+
 #: A gradient as one array: some backends give that of an embedding as slices.
 Dense = Callable[[Any], Any]
 
@@ -98,6 +102,11 @@ class Training:
         self.model.compile(optimizer=self.optimizer, loss=loss, jit_compile=jit, auto_scale_loss=False)
         self.optimizer.build(self.model.trainable_variables)
 
+    @property
+    def least_window_s(self) -> float:
+        """Seconds of the shortest window that says something: with `fit` each window is an epoch, which has a start."""
+        return LEAST_EPOCH_S if self.cell.interface == "keras-fit" else 0.0
+
     def settings(self) -> dict[str, Any]:
         """What Keras made of the cell."""
         return {"jit_compile": bool(self.model.jit_compile)}
@@ -154,7 +163,7 @@ class Training:
 
     def checkpoint(self) -> dict[str, Array]:
         """Everything that the next step depends on besides its batch, for a checkpoint."""
-        return {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in self._variables().items()}
+        return {name: _on_host(variable) for name, variable in self._variables().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Resume from a checkpoint."""
@@ -186,14 +195,17 @@ def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Arr
         training.prepare(explained=True)
     loss = training.step(batch)
     names = training.module.variables(training.model)
-    return loss, {
-        name: np.array(keras.ops.convert_to_numpy(kept)) for name, kept in zip(names, training.inner.kept, strict=True)
-    }
+    return loss, {name: _on_host(kept) for name, kept in zip(names, training.inner.kept, strict=True)}
 
 
 def draws(training: Training, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     return np.stack([training.logits(batch) for _ in range(count)])
+
+
+def _on_host(variable: keras.Variable) -> Array:
+    """A copy of a variable, through a tensor: TensorFlow's variables do not take NumPy's newer arguments."""
+    return np.array(keras.ops.convert_to_numpy(keras.ops.copy(variable)))
 
 
 class Optimizer(keras.optimizers.Optimizer):

@@ -1,0 +1,34 @@
+"""Interfaces as an axis of sweeps, as a matrix, and as variables of the process that trains."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.plan.cell import FRAMEWORKS, INTERFACES, Cell
+from suite.plan.frameworks import VARIABLES, variables_of
+from suite.plan.matrix import matrix
+from suite.plan.sweep import parsed, swept, usual
+from suite.profile.chosen import ChoiceError, chosen
+
+
+def test_an_interface_is_crossed_with_other_axes() -> None:
+    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "interface": parsed("interface", "native,keras")}
+    assert [cell.interface for cell in swept(usual(gpu=False), axes).cells] == ["native", "keras"]
+
+
+def test_the_matrix_has_every_interface_beside_the_own_loop() -> None:
+    cells = matrix("keras").cells
+    assert {(cell.framework, cell.interface) for cell in cells} == {(f, i) for f in FRAMEWORKS for i in INTERFACES}
+    assert {cell.but(interface="native") for cell in cells} <= {*cells}
+
+
+@pytest.mark.parametrize(("framework", "backend"), [("pytorch", "torch"), ("tensorflow", "tensorflow"), ("jax", "jax")])
+def test_keras_starts_with_its_backend_and_the_own_loop_as_before(framework: str, backend: str) -> None:
+    cell = Cell("imdb_lstm", framework, interface="keras")
+    assert variables_of(cell)["KERAS_BACKEND"] == backend
+    assert variables_of(cell.but(interface="native")) == VARIABLES[framework]
+
+
+def test_what_keras_trains_has_no_profile() -> None:
+    with pytest.raises(ChoiceError, match="native loop"):
+        chosen("imdb_lstm-jax-fp32-b32-compile-tuned-keras")
