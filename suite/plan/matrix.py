@@ -153,6 +153,14 @@ def accuracy_precision() -> Matrix:
     return _courses("accuracy-precision", "modern", ("fp32", "bf16", "fp16"))
 
 
+def accuracy_devices() -> Matrix:
+    """One device and two, trained to the end by the recipes for large batches; on a CPU in size small."""
+    size, recipes = "full" if has_gpu() else "small", ("linear", "lars", "lamb")
+    trained = (cell for recipe in recipes for cell in _courses("", recipe).cells)
+    cells = tuple(cell.but(devices=count, size=size) for cell in trained for count in (1, 2))
+    return Matrix("accuracy-devices", cells, launches=3)
+
+
 def accuracy_study() -> Matrix:
     """The study's hyperparameters and epochs: hours on a GPU, days on a CPU."""
     return _courses("accuracy-study", "study")
@@ -186,6 +194,7 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
     "keras": keras,
     "accuracy": accuracy,
     "accuracy-precision": accuracy_precision,
+    "accuracy-devices": accuracy_devices,
     "accuracy-study": accuracy_study,
     "loss-curve": loss_curve,
     "full": full,

@@ -174,7 +174,7 @@ def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> 
     with plots.styled():
         plot = plots.to_accuracy(table)
     assert plot is not None
-    for words in ("seconds to 0.5", "PyTorch DDP", "Recipe: linear"):
+    for words in ("where all seeds reached 0.5", "PyTorch DDP", "Recipe: linear"):
         assert words in " ".join(said(plot).split())
 
 

@@ -3,6 +3,8 @@
 Runs small cells of all frameworks with all loaders, kills the run at random moments (pytest, its whole group, the
 worker, both, or all at once; some by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until
 the matrix is done. Then every launch must be in the journal exactly once. Repeats until there were enough kills.
+With ``--ranks N`` the cells have two devices each, and N random processes of them are killed: each such launch must end
+as crashed, in the name of the rank, within 20 s, and the others must end well.
 """
 
 # ruff: noqa: T201 - a command that prints, and draws that are no secret
@@ -25,6 +27,8 @@ from pathlib import Path
 import psutil
 
 from suite.record.mark import MARK
+from suite.record.rank_variables import RANK
+from suite.record.record import Record
 from suite.session.journal import read
 from workloads.data import cache as caches
 from workloads.data import synthetic
@@ -42,13 +46,22 @@ def killed():
     cells = [Cell("imdb_lstm", f, batch=8, size="small", loader=l) for f in FRAMEWORKS for l in LOADERS]
     cells += [Cell("cifar100_cnn", f, batch=8, size="small", loader=LOADERS[1]) for f in FRAMEWORKS]
     return Matrix("killed", tuple(cells), launches=1, plan=Plan(0.2, 3, 1.0))
+
+def ranked():
+    cells = [Cell("imdb_lstm", f, batch=8, size="small", devices=2) for f in FRAMEWORKS]
+    cells += [Cell("imdb_lstm", "pytorch", batch=8, size="small", devices=2, strategy="fsdp")]
+    cells += [Cell("imdb_lstm", "jax", batch=8, size="small", devices=2, strategy="jit")]
+    return Matrix("ranked", tuple(cells), launches=1, plan=Plan(0.2, 3, 1.0))
 """
+#: Cells of the second matrix.
+RANKED = 5
 WAYS = ("pytest", "its group", "worker", "pytest and worker", "all", "SIGTERM")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.studies.kills", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--ranks", type=int, default=0, help="kill so many ranks of launches with several instead")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     draw = random.Random(options.seed)
@@ -62,9 +75,12 @@ def main() -> int:
         (folder / "tmp").mkdir()
         before = _shared_memory()
         rounds = 0
-        while ways.total() < options.kills:
+        while ways.total() < (options.ranks or options.kills):
             journals = folder / f"journals{rounds}"
-            problems += _round(folder, journals, draw, ways, options.kills, before)
+            if options.ranks:
+                problems += _ranked_round(folder, journals, draw, ways, options.ranks, before)
+            else:
+                problems += _round(folder, journals, draw, ways, options.kills, before)
             rounds += 1
         print(f"{ways.total()} kills in {rounds} runs: {dict(ways)}")
     print("\n".join(problems) or "nothing was lost, and nothing was left")
@@ -92,10 +108,70 @@ def _round(
             return problems + [f"at the end: {what}" for what in _left(folder, before)]
 
 
-def _start(folder: Path, journals: Path, resume: bool) -> subprocess.Popen[str]:
+def _ranked_round(
+    folder: Path, journals: Path, draw: random.Random, ways: Counter[str], most: int, before: set[str]
+) -> list[str]:
+    """One run of launches with several ranks, of which one dies now and then; resumed until all have ended well."""
+    problems: list[str] = []
+    while True:
+        process = _start(folder, journals, resume=any(_records(journals)), matrix="ranked")
+        killed = 0
+        while process.poll() is None:
+            if ways.total() < most and _kill_rank(process, draw, ways):
+                killed += 1
+        output, _ = process.communicate()
+        problems += [f"after {ways.total()} kills: {what}" for what in _left(folder, before)]
+        ends = [(record.outcome.status, record.outcome.reason) for record in _last(journals)]
+        crashed = [reason for status, reason in ends if status == "crashed"]
+        print(f"{ways.total():4} killed, {len(crashed)} of {len(ends)} launches crashed: {crashed}", flush=True)
+        problems += [f"{status}: {reason}" for status, reason in ends if status not in ("ok", "crashed")]
+        problems += [f"the rank is not named: {reason}" for reason in crashed if not reason.startswith("rank ")]
+        if process.returncode not in (0, 1):
+            return [*problems, f"exit status {process.returncode}: {output[-2000:]}"]
+        if not killed:
+            whole = len(ends) == RANKED and not crashed
+            return problems if whole else [*problems, f"not whole after --resume: {ends}"]
+
+
+def _kill_rank(process: subprocess.Popen[str], draw: random.Random, ways: Counter[str]) -> str:
+    """Kill one rank of the present launch after a while; empty where there was none."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(draw.uniform(0.5, 15.0))
+        return ""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        tree = psutil.Process(process.pid).children(recursive=True)
+        ranks = [each for each in tree if (_variable(each, RANK) or "") != "" and _is_worker(each)]
+        if ranks:
+            victim = draw.choice(ranks)
+            way = f"rank {_variable(victim, RANK)}"
+            victim.kill()
+            ways[way] += 1
+            return way
+    return ""
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    return "suite.worker.process" in process.cmdline()
+
+
+def _variable(process: psutil.Process, name: str) -> str | None:
+    try:
+        return process.environ().get(name)
+    except psutil.Error:
+        return None
+
+
+def _last(journals: Path) -> list[Record]:
+    """The last record of each launch."""
+    paths = _records(journals)
+    found = read(paths[-1])[1] if paths and paths[-1].stat().st_size else []
+    return list({record.key: record for record in found}.values())
+
+
+def _start(folder: Path, journals: Path, resume: bool, matrix: str = "killed") -> subprocess.Popen[str]:
     environment = os.environ | {"TMPDIR": str(folder / "tmp"), "SUITE_CACHE_DIR": str(folder / "cache")}
     command = [
-        sys.executable, "-m", "pytest", "suite", f"--matrix={folder / 'matrix.py'}:killed", "--data=synthetic",
+        sys.executable, "-m", "pytest", "suite", f"--matrix={folder / 'matrix.py'}:{matrix}", "--data=synthetic",
         "--device=cpu", f"--journals={journals}", "-p", "no:cacheprovider", f"--benchmark-storage={folder / 'runs'}",
         "--benchmark-save=killed", *(["--resume"] if resume else []),
     ]  # fmt: skip

@@ -33,6 +33,7 @@ CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "evaluation": ("pytorch: of half the test split", ("tensorflow",)),
     "batch normalisation": ("pytorch: never updated", ("tensorflow",)),
     "recipe": ("pytorch: rates late by one step", ()),
+    "several devices": ("pytorch: gradients not exchanged", ("tensorflow",)),
 }
 
 
@@ -56,11 +57,12 @@ def one_thread() -> Iterator[None]:
 
 
 #: The only one of ResNet-18, which takes longest; that its statistics agree is shown by `test_recipes` in every run.
-SLOW = "batch normalisation"
+#: And launches of two processes; `test_several_devices` compares those of each framework in every run.
+SLOW = ("batch normalisation", "several devices")
 
 
 @needs_frameworks
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] if k == SLOW else []) for k in CHOSEN])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in CHOSEN])
 def test_one_of_each_kind_is_noticed(kind: str) -> None:
     judgement = judge_beside(chosen(kind), CHOSEN[kind][1])
     assert judgement.killed, judgement

@@ -15,6 +15,7 @@ from suite.record.job import Job
 from suite.record.record import SCHEMA, Record
 from suite.worker.outcome import classify
 from suite.worker.process import _Launch
+from suite.worker.ranks import ALONE, Ranks
 from tests.frameworks import switches_restored
 from workloads.data import cache as caches
 from workloads.data import synthetic
@@ -47,8 +48,8 @@ def _place() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="mutants-")
 
 
-def rehearse(cell: Cell) -> Record:
-    """The record of a launch of this cell on the CPU, however it ended."""
+def rehearse(cell: Cell, ranks: Ranks = ALONE) -> Record:
+    """The record of a launch of this cell on the CPU, however it ended; of several ``ranks`` each calls it."""
     job = Job(cell, str(data(specification(cell.workload).data)), seed=SEED, device="cpu", plan=PLAN, epochs=1)
     parts: dict[str, Any] = {"outcome": {"status": "ok", "reason": ""}}
 
@@ -58,7 +59,8 @@ def rehearse(cell: Cell) -> Record:
     framework = import_module(f"suite.worker.frameworks.{cell.framework}")
     try:
         with switches_restored(cell.framework):
-            Rehearsal(job, framework, send, 0.0).run()
+            Rehearsal(job, framework, send, 0.0, ranks).run()
+        ranks.leave()
     except Exception as error:
         traceback.print_exc()
         status, reason = classify(error, job, framework)

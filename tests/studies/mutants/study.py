@@ -11,6 +11,7 @@ from suite.analysis.identity import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
 from tests.studies.mutants.mutant import Mutant
+from tests.studies.mutants.ranked import rehearse_ranks
 from tests.studies.mutants.rehearsal import rehearse
 
 #: The parts of a record that can notice something, by the fields of `Identity` that they are made of.
@@ -73,8 +74,11 @@ def judge_beside(mutant: Mutant, others: Sequence[str]) -> Judgement:
 
 
 def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, Judgement]:
-    with mutant.planted():
-        record = rehearse(mutant.cell)
+    if mutant.cell.processes > 1:
+        record = rehearse_ranks(mutant.cell, mutant.key)
+    else:
+        with mutant.planted():
+            record = rehearse(mutant.cell)
     if not record.outcome.ok:
         refused = record.outcome.status == "diverged" or record.outcome.reason.startswith("asked for")
         return record, Judgement(REFUSED if refused else FAILED, record.outcome.reason)
@@ -94,6 +98,8 @@ def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Recor
 
 @cache
 def _twin(cell: Cell) -> Record:
+    if cell.processes > 1:
+        return rehearse_ranks(cell)
     record = rehearse(cell)
     gc.collect()
     gc.freeze()  # launches collect often, which takes its time with three frameworks loaded

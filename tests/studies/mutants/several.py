@@ -1,0 +1,61 @@
+"""Devices that do not train one model together as one device would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from tests.studies.mutants.mutant import Target, mutants
+
+CNN, LSTM = "cifar100_cnn", "imdb_lstm"
+
+
+def devices_of(target: Target) -> ModuleType:
+    """The framework's file for several devices."""
+    return import_module(f"suite.worker.frameworks.{target.name}_devices")
+
+
+def keras_sums(target: Target) -> None:
+    """Nobody divides the gradients, which Keras' optimizers sum over the devices."""
+    training = devices_of(target).Training
+    target.patch.setattr(training, "_loss_and_gradients", target.framework.Training._loss_and_gradients)
+
+
+def first_slice(target: Target) -> None:
+    """Every rank takes the slice of rank 0."""
+    from suite.worker.team import Team
+
+    target.wrap(Team, "share", lambda share: lambda team, *parts: replace(share(team, *parts), first=0))
+
+
+def never_exchanged(target: Target) -> None:
+    """Every rank follows its own gradients."""
+    if target.name == "jax":
+        target.patch.setattr(devices_of(target), "_averaged", lambda results: results)
+        return
+
+    def alone(backward: Any) -> Any:
+        def quiet(training: Any, batch: Any) -> Any:
+            with training.parallel.no_sync():
+                return backward(training, batch)
+
+        return quiet
+
+    target.wrap(devices_of(target).Training, "backward", alone)
+
+
+def same_masks(target: Target) -> None:
+    """All devices drop the same units."""
+    target.patch.setattr(devices_of(target), "_own_draws", lambda draw: draw)
+
+
+KIND = "several devices"
+TWO: dict[str, Any] = {"devices": 2, "batch": 8}
+MUTANTS = [
+    *mutants(KIND, "gradients summed, as Keras does", CNN, keras_sums, "early", of=["tensorflow"], **TWO),
+    *mutants(KIND, "every rank takes the first slice", LSTM, first_slice, "batches", "fingerprint", **TWO),
+    *mutants(KIND, "gradients not exchanged", LSTM, never_exchanged, "fingerprint", of=["pytorch", "jax"], **TWO),
+    *mutants(KIND, "dropout's masks alike on all devices", CNN, same_masks, "dropout", of=["tensorflow"], **TWO),
+]
