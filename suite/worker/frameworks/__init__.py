@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any
 
 from suite.plan.cell import Cell
-from workloads.spec import Numbers, WorkloadSpec
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
@@ -53,17 +52,18 @@ def check(cell: Cell, device: str) -> None:
         raise UnsupportedError(ONE_BLOCK[cell.workload])
 
 
-def build(
-    module: ModuleType, cell: Cell, spec: WorkloadSpec, numbers: Numbers, dropout: bool, device: str,
-) -> Any:  # fmt: skip
-    """The model of a workload's file, with gradient checkpointing if the cell asks for it."""
+def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
+    """The model of a workload's file, with gradient checkpointing if the cell asks for it.
+
+    ``arguments`` are the first ones of the file's `build`: spec, numbers, dropout and device.
+    """
     if cell.checkpointing == "off":
-        return module.build(spec, numbers, dropout, device, cell.kernel)
+        return module.build(*arguments, cell.kernel)
     if "checkpointing" not in signature(module.build).parameters:
         raise UnsupportedError(
-            f"{cell.workload} names no blocks: build() of its {cell.framework}.py has no checkpointing"
+            f"{cell.workload} names no blocks: build() in its {cell.framework}.py takes no checkpointing"
         )
-    return module.build(spec, numbers, dropout, device, cell.kernel, checkpointing=True)
+    return module.build(*arguments, cell.kernel, checkpointing=True)
 
 
 class BatchError(ValueError):
