@@ -15,6 +15,7 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from suite.plan import allocators
 from suite.plan.cell import Cell
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
@@ -48,6 +49,8 @@ def check(cell: Cell, device: str) -> None:
         raise UnsupportedError(f"{cell.workload} has no LSTM whose kernel could be {cell.kernel}")
     if cell.kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
+    if reason := allocators.lacking(cell, device):
+        raise UnsupportedError(reason)
     if cell.checkpointing == "on" and cell.workload in ONE_BLOCK:
         raise UnsupportedError(ONE_BLOCK[cell.workload])
 
@@ -64,6 +67,16 @@ def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
             f"{cell.workload} names no blocks: build() in its {cell.framework}.py takes no checkpointing"
         )
     return module.build(*arguments, cell.kernel, checkpointing=True)
+
+
+def in_force(cell: Cell, found: str, **more: Any) -> dict[str, Any]:
+    """The allocator that a framework says is in force, for a record; another than the cell's is `UnsupportedError`.
+
+    With ``default`` it may be any: the user's own variables stand.
+    """
+    if cell.allocator not in ("default", found):
+        raise UnsupportedError(f"asked for the allocator {cell.allocator}, but {found} is in force")
+    return {"allocator": {"in_force": found, **more}}
 
 
 class BatchError(ValueError):

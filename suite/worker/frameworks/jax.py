@@ -23,7 +23,7 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks.jax_device import installation, memory, out_of_memory
+from suite.worker.frameworks.jax_device import allocator, installation, memory, out_of_memory
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
 from workloads.spec import Numbers, Sgd, WorkloadSpec
@@ -78,7 +78,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "x64": jax.config.jax_enable_x64,
         "prng": DROPOUT_PRNG[device],
-        **({"memory_fraction": _memory_fraction()} if device == "cuda" else {}),
+        **({"memory_fraction": _memory_fraction(), **allocator(cell)} if device == "cuda" else {}),
     }
 
 
