@@ -32,8 +32,8 @@ SEVERAL = (
 #: Columns that only some cells have, and what they mean.
 OF_MEMORY = ("fragmentation", "activations_kept")
 MEMORY = (
-    " reserved / allocated: the peak of what the GPU's allocator reserved over the peak of what it gave out; activations "
-    "kept: bytes that a forward pass keeps for the backward pass, relative to those without checkpointing."
+    " reserved / allocated: the peak of what the GPU's allocator reserved over the peak of what it gave out. "
+    "activations kept: bytes that a forward pass keeps for the backward pass, relative to those without checkpointing."
 )
 
 

@@ -47,8 +47,7 @@ def test_pytorch_names_its_allocator(
 
     monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"is_expandable": expandable}])
-    empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *shape, device: empty(*shape))
+    monkeypatch.setattr(torch, "empty", lambda *shape, device: (shape, device))
     assert device_of("pytorch").allocator(cell_of("pytorch", found))["allocator"]["in_force"] == found
 
 
