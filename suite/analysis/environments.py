@@ -1,7 +1,7 @@
 """The conditions that launches ran under besides the machine (versions, variables, threads), and how rows differ.
 
-Variables that the suite itself sets for one framework only (`suite.plan.frameworks.VARIABLES`) are no difference, and
-neither is what a record of the first schemas does not contain.
+Variables that the suite itself sets, for one framework only (`suite.plan.frameworks.VARIABLES`) or for the allocator
+that a cell asks for, are no difference, and neither is what a record of the first schemas does not contain.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.analysis.groups import Row
+from suite.plan.allocators import chosen
 from suite.plan.frameworks import VARIABLES
 from suite.record.record import Record
 from suite.record.text import clean
@@ -43,7 +44,8 @@ def facts(record: Record) -> Facts:
     """The conditions that a record says its launch ran under, by name."""
     environment = record.environment
     values = {"Python": environment.get("python"), **_mapping(environment.get("packages"))}
-    variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in _OWN}
+    own = _OWN | chosen(record.cell)
+    variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in own}
     values |= {f"${name}": value for name, value in variables.items()}
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
     if values["threads"] == 0:  # TensorFlow's way to say one per core

@@ -28,12 +28,13 @@ from suite.analysis.tolerances import (
     LARGEST_UPDATE,
     MEASURED_AT_OTHER_BATCHES,
     OPTIMIZER,
+    RECOMPUTED,
     REPLAYED,
     SCATTERED,
     Tolerance,
     tolerance_of,
 )
-from suite.record.evidence import Identity, Last, Trace
+from suite.record.evidence import Identity, Last, Recomputed, Trace
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
@@ -231,6 +232,8 @@ def _by_itself(launches: Sequence[Record]) -> str:
     for identity in map(_identity, launches):
         if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
             return f"the optimizer is off its formula by {identity.optimizer:.0e}"
+        if identity.recomputed and (words := _recomputed(identity.recomputed)):
+            return words
         if identity.last and (words := _at_the_end(identity.last)):
             return words
     dropouts = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
@@ -241,6 +244,15 @@ def _by_itself(launches: Sequence[Record]) -> str:
         spread = fmean(dropout.spread for dropout in dropouts)
         if _relative(spread, expected) > DROPOUT:
             return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+    return ""
+
+
+def _recomputed(found: Recomputed) -> str:
+    """Returns what is wrong with gradient checkpointing, in words."""
+    if found.kept_bytes >= found.usual_bytes:
+        return f"checkpointing keeps {found.kept_bytes} bytes, and {found.usual_bytes} are kept without it"
+    if found.gradient > RECOMPUTED:
+        return f"checkpointing moves a gradient by {found.gradient:.0e}"
     return ""
 
 

@@ -11,7 +11,7 @@ from suite.analysis.groups import Group, Row
 from suite.analysis.readings import GPU_FIGURES, HOST_FIGURES
 from suite.record.record import Record
 
-COLUMNS = (*HOST_FIGURES, *GPU_FIGURES, "energy_j_per_sample")
+COLUMNS = (*HOST_FIGURES, *GPU_FIGURES, "energy_j_per_sample", "fragmentation", "activations_kept")
 
 JOULES_PER_KWH = 3.6e6
 
@@ -75,12 +75,26 @@ def utilisation(row: Row, highest: Mapping[PeakKey, float]) -> float | None:
 def _value(record: Record, name: str) -> float | None:
     if name == "energy_j_per_sample":
         return joules_per_sample(record)
+    if name == "fragmentation":
+        return fragmentation(record)
+    if name == "activations_kept":
+        found = record.identity.recomputed if record.identity else None
+        return found.kept_bytes / found.usual_bytes if found and found.usual_bytes else None
     source, field = (
         (record.metrics.get("host"), HOST_FIGURES[name])
         if name in HOST_FIGURES
         else (first_gpu(record), GPU_FIGURES[name])
     )
     return number(_within(source, "phases", "train", field, "median"))
+
+
+def fragmentation(record: Record) -> float | None:
+    """The peak of the memory that an allocator reserved over the peak of what it gave out; None if one is unknown.
+
+    What is beyond 1 lies in pieces that fit nothing, or was taken before it was needed.
+    """
+    reserved, used = (record.memory.get(f"allocator_{name}_bytes") for name in ("reserved", "peak"))
+    return reserved / used if reserved and used else None
 
 
 def joules_per_sample(record: Record) -> float | None:

@@ -8,8 +8,8 @@ from suite.plan.cell import INTERFACES, Cell
 #: default it maps every block above 32 MiB anew, in each step, and so it does above the heap of any thread but the
 #: first. JAX's full CNN took 281,000 page faults a step (batch 32, two cores) and 0.6 s of 1.7 s of processor time in
 #: the kernel, PyTorch's full LSTM 57,000 faults (batch 64); with these settings there are next to none in any
-#: framework. The user's own values stand.
-ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)}
+#: framework. The user's own values stand. For the memory of a GPU see `suite.plan.allocators`.
+HOST_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)}
 
 #: The share of a GPU's memory that PyTorch's and JAX's allocators may take, both counted from the whole card. By
 #: default JAX takes 75 % and PyTorch all, so the largest batches would come from unequal budgets. The rest is for what

@@ -43,6 +43,21 @@ class Draws:
 
 
 @dataclass(frozen=True)
+class Recomputed:
+    """What gradient checkpointing changed, on one small batch with dropout.
+
+    ``kept_bytes`` is what the forward pass keeps for the backward pass, besides weights and the batch, and
+    ``usual_bytes`` the same without checkpointing. ``gradient`` is how far, relatively, any tensor's gradient is off
+    that without checkpointing, from the same random state: 0 where they are equal to the last bit.
+    """
+
+    batch: Count
+    kept_bytes: Count
+    usual_bytes: Count
+    gradient: Number
+
+
+@dataclass(frozen=True)
 class Identity:
     """Evidence that this launch computed what the others did (see `suite.worker.evidence`).
 
@@ -56,6 +71,7 @@ class Identity:
     steps of the very object that is timed, ``last`` is what that did after the last window. ``optimizer`` is the
     largest relative deviation of a tensor's update from the spec's formula in float64, or from the recipe's where there
     is one; then ``evaluation`` holds, after these steps, the loss and the share of right answers of some test samples.
+    ``recomputed`` is there where the cell has gradient checkpointing.
     ``seconds`` is what each part took.
     """
 
@@ -71,6 +87,7 @@ class Identity:
     last: Last | None = None
     dropout: Draws | None = None
     optimizer: Number | None = None
+    recomputed: Recomputed | None = None
     seconds: dict[str, Seconds] = field(default_factory=dict)
 
     @property

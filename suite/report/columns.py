@@ -87,6 +87,8 @@ MONITORED = (
     ("tensor pipe %", "tensor_percent", 1.0),
     ("DRAM %", "dram_bandwidth_percent", 1.0),
     ("GPU memory MiB", "gpu_memory_used_bytes", 2.0**20),
+    ("reserved / allocated", "fragmentation", 1.0),
+    ("activations kept %", "activations_kept", 0.01),
     ("power W", "power_w", 1.0),
     ("mJ per sample", "energy_j_per_sample", 1e-3),
     ("cost per 1M samples", "cost_per_million_samples", 1.0),

@@ -13,7 +13,7 @@ from typing import Any
 from suite.analysis.accuracy import Learned, learned, trains_to_the_end
 from suite.analysis.groups import group
 from suite.analysis.load import Launch
-from suite.analysis.wording import DASH, NONE, middle
+from suite.analysis.wording import DASH, NONE, figure, middle
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
@@ -31,6 +31,9 @@ REST = 8
 
 #: Lines of a table besides its rows: its title, its header, and an empty line.
 AROUND = 3
+
+#: The axes along which memory is half of the question.
+OF_MEMORY = ("batch", "accumulate", "checkpointing", "allocator")
 
 #: Characters of a table cell, at most.
 CELL_MOST = 40
@@ -105,6 +108,7 @@ def _timed(compared: Table, columns: int) -> list[str]:
             f"to {compared.baseline}" if compared.group.by == "framework" else "ratio": _ratio(row),
             **({"verdict": row["ratio_verdict"] or NONE} if compared.tested else {}),
             **({name: read(row) for name, read in of_several.items() if compared.group.by == "devices"}),
+            **({"memory MiB": _mebibytes(row["peak_memory_bytes"])} if compared.group.by in OF_MEMORY else {}),
             "bottleneck": row["bottleneck"] or NONE,
             **({} if proved else {"identity": row["identity_kind"] or NONE}),
             **({} if ran_well else {"outcome": "; ".join(filter(None, [row["outcome"], row["flags"]]))}),
@@ -112,6 +116,10 @@ def _timed(compared: Table, columns: int) -> list[str]:
         for row in rows
     ]
     return [title(compared), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
+
+
+def _mebibytes(size: int | None) -> str:
+    return NONE if size is None else figure(size / 2**20)
 
 
 def _learned(trained: Learned, columns: int) -> list[str]:

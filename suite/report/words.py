@@ -29,6 +29,14 @@ SEVERAL = (
 )
 
 
+#: Columns that only some cells have, and what they mean.
+OF_MEMORY = ("fragmentation", "activations_kept")
+MEMORY = (
+    " reserved / allocated: the peak of what the GPU's allocator reserved over the peak of what it gave out. "
+    "activations kept: bytes that a forward pass keeps for the backward pass, relative to those without checkpointing."
+)
+
+
 def legend(tables: Sequence[Table]) -> str:
     """Returns the explanation of the columns, which goes once below all tables."""
     first = tables[0]
@@ -48,6 +56,7 @@ def legend(tables: Sequence[Table]) -> str:
         "by the worker's processes; background load: by other processes. MFU: the model's FLOP/s relative to a large "
         "matrix product in the same precision (the best that any framework measured on the device). GPU busy: share of "
         "the time in which any kernel ran; SM active: how much of the GPU worked."
+        + (MEMORY if any(table.frame[list(OF_MEMORY)].notna().any(axis=None) for table in tables) else "")
         + (SEVERAL if any(has_several(table.group) for table in tables) else "")
     )
 

@@ -25,8 +25,9 @@ from typing import Any
 import psutil
 
 from suite.monitor.sampler import Monitor
+from suite.plan import allocators
 from suite.plan.cell import WORKLOADS, Cell
-from suite.plan.frameworks import ALLOCATOR, variables_of
+from suite.plan.frameworks import HOST_MEMORY, variables_of
 from suite.record.environment import machine, recorded, redact
 from suite.record.job import Job
 from suite.record.mark import MARK
@@ -126,11 +127,11 @@ def _launched(
 
 def variables(job: Job, scratch: str) -> dict[str, str]:
     """The worker's environment: the caller's, plus what its framework needs, minus caches that outlive a launch."""
-    environment = ALLOCATOR | dict(os.environ)
+    environment = HOST_MEMORY | dict(os.environ)
     environment.pop("PYTHONHOME", None)
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    environment |= variables_of(job.cell)
+    environment = allocators.variables(job.cell, environment | variables_of(job.cell))
     environment |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
     if len(scratch) <= SHORT_PLACE:
         environment["TMPDIR"] = scratch

@@ -27,6 +27,7 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
+from suite.worker.recomputed import recomputed
 from suite.worker.replay import Replay
 from suite.worker.team import Team, training_of
 from suite.worker.training import evaluate
@@ -183,6 +184,8 @@ class Evidence:
         parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: self._own(timed)}
         if self.subject.draws:
             parts["dropout"] = lambda: {"dropout": draws(self.subject)}
+        if self.subject.cell.checkpointing == "on":
+            parts["checkpointing"] = lambda: {"recomputed": recomputed(self.subject)}
         parts["float64"] = lambda: float64(self.subject)
         for name, compute in parts.items():
             try:

@@ -263,5 +263,5 @@ def test_a_base_that_is_not_there_is_one_line(
 def test_every_setting_has_an_axis() -> None:
     assert set(AXES) == {
         "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
-        "devices", "strategy", "interface",
+        "devices", "strategy", "checkpointing", "allocator", "interface",
     }  # fmt: skip

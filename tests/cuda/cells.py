@@ -79,6 +79,17 @@ def grown(framework: str) -> tuple[Cell, Cell]:
     return one, one.but(batch=LARGER)
 
 
+def allocated(framework: str, allocator: str) -> Cell:
+    """The slim CNN in float32 with an allocator of the GPU's memory."""
+    return _cell("cifar100_cnn", framework, size="small", allocator=allocator)
+
+
+def checkpointed(framework: str) -> tuple[Cell, Cell]:
+    """The slim CNN in float32 without and with gradient checkpointing, with a batch whose activations outweigh it."""
+    usual = _cell("cifar100_cnn", framework, size="small", batch=LARGER)
+    return usual, usual.but(checkpointing="on")
+
+
 def kernels(framework: str) -> tuple[Cell, ...]:
     """The LSTM in float32 with each of its kernels."""
     return tuple(_cell("imdb_lstm", framework, kernel=kernel) for kernel in KERNELS)

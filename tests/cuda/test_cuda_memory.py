@@ -8,9 +8,22 @@ from typing import Any
 
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, Cell, Loader
+from suite.analysis.tolerances import RECOMPUTED
+from suite.plan.cell import ALLOCATORS, FRAMEWORKS, Cell, Loader
 from suite.record.job import Job
-from tests.cuda.cells import ABSURD_BATCH, DEVICE, GROWN_OF, LEFT_BYTES, PLAN, REHEARSAL, TEST, TRAIN, grown
+from tests.cuda.cells import (
+    ABSURD_BATCH,
+    DEVICE,
+    GROWN_OF,
+    LEFT_BYTES,
+    PLAN,
+    REHEARSAL,
+    TEST,
+    TRAIN,
+    allocated,
+    checkpointed,
+    grown,
+)
 from tests.cuda.launcher import Launched, Launches, lacks
 from workloads.data import cache, synthetic
 from workloads.spec import Numbers
@@ -33,6 +46,34 @@ def test_the_allocators_peak_holds_the_model_and_grows_with_the_batch(
     peaks = [record.memory["allocator_peak_bytes"] for record in records]
     assert peaks[0] > (WEIGHTS + GRADIENTS + MOMENTUM) * model
     assert peaks[1] > peaks[0]
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS[1:])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_allocator_asked_for_is_in_force(
+    framework: str, allocator: str, launched: Launched, figures: dict[str, Any]
+) -> None:
+    cell = allocated(framework, allocator)
+    record = launched(cell)
+    figures[f"allocator/{cell.id}"] = {"memory": record.memory, "settings": record.settings["allocator"]}
+    assert record.settings["allocator"]["in_force"] == allocator
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_checkpointing_saves_memory_and_moves_no_gradient(
+    framework: str, launched: Launched, figures: dict[str, Any]
+) -> None:
+    usual, record = (launched(cell) for cell in checkpointed(framework))
+    assert record.identity
+    found = record.identity.recomputed
+    figures[f"checkpointing/{framework}"] = {
+        "evidence": found and vars(found), "memory": record.memory, "usual": usual.memory
+    }  # fmt: skip
+    assert found
+    assert found.kept_bytes < found.usual_bytes
+    assert found.gradient < RECOMPUTED
+    if DEVICE != "cpu":
+        assert record.memory["allocator_peak_bytes"] < usual.memory["allocator_peak_bytes"]
 
 
 @pytest.fixture(scope="module")

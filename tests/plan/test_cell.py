@@ -113,7 +113,9 @@ def test_what_is_no_cell_is_refused_in_one_line(data: Any) -> None:
 
 
 def test_an_unknown_field_is_named_beside_those_there_are() -> None:
-    with pytest.raises(CellError, match=r"unknown fields \['momentum'\]; it has .*batch, compile, devices, framework"):
+    with pytest.raises(
+        CellError, match=r"unknown fields \['momentum'\]; it has .*batch, checkpointing, compile, devices, framework"
+    ):
         Cell.from_json({"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5})
 
 
@@ -139,6 +141,17 @@ def test_several_devices_are_part_of_the_id_and_of_the_json_and_one_is_not() -> 
 def test_devices_and_strategy_are_checked(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(CellError, match=words):
         Cell("imdb_lstm", "jax", **settings)
+
+
+def test_checkpointing_and_the_allocator_are_named_only_where_they_are_not_usual() -> None:
+    usual = Cell("cifar100_cnn", "jax", size="small")
+    assert not usual.to_json().keys() & {"checkpointing", "allocator"}
+    cell = usual.but(checkpointing="on", allocator="cudaMallocAsync")
+    assert cell.id == "cifar100_cnn-jax-fp32-b32-compile-tuned-checkpointing-cudaMallocAsync-small"
+    assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
+    for setting in ({"checkpointing": "yes"}, {"allocator": "malloc"}):
+        with pytest.raises(CellError, match="unknown"):
+            usual.but(**setting)
 
 
 def test_a_batch_left_open_is_named_so() -> None:

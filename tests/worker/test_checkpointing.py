@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from suite.plan.cell import Cell
-from tests.frameworks import batches, each_framework, framework_of, module, narrow, needs_frameworks, switches_restored
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.record.evidence import Recomputed
+from suite.worker.evidence import Subject
+from suite.worker.frameworks import UnsupportedError, build
+from suite.worker.recomputed import deviation, recomputed
+from tests.frameworks import (
+    batches,
+    data,
+    each_framework,
+    framework_of,
+    module,
+    narrow,
+    needs_frameworks,
+    switches_restored,
+)
 
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
-each_of_blocks = pytest.mark.parametrize("workload", ["cifar100_cnn", "cifar100_resnet18"])
-STEPS = 3
+STEPS = 2
+
+
+def cell_of(workload: str, framework: str, checkpointing: str = "on", precision: str = "fp32") -> Cell:
+    return Cell(workload, framework, precision, 8, size="small", checkpointing=checkpointing)
 
 
 def steps(workload: str, framework: str, checkpointing: str, precision: str = "fp32") -> tuple[list[float], Any]:
-    """The losses of some steps with dropout from one seed, the state after them, and the loss of an evaluation."""
-    spec = narrow(workload)
-    cell = Cell(workload, framework, precision, 8, size="small", checkpointing=checkpointing)
+    """The losses of some steps with dropout from one seed, the state after them, and an evaluation."""
+    spec, cell = narrow(workload), cell_of(workload, framework, checkpointing, precision)
     code, source = framework_of(framework), batches(spec, 8)
     with switches_restored(framework):
         code.prepare(cell, "cpu", 5)
@@ -29,10 +46,17 @@ def steps(workload: str, framework: str, checkpointing: str, precision: str = "f
         return losses, {**running.checkpoint(), "evaluated": evaluated}
 
 
-@each_framework
-@each_of_blocks
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
-def test_steps_with_dropout_are_equal_to_the_last_bit(workload: str, framework: str, precision: str) -> None:
+@pytest.mark.parametrize(
+    ("workload", "precision", "framework"),
+    [
+        pytest.param(workload, precision, framework, marks=[] if quick else [pytest.mark.slow])
+        for workload in ("cifar100_cnn", "cifar100_resnet18")
+        for precision in ("fp32", "bf16", "fp64")
+        for framework in FRAMEWORKS
+        for quick in [workload == "cifar100_cnn" and precision == "fp32" and framework != "jax"]
+    ],
+)
+def test_steps_with_dropout_are_equal_to_the_last_bit(workload: str, precision: str, framework: str) -> None:
     """Weights, the optimizer's buffers, running statistics and random states: so a block is not run twice in effect."""
     usual, state = steps(workload, framework, "off", precision)
     losses, found = steps(workload, framework, "on", precision)
@@ -40,3 +64,65 @@ def test_steps_with_dropout_are_equal_to_the_last_bit(workload: str, framework: 
     assert len(found) == len(state)
     for (name, array), expected in zip(found.items(), state.values(), strict=True):
         assert np.array_equal(array, expected), name
+
+
+def kept(framework: str, checkpointing: str) -> int:
+    """Bytes that a forward pass of the narrow CNN keeps."""
+    spec, cell = narrow("cifar100_cnn"), cell_of("cifar100_cnn", framework, checkpointing)
+    code, tools = framework_of(framework), import_module(f"suite.worker.frameworks.{framework}_evidence")
+    with switches_restored(framework):
+        code.prepare(cell, "cpu", 0)
+        training = code.Training(cell, spec, module("cifar100_cnn", framework), spec.reference_weights(0), "cpu")
+        found: int = tools.kept(training, training.put(batches(spec, 8)[0]))
+        return found
+
+
+def test_all_frameworks_keep_the_same_with_checkpointing_and_less_than_without() -> None:
+    """The inputs of three blocks and what comes after them; how much is kept without is each framework's own."""
+    found = {framework: kept(framework, "on") for framework in FRAMEWORKS}
+    assert max(found.values()) < 1.01 * min(found.values()), found
+    for framework in FRAMEWORKS:
+        assert found[framework] < 0.3 * kept(framework, "off")
+
+
+def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved() -> None:
+    cell, spec = cell_of("cifar100_cnn", "pytorch"), narrow("cifar100_cnn")
+    code = framework_of("pytorch")
+    code.prepare(cell, "cpu", 0)
+    subject = Subject(cell, code, module("cifar100_cnn", "pytorch"), "cpu", spec, data(spec.data))
+    found = recomputed(subject)
+    assert found.gradient == 0.0
+    assert 0 < found.kept_bytes < 0.3 * found.usual_bytes
+
+
+def test_other_masks_in_the_second_pass_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    from workloads.checkpointing.pytorch import recomputed as correct
+    from workloads.cifar100_cnn import pytorch
+
+    monkeypatch.setattr(pytorch, "recomputed", lambda block, draws: correct(block, draws=False))
+    cell, spec = cell_of("cifar100_cnn", "pytorch"), narrow("cifar100_cnn")
+    code = framework_of("pytorch")
+    code.prepare(cell, "cpu", 0)
+    found: Recomputed = recomputed(Subject(cell, code, pytorch, "cpu", spec, data(spec.data)))
+    assert found.gradient > 0.1
+
+
+def test_a_deviation_is_that_of_the_worst_tensor() -> None:
+    one = {"kernel": np.array([3.0, 4.0]), "bias": np.zeros(2)}
+    assert deviation(one, one) == 0.0
+    assert deviation({**one, "kernel": np.array([3.0, 5.0])}, one) == pytest.approx(0.2)
+    assert deviation({**one, "bias": np.array([0.0, 0.5])}, one) == 0.5
+
+
+@each_framework
+def test_a_model_of_one_block_is_unsupported_with_the_reason(framework: str) -> None:
+    with pytest.raises(UnsupportedError, match="one recurrent layer"):
+        framework_of(framework).prepare(cell_of("imdb_lstm", framework), "cpu", 0)
+
+
+def test_a_workload_that_names_no_blocks_is_unsupported() -> None:
+    own = SimpleNamespace(build=lambda spec, numbers, dropout, device, kernel: "model")
+    cell = cell_of("own_model", "jax")
+    assert build(own, cell.but(checkpointing="off"), None, None, True, "cpu") == "model"  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match=r"own_model names no blocks: build\(\) in its jax.py takes no"):
+        build(own, cell, None, None, True, "cpu")  # type: ignore[arg-type]

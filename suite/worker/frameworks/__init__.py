@@ -16,8 +16,8 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from suite.plan import allocators
 from suite.plan.cell import KERNELS_OF, Cell
-from workloads.spec import Numbers, WorkloadSpec
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
@@ -51,21 +51,34 @@ def check(cell: Cell, device: str) -> None:
         raise UnsupportedError(f"{cell.workload} has no {layer} whose kernel could be {cell.kernel}")
     if cell.kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
+    if reason := allocators.lacking(cell, device):
+        raise UnsupportedError(reason)
     if cell.checkpointing == "on" and cell.workload in ONE_BLOCK:
         raise UnsupportedError(ONE_BLOCK[cell.workload])
 
 
-def build(
-    module: ModuleType, cell: Cell, spec: WorkloadSpec, numbers: Numbers, dropout: bool, device: str,
-) -> Any:  # fmt: skip
-    """The model of a workload's file, with gradient checkpointing if the cell asks for it."""
+def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
+    """The model of a workload's file, with gradient checkpointing if the cell asks for it.
+
+    ``arguments`` are the first ones of the file's `build`: spec, numbers, dropout and device.
+    """
     if cell.checkpointing == "off":
-        return module.build(spec, numbers, dropout, device, cell.kernel)
+        return module.build(*arguments, cell.kernel)
     if "checkpointing" not in signature(module.build).parameters:
         raise UnsupportedError(
-            f"{cell.workload} names no blocks: build() of its {cell.framework}.py has no checkpointing"
+            f"{cell.workload} names no blocks: build() in its {cell.framework}.py takes no checkpointing"
         )
-    return module.build(spec, numbers, dropout, device, cell.kernel, checkpointing=True)
+    return module.build(*arguments, cell.kernel, checkpointing=True)
+
+
+def in_force(cell: Cell, found: str, **more: Any) -> dict[str, Any]:
+    """The allocator that a framework says is in force, for a record; another than the cell's is `UnsupportedError`.
+
+    With ``default`` it may be any: the user's own variables stand.
+    """
+    if cell.allocator not in ("default", found):
+        raise UnsupportedError(f"asked for the allocator {cell.allocator}, but {found} is in force")
+    return {"allocator": {"in_force": found, **more}}
 
 
 class BatchError(ValueError):

@@ -23,7 +23,7 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks.jax_device import installation, memory, out_of_memory
+from suite.worker.frameworks.jax_device import allocator, installation, memory, out_of_memory
 from suite.worker.frameworks.jax_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
@@ -79,7 +79,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "x64": jax.config.jax_enable_x64,
         "prng": DROPOUT_PRNG[device],
-        **({"memory_fraction": _memory_fraction()} if device == "cuda" else {}),
+        **({"memory_fraction": _memory_fraction(), **allocator(cell)} if device == "cuda" else {}),
     }
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from importlib import metadata
 from typing import Any
 
 import jax
+
+from suite.plan.cell import Cell
+from suite.worker.frameworks import in_force
 
 
 def installation() -> dict[str, Any]:
@@ -25,6 +29,26 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+def allocator(cell: Cell) -> dict[str, Any]:
+    """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it.
+
+    JAX has no function that names it: its kind is that of the variables, of which JAX refuses an unknown one. Whether
+    memory was taken at the start shows in the size of the pool after the first array.
+    """
+    card = jax.local_devices(backend="gpu")[0]
+    jax.device_put(0.0, card).block_until_ready()
+    stats = card.memory_stats() or {}
+    pool, limit = int(stats.get("pool_bytes", 0)), int(stats.get("bytes_limit", 0))
+    kind = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR", "default").lower()
+    if kind == "cuda_async":
+        found = "cudaMallocAsync"
+    elif os.environ.get("TF_FORCE_UNIFIED_MEMORY", "").lower() in ("1", "true"):
+        found = "unified"
+    else:
+        found = "preallocated" if limit and pool > limit / 2 else "default"
+    return in_force(cell, found, kind=kind, pool_bytes=pool, limit_bytes=limit, read_from="variables and pool")
 
 
 def memory(device: str) -> dict[str, int]:

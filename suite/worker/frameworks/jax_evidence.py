@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
+import jax.extend
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -78,3 +79,25 @@ def draws(training: Any, batch: Any, count: int) -> Array:
         key, pass_key = jax.random.split(key)  # as a step does
         passes.append(np.asarray(forward(training.state.weights, pass_key, batch[0]), np.float64))
     return np.stack(passes)
+
+
+def seeded(seed: int) -> None:
+    """Start the generator that dropout draws from anew."""
+    del seed  # the key is a part of the training's state
+
+
+def kept(training: Any, batch: Any) -> int:
+    """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch."""
+    state = training.state
+
+    def residuals(weights: Any, statistics: Any, key: jax.Array, inputs: jax.Array, labels: jax.Array) -> list[Any]:
+        def loss(weights: Any) -> Any:
+            return training._loss(weights, statistics, key, inputs, labels)
+
+        _, backward, _ = jax.vjp(loss, weights, has_aux=True)
+        return jax.tree.leaves(backward)
+
+    traced = jax.make_jaxpr(residuals)(state.weights, state.statistics, state.key, *batch).jaxpr
+    saved = {leaf for leaf in traced.outvars if isinstance(leaf, jax.extend.core.Var)}
+    saved -= {*traced.invars, *traced.constvars}
+    return sum(leaf.aval.size * leaf.aval.dtype.itemsize for leaf in saved)

@@ -22,7 +22,7 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks.pytorch_device import installation, memory, out_of_memory
+from suite.worker.frameworks.pytorch_device import allocator, installation, memory, out_of_memory
 from suite.worker.frameworks.pytorch_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
@@ -81,7 +81,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
         "memory_format": "channels_last",
         "optimizer": "fused" if cell.recipe not in OF_LAYERS else "per tensor",
-        **({"memory_fraction": MEMORY_FRACTION} if device == "cuda" else {}),
+        **({"memory_fraction": MEMORY_FRACTION, **allocator(cell)} if device == "cuda" else {}),
     }
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 
+from suite.plan.cell import Cell
+from suite.worker.frameworks import in_force
+
 
 def installation() -> dict[str, Any]:
     """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
@@ -17,6 +20,17 @@ def installation() -> dict[str, Any]:
         "cudnn": str(cudnn) if cudnn else None,
         "devices": [{"name": card.name, "compute_capability": f"{card.major}.{card.minor}"} for card in cards],
     }
+
+
+def allocator(cell: Cell) -> dict[str, Any]:
+    """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it."""
+    backend = torch.cuda.get_allocator_backend()
+    if backend != "native":
+        return in_force(cell, backend)
+    something = torch.empty(1, device="cuda")  # so that there is a segment to look at
+    expandable = any(segment.get("is_expandable") for segment in torch.cuda.memory_snapshot())
+    del something
+    return in_force(cell, "expandable" if expandable else "default", backend=backend)
 
 
 def memory(device: str) -> dict[str, int]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from workloads.data.dataset import Array
 
@@ -47,3 +49,25 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
 def draws(training: Any, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     return np.stack([training.logits(batch) for _ in range(count)])  # the model is in training mode
+
+
+def seeded(seed: int) -> None:
+    """Start the generator that dropout draws from anew."""
+    torch.manual_seed(seed)
+
+
+def kept(training: Any, batch: Any) -> int:
+    """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch."""
+    saved: list[Tensor] = []  # which also keeps them alive, so that no two have the same place
+
+    def keep(tensor: Tensor) -> Tensor:
+        saved.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        training._forward(*batch)
+    known = [*training.model.parameters(), *training.model.buffers(), *batch]
+    sizes = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in saved}
+    for tensor in known:
+        sizes.pop(tensor.untyped_storage().data_ptr(), None)
+    return sum(sizes.values())

@@ -20,7 +20,15 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks.tensorflow_device import installation, memory, out_of_memory, place, placed, synchronise
+from suite.worker.frameworks.tensorflow_device import (
+    allocator,
+    installation,
+    memory,
+    out_of_memory,
+    place,
+    placed,
+    synchronise,
+)
 from suite.worker.frameworks.tensorflow_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, WorkloadSpec
@@ -62,7 +70,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     if cell.workload == "imdb_lstm" and cell.compile == "compile" and device == "cuda" and cell.kernel != "scan":
         raise UnsupportedError("cuDNN's LSTM cannot be compiled by XLA in TensorFlow; use the graph mode")
     for card in cards:
-        tf.config.experimental.set_memory_growth(card, True)
+        tf.config.experimental.set_memory_growth(card, cell.allocator != "preallocated")
     keras.utils.set_random_seed(seed)  # of Python too, from which Keras' dropout layers draw their seeds
     keras.config.set_image_data_format("channels_last")
     tf.config.experimental.enable_tensor_float_32_execution(cell.precision == "tf32")
@@ -74,7 +82,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "image_data_format": keras.config.image_data_format(),
         # As it comes: there is no setting for an allocator that grows (see `MEMORY_FRACTION`).
-        **({"memory_fraction": None} if device == "cuda" else {}),
+        **({"memory_fraction": None, **allocator(cell)} if device == "cuda" else {}),
     }
 
 

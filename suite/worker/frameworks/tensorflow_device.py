@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from suite.plan.cell import Cell
+from suite.worker.frameworks import in_force
 from workloads.data.dataset import Array
 
 
@@ -24,6 +26,21 @@ def installation() -> dict[str, Any]:
             for card, capability in zip(cards, capabilities, strict=True)
         ],
     }
+
+
+def allocator(cell: Cell) -> dict[str, Any]:
+    """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it.
+
+    TensorFlow has no function that names it, so these are the variables that it reads when it starts.
+    """
+    growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "true").lower() == "true"
+    if os.environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async":
+        found = "cudaMallocAsync"
+    elif os.environ.get("TF_FORCE_UNIFIED_MEMORY", "").lower() in ("1", "true"):
+        found = "unified"
+    else:
+        found = "default" if growth else "preallocated"
+    return in_force(cell, found, memory_growth=growth, read_from="variables")
 
 
 def memory(device: str) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -38,3 +39,30 @@ def draws(training: Any, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     forward = tf.function(lambda inputs: tf.cast(training.model(inputs, training=True), tf.float64))
     return np.stack([forward(batch[0]).numpy() for _ in range(count)])
+
+
+def seeded(seed: int) -> None:
+    """Start the generator that dropout draws from anew."""
+    keras.utils.set_random_seed(seed)
+
+
+def kept(training: Any, batch: Any) -> int:
+    """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch.
+
+    They are what the graph's operations of the forward pass give to those of the backward pass.
+    """
+    forward: set[str] = set()
+
+    def traced(inputs: tf.Tensor, labels: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            loss = training.module.loss(training.model, inputs, labels)
+        forward.update(operation.name for operation in loss.graph.get_operations())
+        return tape.gradient(loss, training.model.trainable_variables)
+
+    graph = tf.function(traced).get_concrete_function(*batch).graph
+    given = (
+        tensor for each in graph.get_operations() if each.name not in forward for tensor in each.inputs
+        if tensor.op.name in forward and tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const")
+    )  # fmt: skip
+    sizes = {tensor.name: tensor.shape.num_elements() * tensor.dtype.size for tensor in given}
+    return sum(sizes.values())

@@ -1,0 +1,103 @@
+"""The allocator of a GPU's memory: chosen by variables, read back, refused where another is in force. No GPU needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import Cell
+from suite.worker.frameworks import UnsupportedError, in_force
+from tests.frameworks import each_framework, framework_of, needs_frameworks
+
+pytestmark = needs_frameworks
+
+
+def cell_of(framework: str, allocator: str) -> Cell:
+    return Cell("imdb_lstm", framework, allocator=allocator)
+
+
+@each_framework
+@pytest.mark.parametrize("allocator", ["cudaMallocAsync", "preallocated"])
+def test_a_cpu_has_no_allocator_to_choose(framework: str, allocator: str) -> None:
+    with pytest.raises(UnsupportedError, match="no allocator of GPU memory to choose"):
+        framework_of(framework).prepare(cell_of(framework, allocator), "cpu", 0)
+
+
+def test_another_allocator_than_the_cell_s_is_refused_and_any_is_its_default() -> None:
+    asked = cell_of("pytorch", "cudaMallocAsync")
+    assert in_force(asked, "cudaMallocAsync", backend="x") == {
+        "allocator": {"in_force": "cudaMallocAsync", "backend": "x"}
+    }
+    with pytest.raises(UnsupportedError, match="asked for the allocator cudaMallocAsync, but default is in force"):
+        in_force(asked, "default")
+    assert in_force(asked.but(allocator="default"), "unified") == {"allocator": {"in_force": "unified"}}
+
+
+@pytest.mark.parametrize(
+    ("backend", "expandable", "found"),
+    [("native", False, "default"), ("native", True, "expandable"), ("cudaMallocAsync", False, "cudaMallocAsync")],
+)
+def test_pytorch_names_its_allocator(
+    monkeypatch: pytest.MonkeyPatch, backend: str, expandable: bool, found: str
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"is_expandable": expandable}])
+    monkeypatch.setattr(torch, "empty", lambda *shape, device: (shape, device))
+    assert device_of("pytorch").allocator(cell_of("pytorch", found))["allocator"]["in_force"] == found
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({}, "default"),
+        ({"TF_GPU_ALLOCATOR": "cuda_malloc_async"}, "cudaMallocAsync"),
+        ({"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, "preallocated"),
+        ({"TF_FORCE_UNIFIED_MEMORY": "1"}, "unified"),
+    ],
+)
+def test_tensorflow_s_allocator_is_that_of_its_variables(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str
+) -> None:
+    set_only(monkeypatch, variables)
+    assert device_of("tensorflow").allocator(cell_of("tensorflow", found))["allocator"]["in_force"] == found
+
+
+@pytest.mark.parametrize(
+    ("variables", "pool", "found"),
+    [
+        ({}, 2, "default"),
+        ({"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}, 0, "cudaMallocAsync"),
+        ({"XLA_PYTHON_CLIENT_ALLOCATOR": "bfc"}, 100, "preallocated"),
+        ({"XLA_PYTHON_CLIENT_ALLOCATOR": "bfc", "TF_FORCE_UNIFIED_MEMORY": "1"}, 2, "unified"),
+    ],
+)
+def test_jax_s_allocator_is_that_of_its_variables_and_its_pool(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], pool: int, found: str
+) -> None:
+    set_only(monkeypatch, variables)
+    card = SimpleNamespace(memory_stats=lambda: {"pool_bytes": pool, "bytes_limit": 100})
+    stand_in = SimpleNamespace(
+        local_devices=lambda backend: [card],
+        device_put=lambda value, place: SimpleNamespace(block_until_ready=lambda: value),
+    )
+    monkeypatch.setattr(device_of("jax"), "jax", stand_in)
+    settings: dict[str, Any] = device_of("jax").allocator(cell_of("jax", found))["allocator"]
+    assert (settings["in_force"], settings["pool_bytes"]) == (found, pool)
+
+
+def device_of(framework: str) -> Any:
+    return import_module(f"suite.worker.frameworks.{framework}_device")
+
+
+def set_only(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    from suite.plan.allocators import REPLACED
+
+    for name in REPLACED:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
