@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def serve(connection: socket.socket) -> list[str]:
             os._exit(0)
         request = json.loads(message)
         prepare(tuple(name for name in request["also"] if name not in sys.modules))
-        if not os.fork():
+        if not fork():
             connection.close()
             if (pid := os.fork()) == 0:
                 return begin(request, *descriptors)
@@ -148,6 +149,13 @@ def serve(connection: socket.socket) -> list[str]:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+
+
+def fork() -> int:
+    """As ``os.fork``; from Python 3.12 on it warns where there are threads, which is an error here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return os.fork()
 
 
 def keep(pid: int, status: int) -> None:
