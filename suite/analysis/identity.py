@@ -239,10 +239,11 @@ def _by_itself(launches: Sequence[Record]) -> str:
     dropouts = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
     if any(len(set(dropout.losses)) < len(dropout.losses) for dropout in dropouts):
         return "dropout draws the same masks in every step"
-    expected = DROPOUT_SPREAD.get(launches[0].cell.workload)
+    workload = launches[0].cell.workload
+    expected = DROPOUT_SPREAD.get(workload)
     if dropouts and expected:
         spread = fmean(dropout.spread for dropout in dropouts)
-        if _relative(spread, expected) > DROPOUT:
+        if _relative(spread, expected) > DROPOUT[workload]:
             return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
     return ""
 

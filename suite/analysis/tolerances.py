@@ -64,7 +64,7 @@ LARGEST_UPDATE = 0.9
 #                      small, own 1      4.7e-7     3.1e-5     2.7e-4      4.7e-3          6.1e-2
 #   imdb_lstm          full      10      1.7e-7        -       4.8e-7         -            1.8e-5
 #                      small      6      1.7e-7     8.7e-8     4.9e-7      8.7e-6          9.3e-6
-#   imdb_transformer   small      3      1.7e-7     8.0e-7     8.0e-7      1.2e-5          1.1e-4
+#   imdb_transformer   small      3      1.7e-7     9.0e-7     9.0e-7      1.3e-5          1.1e-4
 # And in bf16:
 #   cifar100_cnn       full       3      1.0e-6        -       1.3e-4         -            6.6e-2
 #                      small      3      1.0e-7     1.4e-4     6.1e-4      4.4e-2          1.3e-1
@@ -72,6 +72,7 @@ LARGEST_UPDATE = 0.9
 #                      small      4      6.9e-4     1.3e-3     2.5e-3      2.6e-1 (n = 2)  6.1e-1
 #   imdb_lstm          full       4      2.9e-5        -       3.0e-4         -            1.1e-2
 #                      small      4      3.9e-5     4.5e-5     3.5e-4      7.3e-3 (n = 2)  5.3e-3
+#   imdb_transformer   small      1      7.2e-5     9.6e-4     9.6e-4      1.7e-2          4.3e-1
 # At a batch of its own (32, n = 1 each) the full CNN was off by 1.6e-4 in early updates, and the full LSTM (64) by
 # 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was measured: ten times would
 # let anything pass; its early updates have 2.5 times. Its late updates, whose smallest tensors scatter most, have .9:
@@ -94,7 +95,7 @@ TOLERANCE = {
     ("imdb_lstm", "bf16"): Tolerance(5e-4, 1e-3, 5e-3, 0.08, 0.15),
     ("imdb_transformer", "fp64"): EXACT,
     ("imdb_transformer", "fp32"): Tolerance(5e-6, 1e-5, 1e-5, 1.5e-4, 1.5e-3),
-    ("imdb_transformer", "bf16"): Tolerance(2e-3, 4e-3, 2e-2, 0.2, 0.5, provisional=True),
+    ("imdb_transformer", "bf16"): Tolerance(1e-3, 1e-2, 1e-2, 0.2, 0.9, provisional=True),
 }
 
 # TF32 and float16 need a GPU, and have bounds from bf16's until they are measured there. Inputs of 11 bits where bf16
@@ -149,13 +150,15 @@ REPLAYED = 1e-2
 
 # The spread of the logits over dropout's draws, in size small, by workload: `cifar100_cnn` with 160 passes of 32 images
 # in PyTorch (.2477), 96 in TensorFlow (.2478) and 96 in JAX (.2468). A rate of .3 for .25 makes it .2633, .15 for .1
-# makes it .2562, .45 for .5 .2334, and .55 for .5 in the dense layer .2668.
-DROPOUT_SPREAD = {"cifar100_cnn": 0.2475}
+# makes it .2562, .45 for .5 .2334, and .55 for .5 in the dense layer .2668. `imdb_transformer` with 60 passes of 32
+# reviews in each: .02926 in PyTorch, .02931 in TensorFlow, .02926 in JAX, with 20 in bf16 .0295, .0297 and .0291.
+DROPOUT_SPREAD = {"cifar100_cnn": 0.2475, "imdb_transformer": 0.0293}
 #: How far, relatively, gradient checkpointing may move a gradient. On a CPU it moves none by a bit in any framework; on
 #: a GPU, where sums may be taken in another order, nothing is measured. Other dropout masks move it by about 1.
 RECOMPUTED = 0.05
-#: How far, relatively, a cell's mean spread may be off: more than four standard deviations of one launch's.
-DROPOUT = 0.03
+#: How far, relatively, a cell's mean spread may be off: more than four standard deviations of one launch's. A model
+#: with one logit shows less of it in a pass: 20 passes scattered by 2.5 % (n = 9), and its 80 by half of that.
+DROPOUT = {"cifar100_cnn": 0.03, "imdb_transformer": 0.055}
 
 
 def tolerance_of(workload: str, precision: str, cuda: bool) -> Tolerance | None:

@@ -77,7 +77,8 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
 
     A workload or framework that the matrix has keeps its cells; one that it lacks gets those of the others. Of compile
     modes and of strategies each framework takes those that it has; one that has none of them keeps all, which end as
-    unsupported. A kernel is set for the workloads that have it, the strategy for several devices only. Raises `MatrixError`.
+    unsupported. A kernel is set for the workloads that have it, the strategy for several devices only. Raises
+    `MatrixError`.
     """
     cells: Sequence[Cell] = base.cells
     for axis in ("workload", "framework"):

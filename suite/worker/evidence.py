@@ -48,6 +48,8 @@ EVALUATED, EVALUATED_BATCH = 12, 8
 #: standard deviation is 0.6 % (n = 26 groups of 16 passes). Size small draws by the same code and at the same rates as
 #: the full one, whose passes took as long as eight training steps.
 DRAWS, DRAWS_BATCH, DRAWS_SIZE = 20, 32, "small"
+#: Passes of a model that has one logit, which says less than a hundred.
+DRAWS_OF = {"imdb_transformer": 80}
 #: Steps on one batch of so many images, whose losses must differ.
 DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
@@ -249,7 +251,8 @@ def draws(subject: Subject) -> Draws:
     cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, size=DRAWS_SIZE, devices=1)
     training = subject.training(cell, frozen, dropout=True)
     noise, labels = drawn_from(subject.data, getattr(spec, "length", None), DRAWS_BATCH)
-    logits = subject.tools.draws(training, training.put((noise, labels)), DRAWS)
+    passes = DRAWS_OF.get(spec.name, DRAWS)
+    logits = subject.tools.draws(training, training.put((noise, labels)), passes)
     drawn = noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]
     if subject.team:  # every device takes the same samples, and no two of them draw the same masks either
         devices = subject.cell.devices

@@ -118,7 +118,7 @@ def test_a_kernel_is_set_for_lstms_only() -> None:
     assert {(cell.workload, cell.kernel) for cell in found.cells} == {
         ("cifar100_cnn", "auto"), ("imdb_lstm", "cudnn"), ("imdb_lstm", "scan")
     }  # fmt: skip
-    with pytest.raises(MatrixError, match="of a layer that is not here: add --workload imdb_lstm$"):
+    with pytest.raises(MatrixError, match=r"of a layer that is not here: add --workload imdb_lstm$"):
         sweep(workload="cifar100_cnn", kernel="scan")
 
 

@@ -103,7 +103,7 @@ def test_the_kernel_in_a_record_is_the_one_that_runs(framework: str, device: str
     if fused:
         assert code.kernels(spec, numbers, device, "fused") == {"attention": "fused"}
         return
-    with pytest.raises(UnavailableKernelError, match="has (no fused|fused attention on CUDA).*use plain"):
+    with pytest.raises(UnavailableKernelError, match=r"has (no fused|fused attention on CUDA).*use plain"):
         code.kernels(spec, numbers, device, "fused")
 
 

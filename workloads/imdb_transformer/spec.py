@@ -4,8 +4,8 @@ Words and learned positions of width 256; four blocks of self-attention with eig
 back), each after a layer normalisation of its input ("pre-norm": Xiong et al., 2020) and added to it; a last layer
 normalisation, the mean over the words, a dense layer of 1. GELU in its exact form, ``x * (1 + erf(x / sqrt(2))) / 2``
 (Hendrycks and Gimpel, 2016). Binary cross entropy; AdamW. Dropout of 0.1 after the sum of words and positions and on
-what each half of a block adds, with the kept values scaled by 1 / 0.9; none on the attention's weights, as fused kernels
-do not have it in all frameworks. Size ``full``: 4,567,809 parameters and 4.29 GFLOP forward per review.
+what each half of a block adds, with the kept values scaled by 1 / 0.9; none on the attention's weights, where not every
+fused kernel has it. Size ``full``: 4,567,809 parameters and 4.29 GFLOP forward per review.
 
 A review comes as the data set has it, its words at the end of 500 places. The model moves them to the front of 512
 positions, a whole number of the tiles in which fused kernels work, so that position 0 is the first word and what a
