@@ -17,9 +17,10 @@ import pytest
 from suite.export.target import ExportError
 from suite.monitor.background import settle
 from suite.plan import options, order
+from suite.plan.blocks import blocks
 from suite.plan.cell import Cell, CellError
 from suite.plan.engine import LOCAL
-from suite.plan.matrix import MatrixError, blocks
+from suite.plan.matrix import MatrixError
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.plan.suggest import nearest
 from suite.record.retry import may_pass

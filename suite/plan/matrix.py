@@ -7,7 +7,6 @@ cells.
 from __future__ import annotations
 
 import importlib.util
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from suite.plan.cell import (
     Loader,
 )
 from suite.plan.device import has_gpu
-from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
+from suite.plan.measuring import LONGEST_PLANNED_S, Plan
 from suite.plan.suggest import unknown
 from workloads.spec import specification
 
@@ -230,36 +229,6 @@ def with_windows(plan: Plan, least_s: object, option: str) -> Plan:
     return replace(plan, min_window_s=float(least_s))
 
 
-def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
-    """Part 1, 2, ... of ``parts``. Cells that differ only in framework stay together: their ratio needs one machine."""
-    groups = list(dict.fromkeys(_apart_from_framework(cell) for cell in cells))
-    selected = set(groups[part - 1 :: parts])
-    return tuple(cell for cell in cells if _apart_from_framework(cell) in selected)
-
-
-def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = False) -> list[tuple[Cell, int]]:
-    """Returns all launches in the order in which they run: blocks with one launch per cell, shuffled within each block.
-
-    So a drift of the machine affects all cells alike. The same seed gives the same order. With ``control``, each block
-    has a second launch of the cells of one framework; their ratio to the first shows how much noise alone changes a
-    ratio.
-    """
-    order = []
-    twice = controlled(cells) if control else ""
-    for block in range(launches):
-        shuffled = [(cell, block) for cell in cells]
-        shuffled += [(cell, CONTROL + block) for cell in cells if cell.framework == twice]
-        random.Random(f"{seed}/{block}").shuffle(shuffled)  # noqa: S311 - an order, not a secret
-        order += shuffled
-    return order
-
-
-def controlled(cells: Iterable[Cell]) -> str:
-    """The framework whose cells the A/A control launches twice: the first of `FRAMEWORKS` that the cells have."""
-    present = {cell.framework for cell in cells}
-    return next((name for name in FRAMEWORKS if name in present), FRAMEWORKS[0])
-
-
 def _base(workloads: Iterable[str] = WORKLOADS, batch: int = BATCH) -> list[Cell]:
     return [Cell(workload, framework, batch=batch) for workload in workloads for framework in FRAMEWORKS]
 
@@ -275,10 +244,6 @@ def _courses(name: str, recipe: str, precisions: Sequence[str] = ("fp32",)) -> M
 
 def _distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys(cells))
-
-
-def _apart_from_framework(cell: Cell) -> str:
-    return cell.but(framework=FRAMEWORKS[0]).id
 
 
 def _from_file(name: str) -> Matrix:

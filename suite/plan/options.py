@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from suite.plan.blocks import shard
 from suite.plan.cell import ALLOCATORS, AUTO, LOADERS, STRATEGIES_OF
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
 from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
-from suite.plan.matrix import MATRICES, Matrix, MatrixError, shard, with_windows
+from suite.plan.matrix import MATRICES, Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
 from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual

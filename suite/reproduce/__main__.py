@@ -11,9 +11,9 @@ from pathlib import Path
 from suite.analysis.load import STORAGE, LoadError, find, load
 from suite.analysis.statistics import MARGIN
 from suite.analysis.wording import NONE, percent
+from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
-from suite.plan.matrix import blocks
 from suite.plan.measuring import Plan
 from suite.plan.options import JOURNALS
 from suite.record.record import Record

@@ -11,29 +11,26 @@ import gc
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
-from types import ModuleType
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
-from suite.plan.cell import USUAL_COMPILE, Cell
-from suite.record.evidence import Draws, Identity, Last, Trace
-from suite.worker import interfaces
+from suite.plan.cell import USUAL_COMPILE
+from suite.record.evidence import Identity, Last, Trace
 from suite.worker.counted import Counted
-from suite.worker.fingerprint import BATCH, EARLY, SEED, STEPS, drawn_from, fixed_batches, movement, proof
+from suite.worker.draws import draws
+from suite.worker.fingerprint import BATCH, EARLY, STEPS, fixed_batches, movement, proof
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
 from suite.worker.recomputed import recomputed
 from suite.worker.replay import Replay
-from suite.worker.team import Team, training_of
+from suite.worker.subject import Subject
 from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
-from workloads.data.dataset import Array, DataSet, Split
-from workloads.spec import WorkloadSpec, specification, weights_digest
+from workloads.data.dataset import Array, Split
+from workloads.spec import weights_digest
 
 #: First steps of the timed object, and steps of the fingerprint at its batch size.
 TIMED_STEPS = OWN_STEPS = EARLY
@@ -44,73 +41,6 @@ REPLAYED_STEPS, LAST_STEPS, FP16_STEPS = 2, 1, 4
 FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
 #: Test samples of the evaluation in a record, and how many of them at a time.
 EVALUATED, EVALUATED_BATCH = 12, 8
-#: Forward passes with dropout, and images in each, every one with masks of its own. Of the spread that they show, one
-#: standard deviation is 0.6 % (n = 26 groups of 16 passes). Size small draws by the same code and at the same rates as
-#: the full one, whose passes took as long as eight training steps.
-DRAWS, DRAWS_BATCH, DRAWS_SIZE = 20, 32, "small"
-#: Passes of a model that has one logit, which says less than a hundred.
-DRAWS_OF = {"imdb_transformer": 80}
-#: Steps on one batch of so many images, whose losses must differ.
-DRAWN_STEPS, DRAWN_BATCH = 2, 4
-
-
-#: Strategies that keep a part of the weights on each device: their state is not taken over by a fresh model.
-SHARDED = ("fsdp",)
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The subject of the evidence: a cell, and everything needed to build its model and batches."""
-
-    cell: Cell
-    framework: ModuleType
-    module: ModuleType
-    device: str
-    spec: WorkloadSpec
-    data: DataSet
-    dropout: bool = True  # whether what is timed has the workload's dropout
-    recipe: WorkloadSpec | None = None  # the spec with a recipe's optimizer, where the cell trains to its end
-    rates: Array | None = None  # and the learning rates of all its steps
-    programs: str = ""  # the run's folder for compiled programs
-    team: Team | None = None  # the processes of a cell with several devices
-
-    @property
-    def tools(self) -> ModuleType:
-        """The framework's file for evidence."""
-        return interfaces.tools(self.cell)
-
-    @property
-    def length(self) -> int | None:
-        """Words of a sample, where samples are texts."""
-        return getattr(self.spec, "length", None)
-
-    def programs_kept(self) -> AbstractContextManager[Any]:
-        """A context in which a launch takes from the run's earlier ones what they compiled for their evidence."""
-        return self.tools.programs_kept(self.programs) if self.programs else nullcontext()
-
-    @property
-    def draws(self) -> bool:
-        """Whether the timed model draws dropout masks."""
-        return self.dropout and bool(getattr(self.spec, "dropout", ()))
-
-    @property
-    def proves_itself(self) -> bool:
-        """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
-        unsharded = self.cell.strategy not in SHARDED
-        return proof(self.spec) == self.spec and not self.draws and unsharded
-
-    def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
-        """Returns what a process takes of a batch: all of it on one device."""
-        return self.team.mine(batch, parts) if self.team else batch
-
-    def training(
-        self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
-        weights: dict[str, Array] | None = None, dropout: bool = False, rates: Array | None = None,
-    ) -> Any:  # fmt: skip
-        """A new model, with the fingerprint's weights unless others are given."""
-        weights, place = weights or spec.reference_weights(SEED), device or self.device
-        make = training_of(self.framework, cell, self.team)
-        return make(cell, spec, self.module, weights, place, dropout=dropout, seed=SEED, rates=rates)
 
 
 class Evidence:
@@ -241,35 +171,6 @@ def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
     before = training.weights()
     losses = check([training.step(batch) for batch in batches], training, "the fingerprint at the cell's batch")
     return Trace(tuple(losses), movement(before, training.weights())), training
-
-
-def draws(subject: Subject) -> Draws:
-    """Dropout at fixed weights, on noise, so that the spread is the same with any data."""
-    spec = subject.spec if subject.spec.size == DRAWS_SIZE else specification(subject.spec.name, DRAWS_SIZE)
-    frozen = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.0))
-    compile_mode = USUAL_COMPILE[subject.cell.framework]
-    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, size=DRAWS_SIZE, devices=1)
-    training = subject.training(cell, frozen, dropout=True)
-    noise, labels = drawn_from(subject.data, getattr(spec, "length", None), DRAWS_BATCH)
-    passes = DRAWS_OF.get(spec.name, DRAWS)
-    logits = subject.tools.draws(training, training.put((noise, labels)), passes)
-    drawn = noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]
-    if subject.team:  # every device takes the same samples, and no two of them draw the same masks either
-        devices = subject.cell.devices
-        training = subject.training(cell.but(devices=devices, strategy=subject.cell.strategy), frozen, dropout=True)
-        drawn = subject.mine((np.concatenate([drawn[0]] * devices), np.concatenate([drawn[1]] * devices)))
-    batch = training.put(drawn)
-    training.compile(batch)
-    pending = [training.step(batch) for _ in range(DRAWN_STEPS)]
-    losses = check(pending, training, "the steps with dropout")
-    if subject.team:
-        losses = training.each(pending)
-    return Draws(spread(logits), tuple(losses))
-
-
-def spread(logits: Array) -> float:
-    """The standard deviation of each logit over draws, (draws, b, classes), as root mean square over all of them."""
-    return float(np.sqrt(np.var(logits, axis=0, ddof=1).mean()))
 
 
 def float64(subject: Subject) -> dict[str, Any]:

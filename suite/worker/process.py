@@ -31,7 +31,7 @@ from suite.record.record import Phase
 from suite.worker import group, interfaces
 from suite.worker.counted import Counted
 from suite.worker.described import described, training_key
-from suite.worker.evidence import TIMED_STEPS, Evidence, Subject
+from suite.worker.evidence import TIMED_STEPS, Evidence
 from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.outcome import check, classify
@@ -39,6 +39,7 @@ from suite.worker.peaks import measure_peaks
 from suite.worker.phases import measure_phases, since
 from suite.worker.probe import denormals, precision_errors
 from suite.worker.ranks import ALONE, Ranks, joined
+from suite.worker.subject import Subject
 from suite.worker.team import RANKS_APART, Team, training_of
 from suite.worker.training import Saved, follow
 from workloads import registry
@@ -114,9 +115,8 @@ class _Launch:
         spec = specification(self.cell.workload, self.cell.size)
         length = getattr(spec, "length", None)
         if self.cell.effective_batch > len(data.train):
-            raise UnsupportedError(
-                f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
-            )
+            all_samples = f"{data.name}'s {len(data.train)} samples"
+            raise UnsupportedError(f"batch {self.cell.effective_batch} is more than {all_samples}")
         share = self.team.share() if self.team else None
         source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None

@@ -13,7 +13,7 @@ from workloads.data.dataset import Array
 
 
 def recomputed(subject: Any) -> Recomputed:
-    """What checkpointing changes for a `suite.worker.evidence.Subject`, in its precision and usual compile mode.
+    """What checkpointing changes for a `suite.worker.subject.Subject`, in its precision and usual compile mode.
 
     Both models start from the same random state, so that other dropout masks in the second pass of a block would show.
     """

@@ -12,8 +12,9 @@ from suite.analysis import power
 from suite.analysis.groups import group
 from suite.analysis.load import Launch
 from suite.analysis.statistics import MARGIN, Paired, blocks_to_decide, holm, interval, paired, verdict, verdicts
+from suite.plan.blocks import blocks
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.matrix import blocks, matrix
+from suite.plan.matrix import matrix
 from suite.plan.measuring import CONTROL
 from suite.record.record import Phase, Record, Window
 from suite.report.tables import Table, table

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from suite.plan.blocks import blocks, shard
 from suite.plan.cell import COMPILES, FRAMEWORKS, Cell, Loader
-from suite.plan.matrix import MATRICES, MatrixError, blocks, matrix, shard, union
+from suite.plan.matrix import MATRICES, MatrixError, matrix, union
 
 
 @pytest.mark.parametrize("name", sorted(MATRICES.keys() - {"lstm-kernel"}))

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from suite.plan.matrix import blocks, matrix
+from suite.plan.blocks import blocks
+from suite.plan.matrix import matrix
 from suite.session.journal import read
 from tests.sessions import Suite, refused
 

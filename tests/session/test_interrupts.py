@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from suite.plan.matrix import blocks, matrix
+from suite.plan.blocks import blocks
+from suite.plan.matrix import matrix
 from tests.processes import alive, wait_until
 from tests.sessions import Suite, records_of
 

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 
-from suite.plan.matrix import blocks, matrix
+from suite.plan.blocks import blocks
+from suite.plan.matrix import matrix
 from suite.session.journal import Journal, read
 from tests.processes import alive, wait_until
 from tests.sessions import ROOT, Suite, records_of, refused

@@ -11,9 +11,9 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.evidence import Recomputed
-from suite.worker.evidence import Subject
 from suite.worker.frameworks import UnsupportedError, build
 from suite.worker.recomputed import deviation, recomputed
+from suite.worker.subject import Subject
 from tests.frameworks import (
     batches,
     data,

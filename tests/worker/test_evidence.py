@@ -15,8 +15,10 @@ import pytest
 from suite.analysis.tolerances import DROPOUT, DROPOUT_SPREAD, OPTIMIZER, tolerance_of
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.evidence import Draws, Trace
-from suite.worker.evidence import Subject, draws, float64, own, spread
+from suite.worker.draws import draws, spread
+from suite.worker.evidence import float64, own
 from suite.worker.optimizer import Formula, deviation
+from suite.worker.subject import Subject
 from tests.frameworks import batches, data, each_framework, module, needs_frameworks
 from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, specification
 

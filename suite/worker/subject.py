@@ -1,0 +1,73 @@
+"""What the evidence of identity is about: a cell with all that builds its models and batches."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from suite.plan.cell import Cell
+from suite.worker import interfaces
+from suite.worker.fingerprint import SEED, proof
+from suite.worker.team import Team, training_of
+from workloads.data.dataset import Array, DataSet
+from workloads.spec import WorkloadSpec
+
+#: Strategies that keep a part of the weights on each device: their state is not taken over by a fresh model.
+SHARDED = ("fsdp",)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The subject of the evidence: a cell, and everything needed to build its model and batches."""
+
+    cell: Cell
+    framework: ModuleType
+    module: ModuleType
+    device: str
+    spec: WorkloadSpec
+    data: DataSet
+    dropout: bool = True  # whether what is timed has the workload's dropout
+    recipe: WorkloadSpec | None = None  # the spec with a recipe's optimizer, where the cell trains to its end
+    rates: Array | None = None  # and the learning rates of all its steps
+    programs: str = ""  # the run's folder for compiled programs
+    team: Team | None = None  # the processes of a cell with several devices
+
+    @property
+    def tools(self) -> ModuleType:
+        """The framework's file for evidence."""
+        return interfaces.tools(self.cell)
+
+    @property
+    def length(self) -> int | None:
+        """Words of a sample, where samples are texts."""
+        return getattr(self.spec, "length", None)
+
+    def programs_kept(self) -> AbstractContextManager[Any]:
+        """A context in which a launch takes from the run's earlier ones what they compiled for their evidence."""
+        return self.tools.programs_kept(self.programs) if self.programs else nullcontext()
+
+    @property
+    def draws(self) -> bool:
+        """Whether the timed model draws dropout masks."""
+        return self.dropout and bool(getattr(self.spec, "dropout", ()))
+
+    @property
+    def proves_itself(self) -> bool:
+        """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
+        unsharded = self.cell.strategy not in SHARDED
+        return proof(self.spec) == self.spec and not self.draws and unsharded
+
+    def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
+        """Returns what a process takes of a batch: all of it on one device."""
+        return self.team.mine(batch, parts) if self.team else batch
+
+    def training(
+        self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
+        weights: dict[str, Array] | None = None, dropout: bool = False, rates: Array | None = None,
+    ) -> Any:  # fmt: skip
+        """A new model, with the fingerprint's weights unless others are given."""
+        weights, place = weights or spec.reference_weights(SEED), device or self.device
+        make = training_of(self.framework, cell, self.team)
+        return make(cell, spec, self.module, weights, place, dropout=dropout, seed=SEED, rates=rates)
