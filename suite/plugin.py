@@ -18,6 +18,7 @@ from suite.export.target import ExportError
 from suite.monitor.background import settle
 from suite.plan import options, order
 from suite.plan.cell import Cell, CellError
+from suite.plan.engine import LOCAL
 from suite.plan.matrix import MatrixError, blocks
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.plan.suggest import nearest
@@ -147,7 +148,8 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     config.stash[_RESTORE] = interruptible()
     try:
         with terminal.uncaptured():
-            background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json()
+            here = config.getoption("on") == LOCAL  # else its load concerns no launch
+            background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json() if here else {}
             run = Run(
                 settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background,
                 observing.observers(config, terminal.say, terminal.show),

@@ -67,7 +67,8 @@ def _excluded(search: Search) -> dict[Cell, str]:
 def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str]) -> int:
     """Launch until the search ends, is interrupted or cannot go on; what was measured is saved in any case."""
     with Screen() as screen:
-        background = settle(search.options.wait_idle, screen.say, screen.show).to_json()
+        here = search.options.on == LOCAL  # else its load concerns no launch
+        background = settle(search.options.wait_idle, screen.say, screen.show).to_json() if here else {}
         first = [(cell, 0) for cell in search.cells if cell not in excluded]
         run = Run(_settings(search), first, screen.say, screen.show, screen.ended, background)
         loop, status, problem = Loop(run, search, excluded, screen.watch), 0, ""

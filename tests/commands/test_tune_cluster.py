@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from suite.monitor.background import Background
 from suite.plan.cell import Cell
 from suite.record.order import Order
 from suite.record.record import Outcome, Record
@@ -16,7 +15,7 @@ from suite.session import benchmarks
 from suite.session import run as runs
 from suite.session.engines import About, Engine, Hear
 from suite.session.journal import read
-from suite.tune import __main__ as command
+from suite.tune import answer
 from suite.tune.__main__ import main
 from tests.tuning import Behaviour, Launcher, arguments, usual_rate
 
@@ -39,7 +38,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, folder: Path, hosts: int, behave: 
     """What the journal of a search on so many hosts holds."""
     engine = Engine([Fake(f"host{at}", Launcher(behave)) for at in range(hosts)], cluster=True)
     monkeypatch.setattr(runs, "opened", lambda *_: engine)
-    monkeypatch.setattr(command, "settle", lambda *_: Background(0.0, 1))
+    monkeypatch.setattr(answer, "race_plot", lambda _: None)
     monkeypatch.setattr(benchmarks.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     assert main(arguments(folder, "--on", "ray", *more)) == 0
     (journal,) = (folder / "journals").glob("*.jsonl")

@@ -83,7 +83,7 @@ def test_hosts_of_the_usual_kind_take_part_and_lines_say_who_does_not() -> None:
     assert names(sites(nodes, [ONE], "pack", said.append)) == [["a"], ["b"]]
     assert said == [
         "left out: host d was not free",
-        "left out: 1 hosts (Xeon, 8 cores), since most are of another kind; run them by themselves",
+        "left out: 1 host (Xeon, 8 cores), since most are of another kind; measure those in a run of their own",
         "2 hosts (EPYC, 2 cores), 2 blocks at a time",
     ]
 
@@ -92,7 +92,7 @@ def test_as_many_hosts_run_a_block_as_its_largest_cell_needs() -> None:
     said: list[str] = []
     nodes = fakes(known("a"), known("b"), known("c"))
     assert names(sites(nodes, [ONE, TWO], "pack", said.append)) == [["a", "b"]]
-    assert said[0] == "1 of 3 hosts are not used: launches take 2 hosts each"
+    assert said[0] == "not used: 1 host of 3, since a block takes 2 together"
 
 
 def test_other_code_on_a_host_and_a_cluster_without_hosts_are_refused() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.environment import own_cores
+from suite.record.order import Part
 from suite.record.record import Outcome, Record
 from suite.session import ranks
 from suite.session.launch import launch
@@ -138,3 +139,19 @@ def test_more_ranks_than_cores_are_unsupported(tmp_path: Path) -> None:
     assert record.outcome.status == "unsupported"
     assert record.outcome.reason.startswith("4096 devices on a CPU need a core each, and ")
     assert not (tmp_path / "log").exists()
+
+
+def test_a_part_has_its_own_ranks_alone_and_the_coordinator_of_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "own_cores", lambda: [0, 1, 4, 5])
+    monkeypatch.setattr(ranks, "usable_cores", lambda: 4)
+    cell = Cell("imdb_lstm", "jax", devices=6)
+    part = Part(first=4, count=2, world=6, coordinator="10.0.0.1:5000", address="10.0.0.2", token="secret")
+    assert ranks.impossible(cell, "cpu") == "6 devices on a CPU need a core each, and 4 can be used here"
+    assert not ranks.impossible(cell, "cpu", part=part)
+    told = ranks.environments(cell, "cpu", part=part)
+    assert [each["SUITE_RANK"] for each in told] == ["4", "5"]
+    assert [each["SUITE_LOCAL_RANK"] for each in told] == ["0", "1"]
+    assert [each["SUITE_CORES"] for each in told] == ["0,1", "4,5"]
+    for each in told:
+        assert (each["SUITE_WORLD_SIZE"], each["SUITE_COORDINATOR"]) == ("6", "10.0.0.1:5000")
+        assert (each["SUITE_ADDRESS"], each["SUITE_TOKEN"]) == ("10.0.0.2", "secret")

@@ -78,9 +78,13 @@ def sites(nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[st
     groups = [hosts[at : at + most] for at in range(0, len(hosts) - most + 1, most)]
     number = len(groups) * most
     if left := len(hosts) - number:
-        say(f"{left} of {len(hosts)} hosts are not used: launches take {most} hosts each")
-    say(f"{number} hosts ({hosts[0].about.kind}), {len(groups)} blocks at a time")
+        say(f"not used: {_hosts(left)} of {len(hosts)}, since a block takes {most} together")
+    say(f"{_hosts(number)} ({hosts[0].about.kind}), {len(groups)} block{'s' * (len(groups) > 1)} at a time")
     return [Site(group, placement) for group in groups]
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def taken(nodes: Nodes, say: Callable[[str], None]) -> list[Remote]:
@@ -109,7 +113,7 @@ def alike(hosts: list[Remote], say: Callable[[str], None]) -> list[Remote]:
     kinds = Counter(host.about.kind for host in hosts)
     (usual, _), *others = kinds.most_common()
     for kind, count in others:
-        say(f"left out: {count} hosts ({kind}), since most are of another kind; run them by themselves")
+        say(f"left out: {_hosts(count)} ({kind}), since most are of another kind; measure those in a run of their own")
     return [host for host in hosts if host.about.kind == usual]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -30,6 +31,9 @@ RESERVE_S = 60.0
 
 #: How long Ray may take to answer, when it does not say that the actor has died.
 ANSWER_S = 30.0
+
+#: How long a cluster's address may take to answer, in seconds.
+CONNECT_S = 10.0
 
 #: Letters of a node's id that make a host's name; Ray makes these ids at random.
 NAME_LETTERS = 8
@@ -121,6 +125,7 @@ class Cluster:
         self.ray = _ray()
         with _handlers_kept():
             try:
+                _answers(self.address)
                 self.ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", namespace="suite")
             except Exception as error:  # of many kinds: no cluster, another version of Ray or Python, no server
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -170,6 +175,13 @@ def _ray() -> Any:
             "--on ray needs Ray: pip install 'framework-training-suite[ray]', in the same version as the cluster's"
         ) from None
     return ray
+
+
+def _answers(address: str) -> None:
+    """Raise OSError at once if nobody listens at ``HOST:PORT``, for which Ray would wait minutes."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
 
 
 @contextlib.contextmanager
