@@ -42,8 +42,8 @@ RATES = ("", "1gbit", "100mbit")
 NAMES = {"": "unlimited", "1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
 NETWORK = "10.203.77"
 LINK = "suite-link"  # the interface in each namespace
-#: Of the bucket, large enough that its size and the kernel's timer do not limit the rate below what is asked for.
-BURST = "256kb"
+#: Of the bucket: far less than a gradient, which would pass at once through a bucket of its size.
+BURST = "32kb"
 DEADLINE_S = 300.0
 
 HEADER = """\
@@ -57,10 +57,10 @@ def main() -> int:
     )
     parser.add_argument("--workload", default="imdb_lstm")
     parser.add_argument("--size", default="small")
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--framework", default=",".join(FRAMEWORKS), help="with commas (default: all three)")
     parser.add_argument("--rates", default=",".join(RATES), help="as tc writes them; empty for no limit")
-    parser.add_argument("--launches", type=int, default=3, help="of each cell and rate (default: 3)")
+    parser.add_argument("--launches", type=int, default=4, help="of each cell and rate (default: 4)")
     parser.add_argument("--min-window", type=float, default=0.5, help="seconds (default: 0.5)")
     arguments = parser.parse_args()
     if reason := impossible():
@@ -149,6 +149,10 @@ def hosts() -> Iterator[tuple[Site, Limit]]:
 
 def run(*command: str) -> None:
     subprocess.run(command, check=True)
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def said(record: Record) -> str:
