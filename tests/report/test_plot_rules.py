@@ -71,7 +71,11 @@ def every_plot() -> Iterator[tuple[str, Figure]]:
 
 @pytest.fixture(scope="module")
 def drawn() -> list[tuple[str, Figure]]:
-    return list(every_plot())
+    """Every plot, drawn once: only then all ticks and texts have their places."""
+    plots_by_name = list(every_plot())
+    for _, plot in plots_by_name:
+        plot.canvas.draw()
+    return plots_by_name
 
 
 def texts(plot: Figure) -> list[Text]:
@@ -96,7 +100,6 @@ def test_all_letters_can_be_read_where_a_readme_shows_the_plot(drawn: list[tuple
 def test_plots_are_equally_wide_and_no_text_leaves_them(drawn: list[tuple[str, Figure]]) -> None:
     for name, plot in drawn:
         assert plot.get_figwidth() == pytest.approx(WIDTH_IN), name
-        plot.canvas.draw()
         for each in plot.texts:
             box = each.get_window_extent()
             assert box.x0 >= 0, (name, each.get_text())
@@ -126,7 +129,6 @@ def rounded(at: float) -> bool:
 
 def test_ticks_are_at_round_numbers_and_logarithmic_axes_have_plain_labels(drawn: list[tuple[str, Figure]]) -> None:
     for name, plot in drawn:
-        plot.canvas.draw()
         for axes in plot.axes:
             for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
                 assert not [text for text in axis.get_ticklabels(minor=True) if text.get_text()], name
