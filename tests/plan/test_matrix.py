@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from suite.plan.blocks import blocks, shard
-from suite.plan.cell import COMPILES, FRAMEWORKS, Cell, Loader
+from suite.plan.cell import ALLOCATORS, COMPILES, FRAMEWORKS, Cell, Loader
 from suite.plan.matrix import MATRICES, MatrixError, matrix, union
 
 
-@pytest.mark.parametrize("name", sorted(MATRICES.keys() - {"lstm-kernel"}))
+@pytest.mark.parametrize("name", sorted(MATRICES.keys() - {"lstm-kernel", "checkpointing"}))
 def test_a_matrix_measures_each_of_its_workloads_in_all_frameworks_and_no_cell_twice(name: str) -> None:
     found = matrix(name)
     assert found.name == name
@@ -68,6 +68,9 @@ def test_one_axis_is_varied_at_a_time() -> None:
     assert {cell.effective_batch for cell in matrix("accumulate").cells} == {128}
     assert {cell.loader.kind for cell in matrix("loader").cells} >= {"naive", "workers", "tuned", "resident"}
     assert {cell.kernel for cell in matrix("lstm-kernel").cells} == {"cudnn", "scan"}
+    found = {(cell.workload, cell.checkpointing) for cell in matrix("checkpointing").cells}
+    assert found == {(f"cifar100_{name}", value) for name in ("cnn", "resnet18") for value in ("off", "on")}
+    assert {cell.allocator for cell in matrix("allocator").cells} == set(ALLOCATORS)
     for name in ("precision", "loader", "lstm-kernel"):
         varied = {"precision": "fp32", "loader": Loader(), "kernel": "auto"}
         assert len({cell.but(**varied, compile=cell.compile) for cell in matrix(name).cells}) <= 6
