@@ -6,6 +6,7 @@ A process of its own: Keras has one backend for its lifetime. ``python -m tests.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import nullcontext
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import Cell
+from suite.plan.frameworks import variables_of
 from suite.worker import interfaces
 from tests.frameworks import batches, framework_of, narrow, switches_restored
 
@@ -44,6 +46,7 @@ def computed(workload: str, framework: str, interface: str, rates: Any = None) -
 
 
 def main(framework: str) -> None:
+    os.environ |= variables_of(Cell("imdb_lstm", framework, interface="keras"))  # after `tests.frameworks` set its own
     found = {}
     for workload in ("imdb_lstm", "cifar100_cnn"):
         for interface in ("native", "keras", "keras-fit"):
