@@ -33,6 +33,7 @@ CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "evaluation": ("pytorch: of half the test split", ("tensorflow",)),
     "batch normalisation": ("pytorch: never updated", ("tensorflow",)),
     "recipe": ("pytorch: rates late by one step", ()),
+    "attention": ("pytorch: scores not scaled", ("tensorflow",)),
 }
 
 
