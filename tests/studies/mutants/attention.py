@@ -108,9 +108,11 @@ def mask_of_optax(target: Target) -> None:
     """optax' AdamW without a mask."""
     import optax
 
-    optimizers = target.framework._optimizer.__globals__
-    unmasked = Overlay(optax, adamw=lambda *rate, mask, **settings: optax.adamw(*rate, **settings))
-    target.patch.setitem(optimizers, "optax", unmasked)
+    def adamw(rate: Any, mask: Any, **settings: Any) -> Any:
+        del mask
+        return optax.adamw(rate, **settings)
+
+    target.patch.setitem(target.framework._optimizer.__globals__, "optax", Overlay(optax, adamw=adamw))
 
 
 ATTENTION, OPTIMIZER, DROPOUT = "attention", "optimizer", "dropout"
