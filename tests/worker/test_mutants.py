@@ -34,6 +34,7 @@ CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "batch normalisation": ("pytorch: never updated", ("tensorflow",)),
     "recipe": ("pytorch: rates late by one step", ()),
     "several devices": ("pytorch: gradients not exchanged", ("tensorflow",)),
+    "attention": ("pytorch: scores not scaled", ("tensorflow",)),
 }
 
 

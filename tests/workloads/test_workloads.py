@@ -192,11 +192,18 @@ def test_flops_by_counting_what_each_framework_multiplies(workload, size, framew
 
 
 def _torch_flops(running, batch, length):
-    from torch.utils.flop_counter import FlopCounterMode
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-    with FlopCounterMode(display=False) as counter:
+    # PyTorch counts its fused attention on CUDA, and not the one on a CPU.
+    fused = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops(sdpa_flop_count)}
+    with FlopCounterMode(display=False, custom_mapping=fused) as counter:
         running.loss(running.model, *batch)
     return counter.get_total_flops()
+
+
+def _attention_flops(count):
+    return lambda query, key, value, *_, **__: count(query, key, value)
 
 
 def _tensorflow_flops(running, batch, length):

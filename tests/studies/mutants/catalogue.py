@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.studies.mutants import (
+    attention,
     dropout,
     evaluations,
     inputs,
@@ -15,6 +16,6 @@ from tests.studies.mutants import (
 )
 from tests.studies.mutants.mutant import Mutant
 
-FILES = (dropout, steps, optimizers, models, recurrent, inputs, precisions, evaluations, several)
+FILES = (dropout, steps, optimizers, models, recurrent, inputs, precisions, evaluations, attention, several)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in FILES for mutant in file.MUTANTS)
 KINDS = tuple(dict.fromkeys(mutant.kind for mutant in MUTANTS))

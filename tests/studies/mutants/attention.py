@@ -1,0 +1,135 @@
+"""A Transformer that is not the spec's, its dropout and its AdamW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.studies.mutants.dropout import built_with, never
+from tests.studies.mutants.mutant import Overlay, Plant, Target, mutants
+from tests.studies.mutants.optimizers import optimized_with
+
+TRANSFORMER = "imdb_transformer"
+
+
+def padding_attended_to(target: Target) -> None:
+    """Padding is a key of the attention, though no part of the mean."""
+    if target.name == "pytorch":
+
+        def everywhere(attend: Any) -> Any:
+            return lambda self, projected, words: attend(self, projected, words | True)
+
+        target.wrap(target.workload.Block, "attend", everywhere)
+    elif target.name == "tensorflow":
+
+        def all_called(call: Any) -> Any:
+            def called(self: Any, projected: Any, words: Any) -> Any:
+                return call(self, projected, words | True)
+
+            return called
+
+        target.wrap(target.workload.Attention, "call", all_called)
+    else:
+
+        def whole(attend: Any) -> Any:
+            return lambda self, projected, count: attend(self, projected, count * 0 + projected.shape[1])
+
+        target.wrap(target.workload.Transformer, "attend", whole)
+
+
+def padding_averaged(target: Target) -> None:
+    """Padding counts in the attention and in the mean."""
+
+    def everywhere(moved: Any) -> Any:
+        def all_words(tokens: Any, positions: int) -> Any:
+            chosen, words = moved(tokens, positions)
+            return chosen, words | True if target.name == "pytorch" else words * 0 + positions
+
+        return all_words
+
+    target.wrap(target.workload, "moved", everywhere)
+
+
+def left_padded(target: Target) -> None:
+    """Words stay at the end, so that positions count from there."""
+    target.patch.setattr(target.workload, "moved", lambda tokens, positions: (tokens, tokens != 0))
+
+
+def approximated(target: Target) -> None:
+    """GELU by the hyperbolic tangent."""
+    if target.name == "pytorch":
+        import torch.nn.functional as F
+
+        target.overlay("F", gelu=lambda x: F.gelu(x, approximate="tanh"))
+    elif target.name == "tensorflow":
+        import tensorflow as tf
+
+        target.patch.setattr(target.workload, "gelu", lambda x: tf.nn.gelu(x, approximate=True))
+    else:
+        import flax.linen as nn
+
+        target.overlay("nn", gelu=lambda x, approximate: nn.gelu(x))
+
+
+def unscaled(target: Target) -> None:
+    """Scores are not divided by the root of the heads' width."""
+    import torch.nn.functional as F
+
+    attention = F.scaled_dot_product_attention
+    target.overlay("F", scaled_dot_product_attention=lambda *three, **mask: attention(*three, **mask, scale=1.0))
+
+
+def epsilon_of(value: float) -> Plant:
+    """Layer normalisation with another epsilon."""
+    return lambda target: target.patch.setattr(target.workload, "EPSILON", value)
+
+
+def every_tensor_decays(target: Target) -> None:
+    """PyTorch's AdamW over all tensors, as it comes."""
+    _optimizer(target, "AdamW")
+
+
+def coupled(target: Target) -> None:
+    """The decay as a part of the gradient."""
+    _optimizer(target, "Adam")
+
+
+def _optimizer(target: Target, name: str) -> None:
+    import torch
+
+    def made(spec: Any, trained: Any) -> Any:
+        chosen = spec.optimizer
+        settings = {"betas": (chosen.beta1, chosen.beta2), "eps": chosen.epsilon, "weight_decay": chosen.decay}
+        return getattr(torch.optim, name)(trained, lr=chosen.learning_rate, **settings)
+
+    target.patch.setattr(target.framework, "_optimizer", made)
+
+
+def mask_of_optax(target: Target) -> None:
+    """optax' AdamW without a mask."""
+    import optax
+
+    def adamw(rate: Any, mask: Any, **settings: Any) -> Any:
+        del mask
+        return optax.adamw(rate, **settings)
+
+    target.patch.setitem(target.framework._optimizer.__globals__, "optax", Overlay(optax, adamw=adamw))
+
+
+ATTENTION, OPTIMIZER, DROPOUT = "attention", "optimizer", "dropout"
+MUTANTS = [
+    *mutants(ATTENTION, "padding attended to", TRANSFORMER, padding_attended_to, "fingerprint", "float64"),
+    *mutants(
+        ATTENTION, "padding averaged", TRANSFORMER, padding_averaged, "fingerprint", "float64", of=["pytorch", "jax"]
+    ),
+    *mutants(ATTENTION, "words left at the end", TRANSFORMER, left_padded, "fingerprint", "float64", of=["pytorch"]),
+    *mutants(ATTENTION, "scores not scaled", TRANSFORMER, unscaled, "float64", of=["pytorch"]),
+    *mutants(ATTENTION, "GELU by tanh", TRANSFORMER, approximated, "float64"),
+    *mutants(ATTENTION, "epsilon 1e-3, Keras' default", TRANSFORMER, epsilon_of(1e-3), "float64", of=["tensorflow"]),
+    *mutants(ATTENTION, "epsilon 1e-6, flax' default", TRANSFORMER, epsilon_of(1e-6), "float64", of=["jax"]),
+    *mutants(OPTIMIZER, "decay missing", TRANSFORMER, optimized_with(decay=0.0), "optimizer"),
+    *mutants(OPTIMIZER, "every tensor decays", TRANSFORMER, every_tensor_decays, "optimizer", of=["pytorch"]),
+    *mutants(OPTIMIZER, "every tensor decays", TRANSFORMER, mask_of_optax, "optimizer", of=["jax"]),
+    *mutants(OPTIMIZER, "decay coupled", TRANSFORMER, coupled, "optimizer", of=["pytorch"]),
+    *mutants(DROPOUT, "rate .12 for .1", TRANSFORMER, built_with(dropout=0.12), "dropout"),
+    *mutants(DROPOUT, "none in the Transformer", TRANSFORMER, never, "dropout", of=["pytorch"]),
+]
