@@ -17,6 +17,7 @@ from suite.analysis.load import Launch, load
 from suite.analysis.metrics import clock_mhz, first_gpu
 from suite.analysis.timelines import has_lines, lines_of
 from suite.compare.__main__ import main
+from suite.record.evidence import Recomputed
 from suite.record.record import Record
 from suite.report import plots
 from tests import records
@@ -64,7 +65,9 @@ def watched() -> Record:
     """A launch of which every figure was seen."""
     one = scale.noted(records.record(), 120, 2)
     one.metrics["gpus"][0]["energy_j_per_sample"] = 0.5
-    return one
+    assert one.identity
+    identity = replace(one.identity, recomputed=Recomputed(8, 3, 4, 0.0))
+    return replace(one, identity=identity, memory={"allocator_reserved_bytes": 12, "allocator_peak_bytes": 10})
 
 
 def test_all_that_is_shown_of_what_the_monitor_saw_is_kept() -> None:

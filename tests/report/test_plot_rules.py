@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,21 @@ ROUND = {1.0, 2.0, 5.0}
 
 
 def trained(
-    seeds: int = 3, epochs: int = 4, recipe: str = "modern", precisions: tuple[str, ...] = ("fp32",)
+    seeds: int = 3,
+    epochs: int = 4,
+    recipe: str = "modern",
+    precisions: tuple[str, ...] = ("fp32",),
+    devices: tuple[int, ...] = (1,),
 ) -> Learned:
     """An accuracy table; losses of two frameworks differ by 1e-4 of them."""
     held = []
     for framework, apart in (("pytorch", 0.0), ("tensorflow", 1e-4), ("jax", 0.0)):
-        for precision in precisions:
+        for precision, count in product(precisions, devices):
             for seed in range(seeds):
                 passes = tuple(Epoch(100, 2.0, 3.0, 2.0, 0.2 * n + 0.01 * seed, 0.5) for n in range(1, epochs + 1))
                 curve = tuple(4.6 * 0.999**step * (1 + apart) for step in range(400))
                 course = Course(recipe, epochs, 0.5, passes, curve)
-                made = records.record(framework, seed, recipe=recipe, precision=precision, course=course)
+                made = records.record(framework, seed, recipe=recipe, precision=precision, course=course, devices=count)
                 held.append(replace(made, run={"id": "run-a", "seed": seed}))
     (one,) = group([Launch(each, "run-a", "a.json") for each in held])
     return learned(one, "pytorch")
@@ -57,7 +61,7 @@ def every_plot() -> Iterator[tuple[str, Figure]]:
                 yield kind, plot
         several = trained(precisions=("fp32", "bf16"))
         for kind, _, draw in plots.LEARNING:
-            if plot := draw(several):
+            if plot := draw(several if kind != "accuracy-devices" else trained(devices=(1, 2))):
                 yield kind, plot
         timed = [only(everything()), *(only(records.launches(workload="imdb_lstm")),)]
         for name, tables, courses in (
