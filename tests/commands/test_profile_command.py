@@ -21,6 +21,7 @@ from tests.records import HOSTILE
 
 def test_every_cell_of_every_matrix_is_found_by_its_id() -> None:
     cells = {cell for make in MATRICES.values() for cell in make().cells if cell.batch and not cell.recipe}
+    cells = {cell for cell in cells if cell.interface == "native"}
     assert len(cells) > 50
     for cell in cells:
         assert chosen(cell.id) == cell
