@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from suite.plan.cell import LOADERS, Cell
 from suite.worker.frameworks import UnsupportedError, pytorch
+from suite.worker.frameworks.pytorch_optimizer import optimizer
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
 from workloads.spec import Sgd, WorkloadSpec, specification
@@ -75,7 +76,7 @@ class Training(pytorch.Training):
             self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel)
             self.model = self.model.to(memory_format=torch.contiguous_format)
             fully_shard(self.model)
-            self.optimizer = pytorch._optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
+            self.optimizer = optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
             self.parallel = self.model
             return
         mode = pytorch.COMPILE_MODES[cell.compile]
