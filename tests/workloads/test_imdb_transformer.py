@@ -36,7 +36,7 @@ def moved(framework: str, positions: int) -> tuple[np.ndarray, np.ndarray]:
     else:
         tokens, count = code.moved(TOKENS, positions)
         words = np.arange(positions) < np.asarray(count)[:, None]
-    return np.asarray(tokens), np.asarray(words)
+    return np.asarray(tokens), np.asarray(words, bool)
 
 
 @each_framework
@@ -85,6 +85,21 @@ def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -
     assert distance(found[0][0], found[1][0]) < bound
     assert max(distance(found[0][1][name], found[1][1][name]) for name in found[0][1]) < bound
     assert torch.nn.attention.SDPBackend.MATH not in module(NAME, "pytorch").FUSED, "no formula under another name"
+
+
+@pytest.mark.parametrize("kernel", KERNELS_OF[NAME])
+def test_torch_compile_takes_the_whole_model_as_one_graph(kernel: str) -> None:
+    """Traced only: what a back end makes of the graph is its own affair."""
+    import torch
+
+    spec = narrow(NAME)
+    with training(NAME, "pytorch", "fp32", spec=spec) as running:
+        for block in running.model.blocks:
+            block.kernel = kernel
+        batch = running.put(batches(spec, 8)[0])
+        traced = torch.compile(running.module.loss, fullgraph=True, dynamic=False, backend="eager")
+        found, expected = (loss(running.model, *batch).item() for loss in (traced, running.loss))
+        assert found == pytest.approx(expected)
 
 
 @each_framework

@@ -18,9 +18,10 @@ from workloads.spec import Numbers, UnavailableKernelError
 
 
 class Moved(keras.layers.Layer):
-    """The words of int tokens (batch, length) at the front of all positions, and where there are words: bool.
+    """The words of int tokens (batch, length) at the front of all positions, and where there are words: one, else zero.
 
-    A review without any has one, the padding.
+    A review without any has one, the padding. Words are counted as floats, and the mask is of floats, since TensorFlow has
+    few operations on whole numbers that stay in a GPU's memory.
     """
 
     def __init__(self, positions: int, **settings: object) -> None:
@@ -29,11 +30,13 @@ class Moved(keras.layers.Layer):
 
     def call(self, tokens: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         length = tokens.shape[1]
-        words = tf.cast(tf.not_equal(tokens, PADDING), tokens.dtype)
+        words = tf.cast(tokens > PADDING, self.variable_dtype)
         count = tf.maximum(tf.reduce_sum(words, 1, keepdims=True), 1)
         place = tf.constant(np.arange(self.positions), tokens.dtype)  # a range would be made in the host's memory
-        chosen = tf.gather(tokens, tf.minimum(place + (length - count), length - 1), axis=1, batch_dims=1)
-        return chosen, place < count
+        index = place + tf.cast(length - count, tokens.dtype)
+        last = tf.constant(length - 1, tokens.dtype)
+        chosen = tf.gather(tokens, tf.where(index < last, index, last), axis=1, batch_dims=1)
+        return chosen, tf.cast(tf.cast(place, count.dtype) < count, count.dtype)
 
 
 class Positions(keras.layers.Layer):
@@ -58,8 +61,9 @@ class Attention(keras.layers.Layer):
         head = width // (3 * self.heads)
         parts = tf.transpose(tf.reshape(projected, (-1, positions, 3, self.heads, head)), (2, 0, 3, 1, 4))
         query, key, value = parts[0], parts[1], parts[2]
-        scores = tf.matmul(query * tf.cast(head**-0.5, query.dtype), key, transpose_b=True)
-        scores = tf.where(words[:, None, None], tf.cast(scores, self.variable_dtype), -np.inf)
+        scale = tf.constant(head**-0.5, query.dtype)  # a cast would round it to float32 in any type
+        scores = tf.matmul(query * scale, key, transpose_b=True)
+        scores = tf.where(words[:, None, None] > 0, tf.cast(scores, self.variable_dtype), -np.inf)
         attended = tf.matmul(tf.cast(tf.nn.softmax(scores), value.dtype), value)
         return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, width // 3))
 
@@ -68,7 +72,7 @@ class Mean(keras.layers.Layer):
     """The mean over the words of (batch, positions, width)."""
 
     def call(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        counted = tf.cast(words, x.dtype)[:, :, None]
+        counted = words[:, :, None]
         return tf.reduce_sum(x * counted, 1) / tf.reduce_sum(counted, 1)
 
 
