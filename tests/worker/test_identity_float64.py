@@ -178,7 +178,8 @@ def decay_coupled(running):
     """PyTorch's Adam with the decay as a part of the gradient."""
     import torch
 
-    running.optimizer = torch.optim.Adam(running.optimizer.param_groups, lr=running.optimizer.defaults["lr"])
+    groups = [{name: group[name] for name in ("params", "weight_decay")} for group in running.optimizer.param_groups]
+    running.optimizer = torch.optim.Adam(groups, lr=running.optimizer.defaults["lr"])
 
 
 def _keras(running, name, **settings):

@@ -20,8 +20,8 @@ from workloads.spec import Numbers, UnavailableKernelError
 class Moved(keras.layers.Layer):
     """The words of int tokens (batch, length) at the front of all positions, and where there are words: one, else zero.
 
-    A review without any has one, the padding. Words are counted as floats, and the mask is of floats, since TensorFlow has
-    few operations on whole numbers that stay in a GPU's memory.
+    A review without any has one, the padding. Words are counted as floats, and the mask is of floats: few operations of
+    TensorFlow on whole numbers stay in a GPU's memory.
     """
 
     def __init__(self, positions: int, **settings: object) -> None:

@@ -101,7 +101,7 @@ def _optimizer(target: Target, name: str) -> None:
         settings = {"betas": (chosen.beta1, chosen.beta2), "eps": chosen.epsilon, "weight_decay": chosen.decay}
         return getattr(torch.optim, name)(trained, lr=chosen.learning_rate, **settings)
 
-    target.patch.setattr(target.framework, "_optimizer", made)
+    target.patch.setattr(target.framework, "optimizer", made)
 
 
 def mask_of_optax(target: Target) -> None:
@@ -112,7 +112,7 @@ def mask_of_optax(target: Target) -> None:
         del mask
         return optax.adamw(rate, **settings)
 
-    target.patch.setitem(target.framework._optimizer.__globals__, "optax", Overlay(optax, adamw=adamw))
+    target.patch.setitem(target.framework.optimizer.__globals__, "optax", Overlay(optax, adamw=adamw))
 
 
 ATTENTION, OPTIMIZER, DROPOUT = "attention", "optimizer", "dropout"

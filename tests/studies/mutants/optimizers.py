@@ -21,7 +21,7 @@ def optimized_with(factor: float = 1.0, **changes: float) -> Plant:
 
         return made
 
-    return lambda target: target.wrap(target.framework, "_optimizer", changed)
+    return lambda target: target.wrap(target.framework, "optimizer", changed)
 
 
 def keras_own(name: str, **settings: Any) -> Plant:
@@ -35,7 +35,7 @@ def keras_own(name: str, **settings: Any) -> Plant:
             given = {k: getattr(chosen, v) if isinstance(v, str) else v for k, v in settings.items()}
             return getattr(keras.optimizers, name)(learning_rate=chosen.learning_rate, **given)
 
-        target.patch.setattr(target.framework, "_optimizer", made)
+        target.patch.setattr(target.framework, "optimizer", made)
 
     return plant
 
@@ -53,7 +53,7 @@ def torch_own(name: str, **settings: Any) -> Plant:
                 given |= {"betas": (chosen.beta1, chosen.beta2), "eps": chosen.epsilon}
             return getattr(torch.optim, name)(trained, lr=chosen.learning_rate, **given)
 
-        target.patch.setattr(target.framework, "_optimizer", made)
+        target.patch.setattr(target.framework, "optimizer", made)
 
     return plant
 
@@ -64,7 +64,7 @@ def optax_own(make: Any) -> Plant:
     def plant(target: Target) -> None:
         import optax
 
-        target.patch.setattr(target.framework, "_optimizer", lambda spec, rates: make(optax, spec.optimizer))
+        target.patch.setattr(target.framework, "optimizer", lambda spec, rates: make(optax, spec.optimizer))
 
     return plant
 
@@ -81,7 +81,7 @@ def kernels_only(target: Target) -> None:
         ]
         return torch.optim.SGD(groups, lr=chosen.learning_rate, momentum=chosen.momentum)
 
-    target.patch.setattr(target.framework, "_optimizer", made)
+    target.patch.setattr(target.framework, "optimizer", made)
 
 
 def both_biases(target: Target) -> None:
