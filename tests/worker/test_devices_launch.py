@@ -95,8 +95,8 @@ def test_a_profile_of_two_devices_has_communication(twins: Path, programs: str, 
 def together(*calls: Any) -> list[Any]:
     """What functions return that wait for each other, each given its rank of all."""
     pipes = [Pipe() for _ in calls[1:]]
-    ranks = [Ranks(0, len(calls), 0, "", [own for own, _ in pipes])]
-    ranks += [Ranks(number, len(calls), number, "", [other]) for number, (_, other) in enumerate(pipes, 1)]
+    ranks = [Ranks(0, len(calls), 0, _peers=[own for own, _ in pipes])]
+    ranks += [Ranks(number, len(calls), number, _peers=[other]) for number, (_, other) in enumerate(pipes, 1)]
     found: list[Any] = [None] * len(calls)
 
     def run(number: int) -> None:
