@@ -10,7 +10,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS
 from tests.frameworks import needs_frameworks
-from tests.studies.mutants.catalogue import KINDS, MUTANTS
+from tests.studies.mutants.catalogue import KINDS, MUTANTS, part_of
 from tests.studies.mutants.mutant import Mutant
 from tests.studies.mutants.page import page
 from tests.studies.mutants.study import EVIDENCE, REFUSED, Judgement, false_alarms, judge_beside
@@ -111,3 +111,9 @@ def test_the_page_shows_who_noticed_what(mutant: Mutant) -> None:
     assert "| loop | rests now and then | imdb_lstm |  |  | *survives* |" in text
     assert "Of the catalogue 3 more were not run" in text
     assert "2026-01-02" in text
+
+
+def test_processes_side_by_side_judge_every_mutant_once() -> None:
+    parts = [part_of(MUTANTS, part, 3) for part in (1, 2, 3)]
+    assert sorted(mutant.key for part in parts for mutant in part) == sorted(mutant.key for mutant in MUTANTS)
+    assert max(map(len, parts)) - min(map(len, parts)) < 3

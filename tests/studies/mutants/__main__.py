@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +29,7 @@ os.environ |= {
 }
 
 import tests.frameworks  # noqa: E402, F401 - sets what each framework needs before it is imported
-from tests.studies.mutants.catalogue import MUTANTS  # noqa: E402
+from tests.studies.mutants.catalogue import MUTANTS, part_of  # noqa: E402
 from tests.studies.mutants.mutant import Mutant  # noqa: E402
 from tests.studies.mutants.page import page  # noqa: E402
 from tests.studies.mutants.study import FAILED, Judgement, false_alarms, judge  # noqa: E402
@@ -37,6 +38,10 @@ from tests.studies.mutants.study import FAILED, Judgement, false_alarms, judge  
 def main() -> int:
     options = _options()
     chosen = [mutant for mutant in MUTANTS if options.only in f"{mutant.kind} {mutant.id}"]
+    if options.part:
+        chosen = part_of(chosen, *map(int, options.part.split("/")))
+    elif options.jobs > 1:
+        return _side_by_side(options)
     known = _read(options.journal)
     judged: dict[Mutant, Judgement] = {}
     problems = []
@@ -51,7 +56,7 @@ def main() -> int:
         problems += [f"{mutant.kind}: {mutant.id}: {problem}"] if problem else []
         print(f"{mutant.kind}: {mutant.id}: {judged[mutant].words or 'survives'}", flush=True)
     cells = dict.fromkeys(mutant.cell.but(framework="pytorch") for mutant in chosen)
-    for cell in cells:
+    for cell in () if options.part else cells:
         problems += [f"{cell.id}: a false alarm in {name}: {words}" for name, words in false_alarms(cell).items()]
     if options.write:
         options.write.write_text(
@@ -60,6 +65,23 @@ def main() -> int:
     killed = sum(judgement.killed for judgement in judged.values())
     print(f"{killed} of {len(judged)} killed", *problems, sep="\n")
     return 1 if problems else 0
+
+
+def _side_by_side(options: argparse.Namespace) -> int:
+    """Judge parts of the mutants in processes of their own, which share a journal; then say and write what it holds."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        journal = options.journal or Path(folder) / "journal.jsonl"
+        command = [sys.executable, "-m", "tests.studies.mutants", "--only", options.only, "--journal", str(journal)]
+        parts = range(1, options.jobs + 1)
+        judging = [subprocess.Popen([*command, "--part", f"{part}/{options.jobs}"]) for part in parts]
+        try:
+            for process in judging:
+                process.wait()
+        finally:
+            for process in judging:
+                process.terminate()
+        written = ["--write", str(options.write)] if options.write else []
+        return subprocess.run([*command, *written], check=False).returncode
 
 
 def _read(journal: Path | None) -> dict[str, Judgement]:
@@ -79,6 +101,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose kind, framework or name holds this")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the kill table here, as Markdown")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes side by side (default: 1)")
+    parser.add_argument("--part", default="", metavar="I/N", help=argparse.SUPPRESS)
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep what was found here, and go on from it")
     return parser.parse_args()
 
