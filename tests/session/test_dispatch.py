@@ -117,10 +117,18 @@ def test_blocks_stay_whole_on_one_host_and_run_side_by_side(make: Make) -> None:
 
 
 def test_what_a_lost_host_has_not_done_runs_on_another_one_and_nothing_twice(make: Make) -> None:
-    def second(host: Fake, order: Order) -> Exception | None:
-        return HostLostError("host one is lost") if len(host.made) == 2 else None
+    lost = threading.Event()
 
-    hosts = [Fake("one", second), Fake("two")]
+    def second(host: Fake, order: Order) -> Exception | None:
+        if len(host.made) < 2:
+            return None
+        lost.set()
+        return HostLostError("host one is lost")
+
+    def later(host: Fake, order: Order) -> None:
+        assert lost.wait(30), "or it would do all launches before the other one begins"
+
+    hosts = [Fake("one", second), Fake("two", later)]
     held = make(hosts, 4)
     found = held.all(4)
     assert sorted(record.key for record in held.journal) == sorted(record.key for record in found)
@@ -160,7 +168,13 @@ def test_without_a_host_the_run_ends_with_what_it_has(make: Make) -> None:
 
 
 def test_what_a_host_cannot_do_ends_the_run_with_its_reason(make: Make) -> None:
-    held = make([Fake("one"), Fake("two", lambda *_: LaunchError("SUITE_PYTHON_JAX is not a program"))], 4)
+    refused = threading.Event()
+
+    def refuse(host: Fake, order: Order) -> Exception:
+        refused.set()
+        return LaunchError("SUITE_PYTHON_JAX is not a program")
+
+    held = make([Fake("one", lambda *_: None if refused.wait(30) else AssertionError("late")), Fake("two", refuse)], 4)
     with pytest.raises(LaunchError, match="SUITE_PYTHON_JAX"):
         held.all(4)
 
