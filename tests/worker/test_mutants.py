@@ -11,9 +11,9 @@ import pytest
 from suite.plan.cell import FRAMEWORKS
 from tests.frameworks import needs_frameworks
 from tests.studies.mutants.catalogue import KINDS, MUTANTS, part_of
-from tests.studies.mutants.mutant import Mutant
+from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.page import page
-from tests.studies.mutants.study import EVIDENCE, REFUSED, Judgement, false_alarms, judge_beside
+from tests.studies.mutants.study import EVIDENCE, Judgement, false_alarms, judge_beside
 
 #: One of each kind, and which frameworks it is compared with: with none, where a launch shows it by itself.
 #: PyTorch's launches are the shortest, and JAX's compile for the longest.
@@ -94,6 +94,7 @@ def test_a_mutant_that_is_not_noticed_as_it_must_be_is_a_problem(mutant: Mutant)
     assert mutant.noticed_by == ("fingerprint", "float64")
     assert not mutant.problem({"fingerprint", "float64", "own"}, killed=True)
     assert mutant.problem({"own", "float64"}, killed=True) == "not noticed by fingerprint"
+    assert not mutant.problem({REFUSED}, killed=True), "a launch that ends has nothing to compare"
     assert mutant.problem((), killed=False) == "survives"
     expected = Mutant("loop", "x", "jax", "imdb_lstm", mutant.plant, (), survives="nobody looks")
     assert not expected.problem((), killed=False)

@@ -13,6 +13,9 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 
+#: What notices a launch that ends by itself, as by a probe of its precision.
+REFUSED = "refused"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -82,6 +85,10 @@ class Mutant:
             return "planted wrong"
         if self.survives:
             return "no longer survives" if killed else ""
+        if (
+            REFUSED in noticed
+        ):  # of a launch that ends, such as by a loss that is no number, there is nothing to compare
+            return ""
         missed = [part for part in self.noticed_by if part not in noticed]
         return "survives" if not killed else f"not noticed by {', '.join(missed)}" if missed else ""
 

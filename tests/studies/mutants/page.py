@@ -10,8 +10,8 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from suite.plan.cell import FRAMEWORKS
-from tests.studies.mutants.mutant import Mutant
-from tests.studies.mutants.study import EVIDENCE, REFUSED, Judgement
+from tests.studies.mutants.mutant import REFUSED, Mutant
+from tests.studies.mutants.study import EVIDENCE, Judgement
 
 PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax", "numpy")
 HEAD = """\

@@ -10,7 +10,7 @@ from functools import cache
 from suite.analysis.identity import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
-from tests.studies.mutants.mutant import Mutant
+from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.ranked import rehearse_ranks
 from tests.studies.mutants.rehearsal import rehearse
 
@@ -29,7 +29,7 @@ EVIDENCE = {
     "evaluation": ("evaluation",),
 }
 #: A launch that its own probes refuse is never compared. One that fails otherwise says nothing: it was planted wrong.
-REFUSED, FAILED = "refused", "failed"
+FAILED = "failed"
 
 
 @dataclass(frozen=True)
