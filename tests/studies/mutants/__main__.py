@@ -108,4 +108,7 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    _COMPILED.cleanup()
+    sys.stdout.flush()
+    os._exit(status)  # the end of three frameworks' threads in one process was seen to hang
