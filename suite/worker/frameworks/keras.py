@@ -7,6 +7,7 @@ adds epsilon before the bias correction, so that with them nothing could be prov
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -73,7 +74,7 @@ def in_float64() -> Iterator[None]:
         dtypes.BIT64_TO_BIT32_DTYPE["float64"] = promoted
 
 
-class Training:
+class Training(ABC):
     """A Keras model with its optimizer, and the step that is measured. A backend's file adds `put`, `get`, `fence`."""
 
     def __init__(
@@ -111,13 +112,13 @@ class Training:
         """What Keras made of the cell."""
         return {"jit_compile": bool(self.model.jit_compile)}
 
+    @abstractmethod
     def put(self, batch: tuple[Any, Any]) -> Any:
         """The batch on the device."""
-        raise NotImplementedError
 
+    @abstractmethod
     def get(self, batch: Any) -> tuple[Array, Array]:
         """The batch back on the host, as it reached the device."""
-        raise NotImplementedError
 
     def compile(self, batch: Any) -> bool:
         """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
@@ -145,9 +146,9 @@ class Training:
         logits = keras.ops.convert_to_tensor(self.model.predict_on_batch(inputs), self.numbers.weights)
         return self.module.scores(logits, labels)
 
+    @abstractmethod
     def fence(self, pending: Any = None) -> None:
         """Wait until the device has finished all pending work."""
-        raise NotImplementedError
 
     def read(self, losses: list[float]) -> list[float]:
         """The losses as numbers."""

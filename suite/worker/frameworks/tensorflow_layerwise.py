@@ -35,7 +35,7 @@ class Lars(keras.optimizers.Optimizer):
         spec, weight = self.spec, tf.convert_to_tensor(variable)
         velocity = self.velocities[self._get_variable_index(variable)]
         ratio = _ratio(tf.norm(weight), tf.norm(gradient) + spec.l2 * tf.norm(weight))
-        local = _rate(self, gradient.dtype) * spec.coefficient * ratio
+        local = rate_of(self, gradient.dtype) * spec.coefficient * ratio
         new_velocity = spec.momentum * tf.convert_to_tensor(velocity) + local * (gradient + spec.l2 * weight)
         velocity.assign(new_velocity)
         variable.assign_sub(new_velocity)
@@ -62,7 +62,7 @@ class Lamb(keras.optimizers.Optimizer):
         beta1, beta2 = (tf.constant(beta, gradient.dtype) for beta in (spec.beta1, spec.beta2))
         root = tf.sqrt(tf.convert_to_tensor(square) / (1 - tf.pow(beta2, step))) + spec.epsilon
         move = tf.convert_to_tensor(mean) / (1 - tf.pow(beta1, step)) / root + spec.decay * weight
-        variable.assign_sub(_rate(self, gradient.dtype) * _ratio(tf.norm(weight), tf.norm(move)) * move)
+        variable.assign_sub(rate_of(self, gradient.dtype) * _ratio(tf.norm(weight), tf.norm(move)) * move)
 
 
 def _ratio(weight: tf.Tensor, move: tf.Tensor) -> tf.Tensor:
@@ -70,8 +70,8 @@ def _ratio(weight: tf.Tensor, move: tf.Tensor) -> tf.Tensor:
     return tf.where((weight > 0) & (move > 0), tf.math.divide_no_nan(weight, move), tf.ones_like(weight))
 
 
-def _rate(optimizer: Lars | Lamb, dtype: tf.DType) -> Any:
-    """The learning rate of this step: the spec's, or the table's."""
+def rate_of(optimizer: Any, dtype: tf.DType) -> Any:
+    """The learning rate of an optimizer's step now: its spec's, or the table's."""
     if optimizer.rates is None:
         return optimizer.spec.learning_rate
     return tf.cast(tf.gather(tf.constant(optimizer.rates), optimizer.iterations), dtype)

@@ -6,12 +6,11 @@ correction, and AdamW decays every tensor unless told their names. The optimizer
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
 from suite.worker.frameworks import tensorflow_layerwise
+from suite.worker.frameworks.tensorflow_layerwise import rate_of
 from workloads import spec as specs
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
@@ -44,7 +43,7 @@ class Sgd(keras.optimizers.Optimizer):
         coupled = gradient + self.spec.l2 * tf.convert_to_tensor(variable)
         new_velocity = self.spec.momentum * tf.convert_to_tensor(velocity) + coupled
         velocity.assign(new_velocity)
-        variable.assign_sub(_rate(self, gradient.dtype) * new_velocity)
+        variable.assign_sub(rate_of(self, gradient.dtype) * new_velocity)
 
 
 class Adam(keras.optimizers.Optimizer):
@@ -71,7 +70,7 @@ class Adam(keras.optimizers.Optimizer):
         step = tf.cast(self.iterations + 1, gradient.dtype)
         beta1, beta2 = (tf.constant(beta, gradient.dtype) for beta in (spec.beta1, spec.beta2))
         root = tf.sqrt(tf.convert_to_tensor(square) / (1 - tf.pow(beta2, step))) + spec.epsilon
-        return _rate(self, gradient.dtype) / (1 - tf.pow(beta1, step)) * tf.convert_to_tensor(mean) / root
+        return rate_of(self, gradient.dtype) / (1 - tf.pow(beta1, step)) * tf.convert_to_tensor(mean) / root
 
 
 class AdamW(Adam):
@@ -83,11 +82,4 @@ class AdamW(Adam):
         move = super().move(gradient, variable)
         if len(variable.shape) < 2:  # a bias or a scale
             return move
-        return move + _rate(self, gradient.dtype) * self.spec.decay * tf.convert_to_tensor(variable)
-
-
-def _rate(optimizer: Sgd | Adam, dtype: tf.DType) -> Any:
-    """The learning rate of this step: the spec's, or the table's."""
-    if optimizer.rates is None:
-        return optimizer.spec.learning_rate
-    return tf.cast(tf.gather(tf.constant(optimizer.rates), optimizer.iterations), dtype)
+        return move + rate_of(self, gradient.dtype) * self.spec.decay * tf.convert_to_tensor(variable)
