@@ -32,6 +32,7 @@ from suite.analysis.tolerances import (
     REPLAYED,
     SCATTERED,
     Tolerance,
+    relative,
     tolerance_of,
 )
 from suite.record.evidence import Identity, Last, Recomputed, Trace
@@ -155,6 +156,8 @@ def _trace(record: Record, name: str) -> Trace | None:
 
 def _kind(record: Record, name: str) -> Hashable:
     """What evidence of this name depends on besides what all records of a group share."""
+    if name == "float64":
+        return _identity(record).float64_size
     if name == "own":
         return record.effective_batch, record.cell.accumulate
     return (_batch_kind(record), record.cell.accumulate) if name == "timed" else ()
@@ -243,7 +246,7 @@ def _by_itself(launches: Sequence[Record]) -> str:
     expected = DROPOUT_SPREAD.get(workload)
     if dropouts and expected:
         spread = fmean(dropout.spread for dropout in dropouts)
-        if _relative(spread, expected) > DROPOUT[workload]:
+        if relative(spread, expected) > DROPOUT[workload]:
             return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
     return ""
 
@@ -275,15 +278,12 @@ def _deviation(trace: Trace, reference: Trace, tolerance: Tolerance) -> tuple[fl
         return 0.0, 0.0, f"{len(trace.losses)} losses against {len(losses)}"
     if missing := sorted(updates.keys() ^ trace.updates.keys()):
         return 0.0, 0.0, f"tensor {missing[0]} is not in all of them"
-    by_step = [_relative(loss, expected) for loss, expected in zip(trace.losses, losses, strict=True)]
-    by_tensor = {name: _relative(trace.updates[name], updates[name]) for name in updates}
+    by_step = [relative(loss, expected) for loss, expected in zip(trace.losses, losses, strict=True)]
+    by_tensor = {name: tolerance.update(trace.updates[name], updates[name]) for name in updates}
     beyond = (step for step, deviation in enumerate(by_step, 1) if deviation > tolerance.loss(step))
     problem = next((f"losses at step {step} by {by_step[step - 1]:.0e}" for step in beyond), "")
     if not problem and by_tensor:
         name = max(by_tensor, key=lambda each: by_tensor[each])
-        problem = f"update of {name} by {by_tensor[name]:.0e}" if by_tensor[name] > tolerance.updates else ""
+        if by_tensor[name] > tolerance.updates:
+            problem = f"update of {name} {tolerance.words(trace.updates[name], updates[name])}"
     return max(by_step, default=0.0), max(by_tensor.values(), default=0.0), problem
-
-
-def _relative(value: float, reference: float) -> float:
-    return abs(value - reference) / max(abs(reference), 1e-12)

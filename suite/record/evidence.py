@@ -67,11 +67,12 @@ class Identity:
     ``early_updates`` are those after its first steps, before training amplifies rounding.
 
     What follows is missing in records of older versions, and where a launch has no such evidence. ``own`` is a
-    fingerprint at the cell's own batch size, ``float64`` one in double precision on the host, ``timed`` are the first
-    steps of the very object that is timed, ``last`` is what that did after the last window. ``optimizer`` is the
-    largest relative deviation of a tensor's update from the spec's formula in float64, or from the recipe's where there
-    is one; then ``evaluation`` holds, after these steps, the loss and the share of right answers of some test samples.
-    ``recomputed`` is there where the cell has gradient checkpointing.
+    fingerprint at the cell's own batch size, ``float64`` one in double precision on the host (of the workload's size
+    ``float64_size``, where that is not the cell's), ``timed`` are the first steps of the very object that is timed,
+    ``last`` is what that did after the last window. ``optimizer`` is the largest relative deviation of a tensor's
+    update from the spec's formula in float64, or from the recipe's where there is one; then ``evaluation`` holds, after
+    these steps, the loss and the share of right answers of some test samples. ``recomputed`` is there where the cell
+    has gradient checkpointing.
     ``seconds`` is what each part took.
     """
 
@@ -82,6 +83,7 @@ class Identity:
     early_updates: dict[str, Number] = field(default_factory=dict)
     own: Trace | None = None
     float64: Trace | None = None
+    float64_size: str = ""
     timed: Trace | None = None
     evaluation: Trace | None = None
     last: Last | None = None

@@ -202,7 +202,10 @@ SEEN = {
         {"float64": Trace((*records.LOSSES[:2], records.LOSSES[2] * (1 + 1e-8)), UPDATES)},
         "in float64, losses at step 3 by 1e-08",
     ),
-    "a frozen tensor": ({"timed": Trace(records.LOSSES[:2], STILL)}, "in what is timed, update of conv1/bias by 1e+00"),
+    "a frozen tensor": (
+        {"timed": Trace(records.LOSSES[:2], STILL)},
+        "in what is timed, update of conv1/bias is 0 times the others'",
+    ),
     "an end of training": ({"last": Last(900, True, STILL)}, "conv1/bias does not move after the last window"),
     "another batch": ({"last": Last(900, False, UPDATES)}, "batch 900 is not the reference's"),
     "another step at the end": (
@@ -237,6 +240,20 @@ def test_without_dropout_the_timed_steps_are_held_as_close_as_a_fingerprint() ->
         torch, flow, jax = (records.proved(each) for each in records.launches(n=1, workload=workload))
         timed = Trace(tuple(loss * 1.001 for loss in records.LOSSES[:2]), records.UPDATES)
         assert kinds([torch, but(flow, timed=timed), jax]) == ["same", kind, "same"]
+
+
+@pytest.mark.parametrize(("factor", "kind"), [(2.5, "same"), (0.4, "same"), (11, "differs"), (0.09, "differs")])
+def test_where_dropout_scatters_an_update_may_be_as_many_times_too_large_as_too_small(factor: float, kind: str) -> None:
+    updates = UPDATES | {"conv1/bias": factor * UPDATES["conv1/bias"]}
+    found = of_all("tensorflow", timed=Trace(records.LOSSES[:2], updates))
+    assert [verdict.kind for verdict in found.values()] == ["same", kind, "same"]
+
+
+def test_float64_of_another_size_is_not_compared() -> None:
+    torch, flow, jax = (records.proved(each) for each in records.launches(n=1))
+    other = but(flow, float64=Trace((1.0, 1.0, 1.0), UPDATES), float64_size="small")
+    assert kinds([torch, other, jax]) == ["same"] * 3
+    assert kinds([torch, but(other, float64_size=""), jax]) == ["same", "differs", "same"]
 
 
 def test_a_fingerprint_at_the_cell_s_batch_is_compared_with_those_of_the_same_only() -> None:

@@ -1,6 +1,6 @@
-"""Searches for real, beside the full matrix: ``python -m tests.studies.tune_real FOLDER``, hours on an idle machine.
+"""Searches for real, beside the full matrix: ``python -m tests.studies.tune_real FOLDER``, an hour on an idle machine.
 
-Both studied workloads at size small, in all frameworks, 20 cells each: `suite.tune` three times, then all cells with
+Both studied workloads at size small, in all frameworks, 12 cells each: `suite.tune` three times, then all cells with
 six launches each. The report has the launches, the minutes, and the regret: how much slower than the best cell of the
 full matrix the recommended one is there. What is done already in FOLDER is not repeated, so that the command can be
 interrupted; --report prints the report of what there is, and --write puts it into docs/tune.md.
@@ -29,7 +29,7 @@ from tests.studies.tune import PAGE, written
 
 SPACE = {
     "workload": "cifar100_cnn,imdb_lstm", "size": "small", "framework": "pytorch,tensorflow,jax", "batch": "32,128",
-    "precision": "fp32,bf16", "compile": "usual,compile", "loader": "tuned",
+    "precision": "fp32", "compile": "usual", "loader": "naive,tuned",
 }  # fmt: skip
 REPEATS, LAUNCHES = 3, 6
 
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="for journals, saved runs and answers")
     parser.add_argument("--report", action="store_true", help="run nothing, report what there is")
     parser.add_argument("--write", action="store_true", help=f"write the report into {PAGE}")
-    parser.add_argument("--min-window", default="0.5", help="seconds of a timed window (default: 0.5)")
+    parser.add_argument("--min-window", default="0.2", help="seconds of a timed window (default: 0.2)")
     parser.add_argument("--wait-idle", default="600", help="seconds to wait for an idle machine (default: 600)")
     options = parser.parse_args(arguments)
     if not options.report:

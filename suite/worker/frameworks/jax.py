@@ -116,7 +116,8 @@ class Training:
             if cell.precision == "fp16":
                 scale = DynamicScale(growth_interval=LOSS_SCALE_GROWTH_STEPS, scale=jnp.float32(LOSS_SCALE))
             key = jax.random.key(seed, impl=self.prng)
-            self.state = State(start, statistics, self.optimizer.init(start), key, scale)
+            optimizer_state = jax.jit(self.optimizer.init)(start)  # one program, not one for each shape
+            self.state = State(start, statistics, optimizer_state, key, scale)
         self.jitted = jax.jit(self._step, donate_argnums=0)
         self.explained = jax.jit(self._update, donate_argnums=0)
         self._scored = jax.jit(self._scores)
