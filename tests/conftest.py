@@ -65,6 +65,12 @@ LONGEST = (
     "test_evidence", "test_settings", "test_identity_float32", "test_recipes", "test_identity_input",
     "test_lowering_jax", "test_profile_planted",
 )  # fmt: skip
+#: Files that draw plots and pages, or read large files: not for the inner loop.
+DRAWING = (
+    "test_browser", "test_compare_command", "test_docs_site", "test_folder", "test_golden", "test_kept", "test_kinds",
+    "test_large_journals", "test_nvml_library", "test_page", "test_plot_rules", "test_plots", "test_site", "test_stream",
+    "test_templates", "test_weight",
+)  # fmt: skip
 #: These look at what another file launches first.
 AFTERWARDS = ("test_profile_launch",)
 
@@ -85,13 +91,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what launches workers, real or stand-ins, so that the rest can be run by itself in a minute.
+    """Mark what launches workers, real or stand-ins, and what draws: the rest can be run by itself in a minute.
 
     The tests that take longest come first, in an order that ``--dist loadfile --no-loadscope-reorder`` keeps.
     """
     for item in items:
         if {"stand_in", "suite", "twins"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("launches")
+        if item.path.stem in DRAWING:
+            item.add_marker("drawing")
     items.sort(key=_turn)
 
 

@@ -47,9 +47,6 @@ EVALUATED, EVALUATED_BATCH = 12, 8
 class Evidence:
     """Collects the parts of a record's `Identity`, and sends the parts so far after each."""
 
-    #: Parts that leave no model of their own to be collected, which takes a quarter of a second.
-    without_models = ("batches", "timed", "last")
-
     def __init__(self, subject: Subject, send: Callable[..., None]) -> None:
         self.subject, self.send = subject, send
         self.parts: dict[str, Any] = {}
@@ -63,8 +60,6 @@ class Evidence:
         self.send(progress=f"evidence: {name}")
         start = time.perf_counter()
         yield
-        if name not in self.without_models:
-            gc.collect()
         self.seconds[name] = time.perf_counter() - start
         if "losses" in self.parts:
             self.send(part={"identity": asdict(Identity(**self.parts, seconds=self.seconds))})
@@ -84,7 +79,7 @@ class Evidence:
 
     def fingerprint(self) -> dict[str, float]:
         """The fingerprint at a small batch; the errors of the LSTM's logits, where it is one."""
-        with self.subject.programs_kept(), self._part("fingerprint"):
+        with self.subject.programs_kept(), self._part("fingerprint"), only_new_collected():
             fingerprint, errors = fingerprint_of(self.subject)
             self.parts |= fingerprint
         return errors
@@ -118,13 +113,6 @@ class Evidence:
         What does not fit into memory beside the data is left out; the log says so.
         """
         gc.collect()  # of what was timed, its memory included
-        gc.freeze()  # what is left stays, and need not be looked through after each part
-        try:
-            self._afterwards(timed)
-        finally:
-            gc.unfreeze()
-
-    def _afterwards(self, timed: Any) -> None:
         parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: self._own(timed)}
         if self.subject.draws:
             parts["dropout"] = lambda: {"dropout": draws(self.subject)}
@@ -133,7 +121,7 @@ class Evidence:
         parts["float64"] = lambda: float64(self.subject)
         for name, compute in parts.items():
             try:
-                with self.subject.programs_kept(), self._part(name):
+                with self.subject.programs_kept(), self._part(name), only_new_collected():
                     self.parts |= compute()
             except Exception as error:
                 no_memory = not self.subject.team and self.subject.framework.out_of_memory(error)
@@ -148,6 +136,22 @@ class Evidence:
             return {"own": trace}
         replay_deviation = self.replay.deviation(training, self.after)
         return {"own": trace, "last": replace(self.parts["last"], replayed=replay_deviation)}
+
+
+@contextmanager
+def only_new_collected() -> Iterator[None]:
+    """A context at whose end the models that were made in it are collected.
+
+    What was there before is not looked through: a framework's objects are so many that it takes a quarter of a second.
+    """
+    frozen_by_caller = gc.get_freeze_count() > 0
+    gc.freeze()
+    try:
+        yield
+        gc.collect()
+    finally:
+        if not frozen_by_caller:
+            gc.unfreeze()
 
 
 def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:

@@ -27,7 +27,8 @@ from tests.frameworks import (
 )
 from workloads.spec import Lamb, Lars, specification
 
-pytestmark = needs_frameworks
+# Launches and the proofs in float32 compile as usual.
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 TOLERANCE = 1e-9
 #: By size: batch and steps. The full models take seconds a step; two are enough for momentum to count.
