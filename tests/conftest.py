@@ -68,8 +68,8 @@ LONGEST = (
 #: Files that draw plots and pages, or read large files: not for the inner loop.
 DRAWING = (
     "test_browser", "test_compare_command", "test_docs_site", "test_folder", "test_golden", "test_kept", "test_kinds",
-    "test_large_journals", "test_nvml_library", "test_page", "test_plot_rules", "test_plots", "test_site", "test_stream",
-    "test_templates", "test_weight",
+    "test_large_journals", "test_nvml_library", "test_page", "test_plot_rules", "test_plots", "test_site",
+    "test_stream", "test_templates", "test_weight",
 )  # fmt: skip
 #: These look at what another file launches first.
 AFTERWARDS = ("test_profile_launch",)

@@ -91,6 +91,7 @@ class Dispatch:
 
     def __post_init__(self) -> None:
         self._left = len(self.hosts)
+        self._names = {host.about.name for host in self.hosts}  # of those that live or may come back
         for host in self.hosts:
             thread = threading.Thread(target=self._serve, args=(host,), name=host.about.name, daemon=True)
             self._threads.append(thread)
@@ -98,9 +99,8 @@ class Dispatch:
 
     def add(self, launches: Iterable[Planned], host: str = "") -> None:
         """Add a block, which ``host`` goes on with if it has begun it and is there."""
-        names = {each.about.name for each in self.hosts}
         with self._changed:
-            self._blocks.append(Block(deque(launches), host if host in names else ""))
+            self._blocks.append(Block(deque(launches), host if host in self._names else ""))
             self._changed.notify_all()
 
     @property
@@ -160,9 +160,9 @@ class Dispatch:
                 except HostLostError as error:
                     self._posted.put(partial(self.say, f"{error}; its launches run again"))
                     self._give_back(launcher, block)
-                    launcher.host = self.revive(launcher.host)
+                    launcher.host = self._revived(launcher.host)
         except HostLostError as error:
-            self._lose(host.about.name, error)
+            self._lose(launcher.host.about.name, error)
         except StoppedError:
             pass
         except BaseException as error:  # the thread that waits must end with it
@@ -211,8 +211,18 @@ class Dispatch:
             self._blocks.appendleft(block)
             self._changed.notify_all()
 
+    def _revived(self, lost: Host) -> Host:
+        """The host in place of one that is lost, with the blocks that waited for it. Raises `HostLostError`."""
+        host = self.revive(lost)
+        with self._changed:
+            for block in self._blocks:
+                block.host = host.about.name if block.host == lost.about.name else block.host
+            self._names = self._names - {lost.about.name} | {host.about.name}
+        return host
+
     def _lose(self, name: str, error: HostLostError) -> None:
         with self._changed:
+            self._names.discard(name)
             for block in self._blocks:
                 block.host = "" if block.host == name else block.host
             self._left -= 1

@@ -38,12 +38,15 @@ class Instruments:
         """A monitor of a launch's processes, and of as many GPUs as it has devices."""
         return Monitor(pids, spawned_s, self._gpus, self._idle, self._missing, devices=devices)
 
-    def annotated(self, record: Record) -> Record:
-        """The record with the driver, which may be updated before a run goes on, and how its GPUs are linked."""
+    def annotated(self, record: Record, devices: int) -> Record:
+        """The record with the driver, which may be updated before a run goes on, and how its GPUs are linked.
+
+        ``devices`` is how many of this host it used.
+        """
         if self.driver:
             record = replace(record, environment=record.environment | {"driver": self.driver})
         if record.ranks and self._gpus:
-            linked = tuple(links(self._gpus[: record.cell.devices]))
+            linked = tuple(links(self._gpus[:devices]))
             record = replace(record, ranks=replace(record.ranks, links=linked))
         return record
 

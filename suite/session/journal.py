@@ -56,6 +56,8 @@ class Journal:
             raise JournalError(
                 f"{self.path.name} is in use by another run; wait for it, or start without --resume"
             ) from None
+        except OSError:  # a file system without locks
+            pass
         if self.path.stat().st_size:
             self.run, self.records, complete_bytes = read(self.path)
             self._file.truncate(complete_bytes)

@@ -118,14 +118,15 @@ class Launcher:
         job = replace(job, memory_limit=job.memory_limit or self.host.about.free_bytes)
         if cell not in self.fits:
             begin_s, trial = time.monotonic(), replace(job, plan=batch_finder.PLAN)
-            self.fits[cell] = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
+            found = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
+            self.fits.setdefault(cell, found)  # another host may have searched meanwhile: all launches have one batch
             self._searching_s = time.monotonic() - begin_s
-        while batch := self.fits[cell].batch:
+        fit = self.fits[cell]
+        while batch := fit.batch:
             record = start(replace(job, cell=cell.but(batch=batch)))
             if record.outcome.status not in DID_NOT_FIT:
-                return self.fits[cell].annotated(record, cell)
-            self.fits[cell] = self.fits[cell].less(record)  # it fit for some steps, not for all
-        fit = self.fits[cell]
+                return fit.annotated(record, cell)
+            fit = self.fits[cell] = fit.less(record)  # it fit for some steps, not for all
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
 
 

@@ -129,7 +129,7 @@ def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connecti
     with Listener(address, backlog=world, authkey=token) as listener:
         peers: dict[int, Connection] = {}
         while len(peers) < world - 1:
-            with contextlib.suppress(AuthenticationError, EOFError):  # a stranger
+            with contextlib.suppress(AuthenticationError, ConnectionError, EOFError, ValueError):  # a stranger
                 peer = listener.accept()
                 peers[int(peer.recv_bytes(8))] = peer
     return [peers[rank] for rank in range(1, world)]

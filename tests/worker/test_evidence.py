@@ -209,7 +209,8 @@ def drawn(framework: str, *rates: float) -> Draws:
 @needs_frameworks
 @each_framework
 @pytest.mark.parametrize(
-    "workload", [pytest.param(name, marks=[] if name == "cifar100_cnn" else [pytest.mark.slow]) for name in DROPOUT_SPREAD]
+    "workload",
+    [pytest.param(name, marks=[] if name == "cifar100_cnn" else [pytest.mark.slow]) for name in DROPOUT_SPREAD],
 )
 def test_dropout_spreads_the_logits_as_measured_and_draws_anew_in_every_step(workload: str, framework: str) -> None:
     found = drawn(framework) if workload == "cifar100_cnn" else draws(subject(workload, framework))

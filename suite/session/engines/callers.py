@@ -22,7 +22,7 @@ from typing import Any
 from suite.record.rank_variables import TOKEN
 from suite.session.engines import HostLostError
 from suite.session.engines.dial import CONTROLLER, OVER, WELCOME, keep_alive
-from suite.session.engines.remote import Remote
+from suite.session.engines.remote import Remote, begun
 from suite.session.launch import LaunchError
 
 #: How many hosts a run waits for.
@@ -131,8 +131,7 @@ class Callers:
         wire = SocketWire(node, line)
         self.until.callback(wire.close)
         remote = Remote(node, "", wire, self.say, self.settings)
-        remote.begin()
-        return remote
+        return begun(remote)
 
     def _wait(self, count: int) -> None:
         deadline = time.monotonic() + CALLED_WITHIN_S

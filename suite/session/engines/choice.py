@@ -19,7 +19,7 @@ from suite.session.engines.callers import Callers
 from suite.session.engines.code import code_digest
 from suite.session.engines.local import Local
 from suite.session.engines.remote import Remote
-from suite.session.engines.site import Site, dealt
+from suite.session.engines.site import Site, dealt, room
 from suite.session.engines.slurm import Slurm
 from suite.session.launch import LaunchError
 from suite.session.settings import Settings
@@ -27,6 +27,9 @@ from workloads.data.dataset import DataError
 
 #: How long a cluster may take to notice that a node is gone, in seconds.
 NOTICE_S = 3.0
+
+#: How long a pod may take to start again and to call, in seconds.
+BACK_S = 300.0
 
 #: What stands before the address of a Ray client server.
 CLIENT = "ray://"
@@ -52,8 +55,9 @@ def opened(settings: Settings, cells: Iterable[Cell], say: Callable[[str], None]
         say,
         until,
     )
-    found = sites(nodes, cells, settings.placement, say)
-    return Engine(found, cluster=True, revive=Reviving(nodes, {host.name for site in found for host in site.hosts}))
+    found = sites(nodes, cells, settings.placement, say, settings.cores)
+    used = {host.name for site in found for host in site.hosts}
+    return Engine(found, cluster=True, revive=Reviving(nodes, used, BACK_S if settings.on == "kubernetes" else 0.0))
 
 
 def cluster(name: str, given: dict[str, Any], say: Callable[[str], None], until: ExitStack) -> Nodes:
@@ -67,18 +71,23 @@ def cluster(name: str, given: dict[str, Any], say: Callable[[str], None], until:
     return Cluster(name if name.startswith(CLIENT) else os.environ.get("RAY_ADDRESS") or "auto", given, say, until)
 
 
-def sites(nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[str], None]) -> list[Site]:
+def sites(
+    nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[str], None], cores: int | None = None
+) -> list[Site]:
     """Take the cluster's hosts, and group them so that each group has devices for the largest cell.
 
-    Hosts of another kind than most of them are left out, since no ratio may come from two kinds. Raises `LaunchError`.
+    Hosts of another kind than most of them are left out, since no ratio may come from two kinds. Those that are not
+    used are given back, and may stand in for one that is lost. Raises `LaunchError`.
     """
     hosts = alike(taken(nodes, say), say)
-    counts = [host.about.devices for host in hosts]
+    counts = [room(host.about, cores) for host in hosts]
     most = max((len(dealt(cell, counts, placement)) for cell in cells), default=1)
     groups = [hosts[at : at + most] for at in range(0, len(hosts) - most + 1, most)]
     number = len(groups) * most
     if left := len(hosts) - number:
         say(f"not used: {_hosts(left)} of {len(hosts)}, since a block takes {most} together")
+        for host in hosts[number:]:
+            host.close()
     say(f"{_hosts(number)} ({hosts[0].about.kind}), {len(groups)} block{'s' * (len(groups) > 1)} at a time")
     return [Site(group, placement) for group in groups]
 
@@ -114,15 +123,22 @@ def alike(hosts: list[Remote], say: Callable[[str], None]) -> list[Remote]:
     (usual, _), *others = kinds.most_common()
     for kind, count in others:
         say(f"left out: {_hosts(count)} ({kind}), since most are of another kind; measure those in a run of their own")
+    for host in hosts:
+        if host.about.kind != usual:
+            host.close()
     return [host for host in hosts if host.about.kind == usual]
 
 
 @dataclass
 class Reviving:
-    """Gets hosts that were lost going again, or others in their place. ``used`` are the names of those in use."""
+    """Gets hosts that were lost going again, or others in their place. ``used`` are the names of those in use.
+
+    A host may take ``back_s`` seconds to come back.
+    """
 
     nodes: Nodes
     used: set[str]
+    back_s: float = 0.0
     _one: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, lost: Host) -> Host:
@@ -130,15 +146,32 @@ class Reviving:
         assert isinstance(lost, Site)
         lost.close()
         time.sleep(NOTICE_S)
-        with self._one:
-            return Site([self._again(host) for host in lost.hosts], lost.placement)
+        found = Site([], lost.placement)
+        try:
+            for host in lost.hosts:
+                found = Site([*found.hosts, self._again(host)], lost.placement)
+        except BaseException:
+            found.close()
+            raise
+        return found
 
     def _again(self, lost: Remote) -> Remote:
-        """The same host, or a spare one of its kind, with the same data."""
+        """The same host, or a spare one of its kind, with the same data, as soon as there is one."""
+        until_s = time.monotonic() + self.back_s
+        while True:
+            with self._one:
+                if host := self._found(lost):
+                    return host
+            if time.monotonic() >= until_s:
+                raise HostLostError(f"host {lost.name} is lost, and there is no other of its kind")
+            time.sleep(1.0)
+
+    def _found(self, lost: Remote) -> Remote | None:
         nodes = self.nodes.nodes()
         own = [name for name in nodes if name.startswith(lost.name)]
         spare = [name for name in nodes if not any(name.startswith(used) for used in self.used)]
         for name in [*own, *spare]:
+            host = None
             try:
                 host = self.nodes.host(nodes[name])
                 if (host.about.kind, host.about.suite) == (lost.about.kind, lost.about.suite):
@@ -147,7 +180,8 @@ class Reviving:
                     if host.data == lost.data:
                         self.used.add(host.name)
                         return host
-                host.close()
             except (DataError, HostLostError, LaunchError):
-                continue
-        raise HostLostError(f"host {lost.name} is lost, and there is no other of its kind")
+                pass
+            if host:
+                host.close()
+        return None

@@ -53,13 +53,14 @@ def serve(connection: Connection, number: int) -> bool:
     """Let the host's process serve one connection; False if the controller says that the run is over."""
     with connection:
         try:
+            with socket.socket(fileno=os.dup(connection.fileno())) as line:
+                keep_alive(line)
             connection.send_bytes(str(number).encode())
             if connection.recv_bytes(16) == OVER:
                 return False
         except (EOFError, OSError):  # it is gone: call again
             return True
         with socket.socket(fileno=os.dup(connection.fileno())) as line:
-            keep_alive(line)
             own = os.environ | {ADDRESS: os.environ.get(ADDRESS) or towards(line.getpeername()[0])}
             subprocess.run(
                 [sys.executable, "-m", "suite.session.engines.host"],

@@ -84,7 +84,6 @@ class Agent:
 
     def _order(self, given: dict[str, Any]) -> None:
         assert self.local
-        self.stopped.clear()
         order = decode(Order, given)
 
         def tick() -> None:
@@ -162,6 +161,8 @@ def _read(lines: IO[str], agent: Agent, orders: queue.SimpleQueue[dict[str, Any]
         if "stop" in message:
             agent.stopped.set()
         else:
+            if "order" in message:  # here, since a stop may follow at once
+                agent.stopped.clear()
             orders.put(message)
     agent.stopped.set()
     orders.put(None)

@@ -42,11 +42,12 @@ class Local:
     def __post_init__(self) -> None:
         self.instruments = Instruments(self.device, self.say, self.until)
         gpus = self.instruments.names
+        gpu = self.device != "cpu" and has_gpu()
         self.about = About(
             kind=_kind(gpus),
-            gpu=self.device != "cpu" and has_gpu(),
+            gpu=gpu,
             free_bytes=batch_finder.free_memory(),
-            devices=len(gpus) or usable_cores(),
+            devices=len(gpus) or (1 if gpu else usable_cores()),  # one GPU at least, where NVML tells none
             driver=self.instruments.driver,
         )
 
@@ -78,14 +79,15 @@ class Local:
         job = order.job
         data = str(self.folder(job.cell.workload))
         job = replace(job, data=data, programs=self._programs)
+        devices = order.part.count if order.part else job.cell.devices  # of this host
 
         def watch(pids: int | Sequence[int], spawned_s: float) -> Monitor:
-            monitor = self.instruments.monitor(pids, spawned_s, job.cell.devices)
+            monitor = self.instruments.monitor(pids, spawned_s, devices)
             hear.watched(monitor)
             return monitor
 
         record = launch(job, log, order.deadline_s, hear.progress, watch, tick=hear.tick, part=order.part)
-        return self.instruments.annotated(record)
+        return self.instruments.annotated(record, devices)
 
 
 def _kind(gpus: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ import psutil
 
 from suite.session.engines import HostLostError
 from suite.session.engines.pipe import Pipe
-from suite.session.engines.remote import Remote
+from suite.session.engines.remote import Remote, begun
 from suite.session.interrupts import REQUESTS
 from suite.session.launch import LaunchError
 
@@ -162,8 +162,7 @@ class Cluster:
         wire = ActorWire(self.ray, actor, group, name)
         self.until.callback(wire.close)
         remote = Remote(name, str(node["NodeManagerAddress"]), wire, self.say, self.settings)
-        remote.begin()
-        return remote
+        return begun(remote)
 
 
 def _ray() -> Any:

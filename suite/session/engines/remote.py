@@ -7,7 +7,6 @@ How lines get there and back is the engine's business: it gives each host a `Wir
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,9 @@ from workloads.registry import folder_of
 
 #: A host that says nothing for so long is lost: it says that it lives every two seconds.
 SILENT_S = 60.0
+
+#: How long a host may take to end a launch that is stopped.
+STOP_S = 120.0
 
 #: How long a host may take to begin, which is when its Python imports the suite.
 BEGIN_S = 300.0
@@ -83,8 +85,11 @@ class Remote:
         """Run one launch there; its log and its other files come back with the record."""
         self.wire.send(json.dumps({"order": json.loads(order.dumps())}))
         answer = None
+        until_s = time.monotonic() + 2 * order.deadline_s + STOP_S  # the host itself keeps the deadline
         try:
             for message in self._heard():
+                if time.monotonic() > until_s:
+                    raise HostLostError(f"host {self.name} did not end its launch")
                 if isinstance(message.get("progress"), dict):
                     hear.progress(message["progress"])
                 hear.tick()
@@ -98,10 +103,14 @@ class Remote:
         _refused(self.name, answer)
         with suppress(OSError):  # as a log that cannot be written ends no launch that is over
             _write(answer.get("files"), log)
+        cell, launch = order.job.cell, order.job.launch
         try:
-            return Record.from_json(answer["record"])
+            record = Record.from_json(answer["record"])
         except RecordError as error:
-            return Record(order.job.cell, Outcome("error", f"bad record: {error}"), order.job.launch)
+            return Record(cell, Outcome("error", f"bad record: {error}"), launch)
+        if (record.cell, record.launch) != (cell, launch):
+            return Record(cell, Outcome("error", "bad record: it is of another launch"), launch)
+        return record
 
     def close(self) -> None:
         """End the process there."""
@@ -109,12 +118,16 @@ class Remote:
             self.wire.close()
 
     def _stop(self) -> None:
-        """End the launch that runs there, and wait until it has ended."""
+        """End the launch that runs there, and wait until it has ended; a host that does not end it is given up."""
         with suppress(HostLostError):
             self.wire.send(json.dumps({"stop": True}))
+            until_s = time.monotonic() + STOP_S
             for message in self._heard():
                 if message.keys() & {"record", "failed", "stopped"}:
                     return
+                if time.monotonic() > until_s:
+                    break
+            self.close()
 
     def _asked(self, message: dict[str, Any], name: str, within_s: float = SILENT_S) -> dict[str, Any]:
         """The answer to a message. Raises what the host raised."""
@@ -144,6 +157,16 @@ class Remote:
                         yield message
 
 
+def begun(remote: Remote) -> Remote:
+    """The host, once it has begun; one that does not begin is given back."""
+    try:
+        remote.begin()
+    except BaseException:
+        remote.close()
+        raise
+    return remote
+
+
 def _refused(name: str, answer: dict[str, Any]) -> None:
     """Raise what a host raised."""
     if "stopped" in answer:
@@ -159,5 +182,5 @@ def _write(files: Any, log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     for ending, content in files.items():
         if isinstance(content, str) and "/" not in ending and ending.startswith("."):
-            with suppress(binascii.Error):
+            with suppress(ValueError):  # no base64, or no ending
                 log.with_suffix(ending).write_bytes(base64.b64decode(content))

@@ -46,7 +46,7 @@ class Site:
 
     def launch(self, order: Order, log: Path, hear: Hear) -> Record:
         """Run one launch, on as many hosts as its ranks need."""
-        counts = dealt(order.job.cell, [host.about.devices for host in self.hosts], self.placement)
+        counts = dealt(order.job.cell, [room(host.about, order.job.cores) for host in self.hosts], self.placement)
         if len(counts) == 1:
             return self.hosts[0].launch(order, log, hear)
         return _Spread(self.hosts[: len(counts)], counts, order, log, hear).run()
@@ -55,6 +55,11 @@ class Site:
         """End the processes of all hosts."""
         for host in self.hosts:
             host.close()
+
+
+def room(about: About, cores: int | None) -> int:
+    """For how many ranks a host has room, each of which takes so many ``cores`` where there are no GPUs."""
+    return about.devices if about.gpu else about.devices // (cores or 1)
 
 
 def dealt(cell: Cell, devices: Sequence[int], placement: str) -> list[int]:
@@ -189,13 +194,14 @@ class _Spread:
         for _, result in ended:
             if isinstance(result, BaseException):
                 raise result
-        return _merged([records[at] for at in sorted(records)])
+        return _merged([(records[at], self.counts[at]) for at in sorted(records)])
 
 
-def _merged(records: Sequence[Record]) -> Record:
-    """Rank 0's record, with the GPUs and the flags of all hosts."""
+def _merged(parts: Sequence[tuple[Record, int]]) -> Record:
+    """Rank 0's record, with the flags of all hosts and the GPUs that were used there; each comes with its ranks."""
+    records = [record for record, _ in parts]
     first = records[0]
-    gpus = [gpu for record in records for gpu in record.metrics.get("gpus") or ()]
+    gpus = [gpu for record, ranks in parts for gpu in (record.metrics.get("gpus") or ())[:ranks]]
     metrics = first.metrics | ({"gpus": gpus} if gpus else {}) | {"hosts": len(records)}
     flags = tuple(dict.fromkeys(flag for record in records for flag in record.flags))
     machine = dict(first.environment.get("machine") or {})

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from suite.record.rank_variables import ADDRESS
 from suite.session.engines.command import Command
-from suite.session.engines.remote import Remote
+from suite.session.engines.remote import Remote, begun
 from suite.session.launch import LaunchError, scratch_folder
 
 NO_ALLOCATION = (
@@ -90,5 +90,4 @@ class Slurm:
         wire = Command(node.name, step(node), self._folder / f"{node.name}.log", {ADDRESS: ""})
         self.until.callback(wire.close)
         remote = Remote(node.name, "", wire, self.say, self.settings)
-        remote.begin()
-        return remote
+        return begun(remote)
