@@ -46,6 +46,14 @@ each_workload = pytest.mark.parametrize("workload", WORKLOADS)
 each_workload_resnet_slow = pytest.mark.parametrize(
     "workload", [pytest.param(name, marks=[pytest.mark.slow] if "resnet" in name else []) for name in WORKLOADS]
 )
+#: The two studied workloads; the larger ones where they repeat what these show.
+each_workload_large_slow = pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(name, marks=[] if name in ("cifar100_cnn", "imdb_lstm") else [pytest.mark.slow])
+        for name in WORKLOADS
+    ],
+)
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
 
@@ -84,10 +92,10 @@ def data(name: str, samples: int = 200) -> DataSet:
 
 
 def narrow(workload: str) -> WorkloadSpec:
-    """Size small with a few channels or units: for what depends on no width, and is long to compute in float64."""
+    """Size small with few channels, units and stages: for what depends on no width, and takes long in float64."""
     changes: dict[str, dict[str, Any]] = {
         "cifar100_cnn": {"channels": (4, 8, 8), "hidden": 16},
-        "cifar100_resnet18": {"channels": (4, 4, 8, 8)},
+        "cifar100_resnet18": {"channels": (4, 8)},
         "imdb_lstm": {"length": 20, "units": 8},
         "imdb_transformer": {"length": 20, "positions": 24, "heads": 2, "width": 16, "hidden": 32},
     }

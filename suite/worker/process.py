@@ -127,10 +127,9 @@ class _Launch:
         first_batch = next(loader)
         self._mark("first_batch_s")
         self._describe(data, spec, loader, recipe)
-        dropout, recipe_spec = not recipe or recipe.dropout, recipe.applied(spec) if recipe else None
         subject = Subject(
-            self.cell, self.framework, self.module, self.device, spec, data, dropout, recipe_spec, rates,
-            self.job.programs, self.team,
+            self.cell, self.framework, self.module, self.device, spec, data, not recipe or recipe.dropout,
+            recipe.applied(spec) if recipe else None, rates, self.job.programs, self.team,
         )  # fmt: skip
         evidence = Evidence(subject, self.send)
         try:
@@ -143,6 +142,7 @@ class _Launch:
             local = self._local(spec, training, batches[0]) if self.team and not recipe else None
             del first_batch, batches
             if not recipe:
+                self.framework.reset_memory(self.device)
                 measured = measure_phases(
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
                     spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local,

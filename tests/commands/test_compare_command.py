@@ -65,6 +65,7 @@ def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest
     assert Path("there/table.md").read_text() in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("extra", "suffixes"),
     [
@@ -83,6 +84,7 @@ def test_a_folder_of_one_s_own_gets_svg_and_parquet_unless_asked_otherwise(
     assert written - {"md", "csv", "html", "js", "json", "png"} == suffixes
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_site_is_light_and_takes_what_is_asked_for(run: Path) -> None:
     records.save(run, records.launches(n=1))
     assert main(["--publish", "site"]) == 0

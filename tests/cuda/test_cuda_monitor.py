@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from suite.monitor.gpu import Gpu
-from suite.monitor.timeline import Sample, grown
+from suite.monitor.timeline import Sample, Span, grown
 from suite.plan.cell import FRAMEWORKS
 from tests.cuda.cells import REHEARSAL
 from tests.cuda.launcher import Launches, lacks
@@ -53,8 +53,9 @@ def test_the_energy_counter_is_power_times_time(loaded: list[Sample], gpu: Gpu, 
             pytest.skip(f"the GPU gives no {name}: {gpu.absent.get(name)}")
     counted = [sample for sample in loaded if {"energy_j", "power_w"} <= sample.values.keys()]
     seconds = counted[-1].at_s - counted[0].at_s
-    joules, integrated = grown(counted, "energy_j"), _integrated_j(counted)
-    assert joules is not None, "the counter went back"
+    grew = grown(counted, "energy_j", [Span(counted[0].at_s, counted[-1].at_s)])
+    assert grew is not None, "the counter went back"
+    joules, integrated = grew[0], _integrated_j(counted)
     figures["energy"] = {
         "seconds": seconds,
         "samples": len(counted),

@@ -32,7 +32,8 @@ COMPARED = {
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
+    for name in ("draw", "draw_hero"):
+        monkeypatch.setattr(plots, name, lambda *_: [])
 
 
 @pytest.mark.parametrize("name", COMPARED)

@@ -57,13 +57,11 @@ def hostile() -> list[Table]:
 
 
 def test_no_kind_breaks_on_hostile_names(hostile: list[Table], tmp_path: Path) -> None:
-    drawn = plots.draw(hostile, tmp_path, plots.WRITERS)
-    assert [path.stem for path in drawn if path.suffix == ".png"] == [
-        f"{kind}-cifar100_cnn-full" for kind, *_ in plots.KINDS
-    ]
+    drawn = plots.draw(hostile, tmp_path, ("svg",))
+    assert [path.stem for path in drawn] == [f"{kind}-cifar100_cnn-full" for kind, *_ in plots.KINDS]
     for path in drawn:
         assert path.stat().st_size > 5_000
-        assert path.suffix == ".png" or "<script" not in path.read_text()
+        assert "<script" not in path.read_text()
 
 
 @pytest.mark.slow

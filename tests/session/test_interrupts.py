@@ -50,7 +50,7 @@ def test_what_is_ignored_from_the_start_stays_ignored(suite: Suite) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup; processes inherit it
     try:
         suite.environment["BEHAVIOUR"] = json.dumps({LAST: "hang"})
-        process = suite.start(*HANGING, "--max-time=4")
+        process = suite.start(*HANGING, "--max-time=2")
     finally:
         signal.signal(signal.SIGHUP, before)
     wait_until((suite.folder / "hangs").exists)

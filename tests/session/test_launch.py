@@ -66,15 +66,15 @@ def test_a_hanging_launch_times_out_and_none_of_its_processes_is_left(run: Calla
         f"{CHILDREN}\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "send(progress='hang', pids=[os.getpid(), child.pid, stray.pid]); time.sleep(600)",
-        deadline_s=4.0,
+        deadline_s=2.0,
     )
-    assert told.outcome == ("timeout", "no end after 4 s")
+    assert told.outcome == ("timeout", "no end after 2 s")
     assert len(told.pids) == 3
     wait_until(lambda: not any(map(alive, told.pids)))
 
 
 def test_a_launch_that_never_stops_talking_times_out_too(run: Callable[..., Told]) -> None:
-    assert run("while True: send(progress='on and on')", deadline_s=2.0).outcome == ("timeout", "no end after 2 s")
+    assert run("while True: send(progress='on and on')", deadline_s=1.0).outcome == ("timeout", "no end after 1 s")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])

@@ -53,7 +53,10 @@ def own_processes() -> set[int]:
 
 @needs_cores
 @pytest.mark.launches
-def test_a_killed_rank_ends_the_launch_and_is_named_with_its_phase_and_last_lines(start: Any) -> None:
+def test_a_killed_rank_ends_the_launch_and_is_named_with_its_phase_and_last_lines(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "FAILED_GRACE_S", 0.5)
     before = own_processes()
     record, seconds, progress = start("os.kill(os.getpid(), 9) if rank else time.sleep(60)")
     assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended by signal SIGKILL")

@@ -42,6 +42,7 @@ def site(stand_in: StandIn, twins: Path, tmp_path: Path, monkeypatch: pytest.Mon
     """Two nodes, on which the ranks of a launch are spread; the second is killed."""
     stand_in(BEGIN + "os.kill(os.getpid(), 9) if rank else time.sleep(60)")
     monkeypatch.setenv("SUITE_CACHE_DIR", str(twins))
+    monkeypatch.setattr("suite.session.engines.site.GRACE_S", 1.0)
     allocate(monkeypatch, tmp_path)
     with ExitStack() as until:
         (found,) = sites(Slurm(SETTINGS, lambda _: None, until), [CELL], "spread", lambda _: None)

@@ -21,7 +21,7 @@ from tests.frameworks import (
     distances,
     each_framework,
     each_pair,
-    each_workload_resnet_slow,
+    each_workload_large_slow,
     found,
     needs_frameworks,
     training,
@@ -39,7 +39,7 @@ def proof(workload: str, framework: str) -> Found:
     return found(workload, framework, "fp32", "small", BATCH, STEPS)
 
 
-@each_workload_resnet_slow
+@each_workload_large_slow
 @each_pair
 def test_losses_agree_over_ten_steps(workload, one, other):
     tolerance = TOLERANCE[workload, "fp32"]
@@ -48,14 +48,14 @@ def test_losses_agree_over_ten_steps(workload, one, other):
         assert_within({f"loss {step}": distance(*pair)}, tolerance.loss(step))
 
 
-@each_workload_resnet_slow
+@each_workload_large_slow
 @each_pair
 def test_logits_agree(workload, one, other):
     a, b = proof(workload, one), proof(workload, other)
     assert_within({"logits": distance(a.logits, b.logits)}, 1e-4)
 
 
-@each_workload_resnet_slow
+@each_workload_large_slow
 @each_pair
 def test_gradients_agree(workload, one, other):
     a, b = proof(workload, one), proof(workload, other)
@@ -66,7 +66,7 @@ def test_gradients_agree(workload, one, other):
     assert_within({"logits/kernel": apart["logits/kernel"]}, 1e-4)
 
 
-@each_workload_resnet_slow
+@each_workload_large_slow
 @each_pair
 def test_the_size_of_updates_agrees(workload, one, other):
     a, b = proof(workload, one), proof(workload, other)
@@ -76,7 +76,7 @@ def test_the_size_of_updates_agrees(workload, one, other):
         assert_within({name: distance(sizes[0][name], sizes[1][name]) for name in sizes[0]}, bound)
 
 
-@each_workload_resnet_slow
+@each_workload_large_slow
 @each_framework
 def test_float32_is_not_float64(workload, framework):
     """Or the switch would do nothing, and the proofs in float64 would prove less."""

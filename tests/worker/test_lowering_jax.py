@@ -29,7 +29,8 @@ PRODUCTS = {
     "bf16": ("bf16", "DEFAULT"),
     "fp16": ("f16", "DEFAULT"),
 }
-RESNET_SLOW = {("cifar100_resnet18", "tf32"), ("cifar100_resnet18", "fp16")}
+#: Tracing these takes longest: of the types with one path, one.
+LARGE_SLOW = {(name, kind) for name in ("cifar100_resnet18", "imdb_transformer") for kind in ("tf32", "fp16")}
 
 
 @pytest.fixture
@@ -64,8 +65,8 @@ def products(text: str) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("workload", "precision"),
-    [  # tracing ResNet-18 takes longest: of the types with one path, one
-        pytest.param(*pair, marks=[pytest.mark.slow] if pair in RESNET_SLOW else [])
+    [
+        pytest.param(*pair, marks=[pytest.mark.slow] if pair in LARGE_SLOW else [])
         for pair in product(WORKLOADS, PRODUCTS)
     ],
 )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
-from suite.plan.cell import Cell, Loader
+from suite.plan.cell import WORKLOADS, Cell, Loader
 from suite.worker.fingerprint import proof
 from tests.frameworks import batches, each_workload, module, needs_frameworks
 from workloads.spec import specification
@@ -35,15 +36,27 @@ def training(workload: str, device: str = "cuda", accumulate: int = 1) -> Iterat
     yield code.Training(cell, spec, module(workload, "tensorflow"), spec.reference_weights(0), device, dropout=False)
 
 
-@each_workload
-@each_accumulate
+@cache
+def traced(workload: str, accumulate: int = 1) -> tuple[Any, Any]:
+    """The graphs of a step and of its scores."""
+    with training(workload, accumulate=accumulate) as running:
+        batch = running.put(batches(specification(workload, "small"), accumulate * BATCH)[0])
+        return running.function.get_concrete_function(*batch), running.scores.get_concrete_function(*batch)
+
+
+#: A batch is cut by the framework's own file, whatever the workload.
+@pytest.mark.parametrize(
+    ("workload", "accumulate"),
+    [
+        pytest.param(name, count, marks=[pytest.mark.slow] if (name, count) == ("cifar100_resnet18", 2) else [])
+        for name in WORKLOADS
+        for count in (1, 2)
+    ],
+)
 def test_no_integer_of_a_batch_leaves_the_gpu_inside_a_step(workload: str, accumulate: int) -> None:
     from tests.gpu_kernels import on_the_host
 
-    with training(workload, accumulate=accumulate) as running:
-        batch = running.put(batches(specification(workload, "small"), accumulate * BATCH)[0])
-        assert on_the_host(running.function.get_concrete_function(*batch)) == set()
-        assert on_the_host(running.scores.get_concrete_function(*batch)) == set()
+    assert [on_the_host(each) for each in traced(workload, accumulate)] == [set(), set()]
 
 
 @each_workload
@@ -55,15 +68,13 @@ def test_this_build_has_gpu_kernels_for_every_integer_of_a_step(workload: str, a
 
     if not tf.test.is_built_with_cuda():
         pytest.skip("this TensorFlow was built without CUDA and registers no GPU kernels")
-    with training(workload, accumulate=accumulate) as running:
-        batch = running.put(batches(specification(workload, "small"), accumulate * BATCH)[0])
-        for function in (running.function, running.scores):
-            lacking = {
-                f"{operation.type}: {operation.inputs[i].dtype.name}"
-                for operation, i in uses(function.get_concrete_function(*batch).graph)
-                if not takes_in_device_memory(operation, i)
-            }
-            assert lacking == set()
+    for function in traced(workload, accumulate):
+        lacking = {
+            f"{operation.type}: {operation.inputs[i].dtype.name}"
+            for operation, i in uses(function.graph)
+            if not takes_in_device_memory(operation, i)
+        }
+        assert lacking == set()
 
 
 def test_a_split_and_int32_are_noticed() -> None:
@@ -94,10 +105,8 @@ def test_the_registry_tells_where_a_kernel_takes_its_input() -> None:
 
 @each_workload
 def test_a_step_without_accumulation_cuts_nothing(workload: str) -> None:
-    with training(workload) as running:
-        batch = running.put(batches(specification(workload, "small"), BATCH)[0])
-        graph = running.function.get_concrete_function(*batch).graph
-        of_the_batch = {consumer.type for tensor in graph.inputs[:2] for consumer in tensor.consumers()}
+    graph = traced(workload)[0].graph
+    of_the_batch = {consumer.type for tensor in graph.inputs[:2] for consumer in tensor.consumers()}
     assert not of_the_batch & {"Split", "SplitV", "StridedSlice", "Slice"}
 
 

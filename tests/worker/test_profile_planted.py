@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,31 +25,34 @@ STEPS, BATCH = 3, 16
 
 
 def profiled(
-    workload: str, framework: str, folder: Path, plant: Callable[[Any], None] = lambda _: None, sleep_s: float = 0.0
-) -> Profile:
-    """The profile of some steps in size small, with ``plant`` done to the training, and a loader that sleeps."""
+    workload: str, framework: str, plant: Callable[[Any], None] = lambda _: None, sleeps_s: Sequence[float] = (0.0,),
+    **changes: Any,
+) -> list[Profile]:  # fmt: skip
+    """The profile of some steps in size small for each time that the loader sleeps, with ``plant`` done first."""
     tools = import_module(f"suite.worker.profilers.{framework}")
-    with frameworks.training(workload, framework, "fp32", spec=specification(workload, "small")) as training:
-        source = frameworks.batches(specification(workload, "small"), BATCH)
+    spec = replace(specification(workload, "small"), **changes)
+    with frameworks.training(workload, framework, "fp32", spec=spec) as training:
+        source, asleep_s, found = frameworks.batches(spec, BATCH), [0.0], []
 
         def loading() -> Iterator[Any]:
-            number = 0
-            while True:
-                time.sleep(sleep_s)
+            for number in itertools.count():
+                time.sleep(asleep_s[0])
                 yield training.put(source[number])
-                number += 1
 
         loader = loading()
         plant(training)
         training.compile(next(loader))
         loop = training_loop(training, loader, tools)
         loop(2)
-        folder.mkdir()
-        start = time.perf_counter()
-        loop(STEPS)
-        timed_s = (time.perf_counter() - start) / STEPS
-        recording = tools.record(training, loop, STEPS, folder, next(loader))
-        return profile_of(recording, STEPS, (timed_s, timed_s))
+        for sleep_s in sleeps_s:
+            asleep_s[0] = sleep_s
+            start = time.perf_counter()
+            loop(STEPS)
+            timed_s = (time.perf_counter() - start) / STEPS
+            with tempfile.TemporaryDirectory() as folder:
+                recording = tools.record(training, loop, STEPS, Path(folder), next(loader))
+                found.append(profile_of(recording, STEPS, (timed_s, timed_s)))
+    return found
 
 
 def grown(before: Profile, after: Profile) -> dict[str, float]:
@@ -64,7 +70,7 @@ def most(before: Profile, after: Profile) -> str:
     return next(iter(grown(before, after)))
 
 
-def test_a_layout_change_before_each_convolution_is_named(tmp_path: Path) -> None:
+def test_a_layout_change_before_each_convolution_is_named() -> None:
     def plant(training: Any) -> None:
         import torch
 
@@ -78,12 +84,12 @@ def test_a_layout_change_before_each_convolution_is_named(tmp_path: Path) -> Non
             if isinstance(layer, torch.nn.Conv2d):
                 layer.register_forward_pre_hook(relaid)
 
-    before = profiled("cifar100_cnn", "pytorch", tmp_path / "before")
-    after = profiled("cifar100_cnn", "pytorch", tmp_path / "after", plant)
+    (before,) = profiled("cifar100_cnn", "pytorch")
+    (after,) = profiled("cifar100_cnn", "pytorch", plant)
     assert most(before, after) == "copy and layout change"
 
 
-def test_further_copies_of_the_batch_are_named(tmp_path: Path) -> None:
+def test_further_copies_of_the_batch_are_named() -> None:
     def plant(training: Any) -> None:
         step = training.step
 
@@ -95,21 +101,20 @@ def test_further_copies_of_the_batch_are_named(tmp_path: Path) -> None:
 
         training.step = copying
 
-    before = profiled("imdb_lstm", "pytorch", tmp_path / "before")
-    after = profiled("imdb_lstm", "pytorch", tmp_path / "after", plant)
+    (before,) = profiled("imdb_lstm", "pytorch")
+    (after,) = profiled("imdb_lstm", "pytorch", plant)
     assert "copy and layout change" in list(grown(before, after))[:2], "beside the overhead of so many calls"
     assert after.categories["copy and layout change"].calls > 2000
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax"])
-def test_a_sleep_in_the_loader_is_named(framework: str, tmp_path: Path) -> None:
-    before = profiled("imdb_lstm", framework, tmp_path / "before")
-    after = profiled("imdb_lstm", framework, tmp_path / "after", sleep_s=0.2)
+def test_a_sleep_in_the_loader_is_named(framework: str) -> None:
+    before, after = profiled("imdb_lstm", framework, sleeps_s=(0.0, 0.2))
     assert most(before, after) == "input pipeline"
     assert after.categories["input pipeline"].seconds == pytest.approx(0.2, rel=0.3)
 
 
-def test_a_slow_optimizer_is_named(tmp_path: Path) -> None:
+def test_a_slow_optimizer_is_named() -> None:
     def plant(training: Any) -> None:
         import tensorflow as tf
 
@@ -123,12 +128,12 @@ def test_a_slow_optimizer_is_named(tmp_path: Path) -> None:
 
         training.optimizer.update_step = slow
 
-    before = profiled("cifar100_cnn", "tensorflow", tmp_path / "before")
-    after = profiled("cifar100_cnn", "tensorflow", tmp_path / "after", plant)
+    (before,) = profiled("cifar100_cnn", "tensorflow")
+    (after,) = profiled("cifar100_cnn", "tensorflow", plant)
     assert most(before, after) == "optimizer"
 
 
-def test_an_lstm_unrolled_in_python_is_named(tmp_path: Path) -> None:
+def test_an_lstm_unrolled_in_python_is_named() -> None:
     def plant(training: Any) -> None:
 
         lstm = training.model.lstm
@@ -144,8 +149,8 @@ def test_an_lstm_unrolled_in_python_is_named(tmp_path: Path) -> None:
 
         lstm.forward = unrolled
 
-    before = profiled("imdb_lstm", "pytorch", tmp_path / "before")
-    after = profiled("imdb_lstm", "pytorch", tmp_path / "after", plant)
+    (before,) = profiled("imdb_lstm", "pytorch", length=24)
+    (after,) = profiled("imdb_lstm", "pytorch", plant, length=24)
     assert "recurrent kernel" in before.categories
     assert "recurrent kernel" not in after.categories
     assert most(before, after) in ("host and launch overhead", "matrix product", "element-wise")

@@ -20,7 +20,7 @@ from tests.frameworks import (
     batches,
     distance,
     each_framework,
-    each_workload_resnet_slow,
+    each_workload_large_slow,
     framework_of,
     has_dali,
     narrow,
@@ -34,8 +34,14 @@ pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 PARTS, PART = 3, 5
 
 
-@each_framework
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize(
+    ("workload", "framework"),
+    [
+        pytest.param(workload, name, marks=[pytest.mark.slow] if (workload, name) == ("cifar100_cnn", "jax") else [])
+        for workload in ("cifar100_cnn", "imdb_lstm")
+        for name in FRAMEWORKS
+    ],
+)
 def test_accumulated_batches_make_the_update_of_one_large_batch(workload: str, framework: str) -> None:
     spec = narrow(workload)
     source = batches(spec, PARTS * PART)
@@ -65,7 +71,7 @@ def test_a_step_refuses_a_batch_that_is_not_the_cell_s(framework: str, accumulat
 
 
 @each_framework
-@each_workload_resnet_slow
+@each_workload_large_slow
 def test_mixed_precision_keeps_its_weights_in_float32(framework: str, workload: str) -> None:
     source = batches(specification(workload, "small"), 8)
     with training(workload, framework, "bf16") as running:

@@ -2,6 +2,9 @@
 
 `nn.LSTM` has two biases whose gradients are equal, so that training both would move their sum twice as fast as the
 one bias of the others. The second stays at zero and takes no gradient.
+
+In bf16 on CUDA the layer gets bfloat16 by hand: autocast casts cuDNN's recurrent layers to float16, whatever type it is
+asked for (`aten/src/ATen/cudnn/AutocastRNN.cpp`).
 """
 
 from __future__ import annotations
@@ -26,8 +29,22 @@ class Lstm(nn.Module):
         self.logits = nn.Linear(spec.units, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        _, (state, _) = self.lstm(self.embedding(tokens))
+        words = self.embedding(tokens)
+        bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") is torch.bfloat16
+        if words.is_cuda and bfloat16:
+            return self.logits(self.state_in_bfloat16(words)).squeeze(1)
+        _, (state, _) = self.lstm(words)
         return self.logits(state[-1]).squeeze(1)
+
+    def state_in_bfloat16(self, words: Tensor) -> Tensor:
+        """The state after the last of the words, (batch, length, embedding) to (batch, units), by bfloat16 weights."""
+        with torch.autocast(words.device.type, enabled=False):
+            weights = [weight.bfloat16() for weight in self.lstm._flat_weights]
+            start = words.new_zeros((1, len(words), self.lstm.hidden_size), dtype=torch.bfloat16)
+            # Biases, layers, dropout, training, both ways, batch first.
+            settings = (True, 1, 0.0, self.training, False, True)
+            _, state, _ = torch._VF.lstm(words.bfloat16(), (start, start), weights, *settings)
+        return state[-1]
 
 
 def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Lstm:
@@ -52,6 +69,8 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[
     """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":
         kernel = "cudnn" if device == "cuda" else "scan"
+    if kernel == "cudnn" and numbers.compute == "bfloat16":  # which not every cuDNN has, and PyTorch then does not take
+        kernel = "cudnn" if torch.cudnn_is_acceptable(torch.ones(1, dtype=torch.bfloat16, device=device)) else "scan"
     # Without cuDNN, PyTorch takes oneDNN's LSTM on a CPU and a loop of its own elsewhere.
     return {"lstm": "onednn" if kernel == "scan" and device == "cpu" else kernel}
 

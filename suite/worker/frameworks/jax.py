@@ -23,7 +23,7 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks.jax_device import allocator, installation, memory, out_of_memory
+from suite.worker.frameworks.jax_device import allocator, installation, memory, out_of_memory, reset_memory
 from suite.worker.frameworks.jax_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
@@ -32,7 +32,7 @@ from workloads.spec import Numbers, WorkloadSpec
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
-    "prepare", "product",
+    "prepare", "product", "reset_memory",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain")

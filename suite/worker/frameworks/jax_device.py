@@ -51,6 +51,11 @@ def allocator(cell: Cell) -> dict[str, Any]:
     return in_force(cell, found, kind=kind, pool_bytes=pool, limit_bytes=limit, read_from="variables and pool")
 
 
+def reset_memory(device: str) -> None:
+    """JAX cannot forget its peaks, which XLA's trials of kernels while it compiles may have set."""
+    del device
+
+
 def memory(device: str) -> dict[str, int]:
     """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":

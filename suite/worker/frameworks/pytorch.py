@@ -22,7 +22,7 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks.pytorch_device import allocator, installation, memory, out_of_memory
+from suite.worker.frameworks.pytorch_device import allocator, installation, memory, out_of_memory, reset_memory
 from suite.worker.frameworks.pytorch_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
@@ -31,7 +31,7 @@ from workloads.spec import Numbers, WorkloadSpec
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
-    "prepare", "product",
+    "prepare", "product", "reset_memory",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("torch", "triton")

@@ -33,6 +33,13 @@ def allocator(cell: Cell) -> dict[str, Any]:
     return in_force(cell, "expandable" if expandable else "default", backend=backend)
 
 
+def reset_memory(device: str) -> None:
+    """Forget the peaks so far: cuDNN's trials in the first step may have taken gigabytes."""
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
 def memory(device: str) -> dict[str, int]:
     """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
@@ -80,7 +81,8 @@ class Training(pytorch.Training):
         if cell.strategy == "fsdp":
             self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel)
             self.model = self.model.to(memory_format=torch.contiguous_format)
-            fully_shard(self.model)
+            # Without a mesh PyTorch takes the GPU, wherever this training is.
+            fully_shard(self.model, mesh=init_device_mesh(torch.device(device).type, (ranks.world,)))
             self.optimizer = optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
             self.parallel = self.model
             return

@@ -27,6 +27,7 @@ from suite.worker.frameworks.tensorflow_device import (
     out_of_memory,
     place,
     placed,
+    reset_memory,
     synchronise,
 )
 from suite.worker.frameworks.tensorflow_optimizer import optimizer
@@ -36,7 +37,7 @@ from workloads.spec import Numbers, WorkloadSpec
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
-    "prepare", "product",
+    "prepare", "product", "reset_memory",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras")

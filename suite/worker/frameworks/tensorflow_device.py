@@ -43,6 +43,12 @@ def allocator(cell: Cell) -> dict[str, Any]:
     return in_force(cell, found, memory_growth=growth, read_from="variables")
 
 
+def reset_memory(device: str) -> None:
+    """Forget the peaks so far, which the first step's trials may have set."""
+    if device == "cuda":
+        tf.config.experimental.reset_memory_stats("GPU:0")
+
+
 def memory(device: str) -> dict[str, int]:
     """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":

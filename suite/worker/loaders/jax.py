@@ -129,7 +129,11 @@ class Resident:
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
     """NVIDIA DALI, whose tensors become JAX's."""
-    return Dali(cell, source, device, put, take=lambda tensor: jnp.array(jnp.from_dlpack(tensor)))
+
+    def take(tensor: Any) -> jax.Array:
+        return jnp.array(jnp.from_dlpack(tensor)).block_until_ready()  # DALI writes over its own for the next batch
+
+    return Dali(cell, source, device, put, take=take)
 
 
 KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, Dataset
@@ -108,9 +109,11 @@ class Resident:
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
         refuse("PyTorch", cell.loader, "prefetch", "pin_memory", "cache")
         refuse_own(source)
-        inputs, self.labels = put((source.split.inputs[:], source.split.labels[:]))
         self.images, self.tokens = source.form == "images", source.form == "tokens"
-        inputs = inputs[:, -(source.length or 0) :] if self.tokens else inputs
+        inputs = source.split.inputs[:]
+        if self.tokens:  # PyTorch has no kernel on CUDA that picks rows of uint16
+            inputs = np.ascontiguousarray(inputs[:, -(source.length or 0) :], np.int32)
+        inputs, self.labels = put((inputs, source.split.labels[:]))
         self.inputs = F.pad(inputs, (0, 0, PAD, PAD, PAD, PAD)) if self.images else inputs
         self.source, self.device, self.number = source, device, 0
         self.plan: list[torch.Tensor] = []
@@ -130,7 +133,7 @@ class Resident:
         chosen = order[start : start + self.source.batch]
         labels = self.labels[chosen]
         if not self.images:
-            return self.inputs[chosen].int() if self.tokens else self.inputs[chosen], labels
+            return self.inputs[chosen], labels
         side = torch.arange(self.inputs.shape[1] - 2 * PAD, device=self.device)
         row = rows[chosen, None] + side
         column = columns[chosen, None] + torch.where(flips[chosen, None], side.flip(0), side)
@@ -142,7 +145,13 @@ class Resident:
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
     """NVIDIA DALI, whose tensors become PyTorch's."""
-    return Dali(cell, source, device, put, take=lambda tensor: torch.from_dlpack(tensor).clone())
+
+    def take(tensor: Any) -> torch.Tensor:
+        copy = torch.from_dlpack(tensor).clone()
+        torch.cuda.current_stream().synchronize()  # DALI writes over its own when it makes the next batch
+        return copy
+
+    return Dali(cell, source, device, put, take=take)
 
 
 KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}

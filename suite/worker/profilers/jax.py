@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ Row = tuple[str, str, str, int, int, dict[str, Any]]
 def events_of(rows: Any, whole: Program) -> list[Event]:
     """The events of a profile of JAX, each with its category by the program that ran."""
     known = cache(lambda name: _described(name, whole))
+    # In a CUDA graph only the kernels' own names are left.
+    kernels = {re.sub(r"[.-]", "_", each): each for each in whole.instructions}
     events: list[Event] = []
     ends: list[tuple[str, int]] = []  # instructions that run on after the call that started them
     for plane, line, name, start, end, stats in rows:
@@ -66,6 +69,8 @@ def events_of(rows: Any, whole: Program) -> list[Event]:
         if on_gpu and not line.startswith("Stream"):
             continue  # lines that the profiler derived from the streams
         instruction = str(stats.get("hlo_op") or name)
+        if on_gpu and instruction not in whole.instructions:
+            instruction = kernels.get(name, instruction)
         if name in (STEPS, LOADING):
             events.append(Event(name, start, end, line, INPUT if name == LOADING else ""))
         elif instruction in whole.instructions:
