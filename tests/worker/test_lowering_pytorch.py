@@ -13,7 +13,8 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
-from tests.frameworks import needs_frameworks
+from tests.frameworks import batches, module, needs_frameworks
+from workloads.spec import Numbers, specification
 
 pytestmark = needs_frameworks
 
@@ -74,3 +75,19 @@ def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cpu_has_no_such_budget() -> None:
     code: Any = import_module("suite.worker.frameworks.pytorch")
     assert "memory_fraction" not in code.prepare(Cell("cifar100_cnn", "pytorch"), "cpu", 0)[1]
+
+
+def test_the_lstm_in_bfloat16_by_hand_is_the_layer_and_trains_its_weights() -> None:
+    """What CUDA gets in bf16: the state is bfloat16, within its rounding of float32's, and gradients reach the weights."""
+    import torch
+
+    spec = specification("imdb_lstm", "small")
+    model = module("imdb_lstm", "pytorch").build(spec, Numbers("bfloat16"))
+    module("imdb_lstm", "pytorch").import_weights(model, spec.reference_weights(0))
+    words = model.embedding(torch.from_numpy(batches(spec, 8)[0][0]))
+    state, (_, (usual, _)) = model.state_in_bfloat16(words), model.lstm(words)
+    assert (state.dtype, state.shape) == (torch.bfloat16, usual[-1].shape)
+    assert torch.allclose(state.float(), usual[-1], atol=2e-2)
+    state.float().sum().backward()
+    assert model.lstm.weight_hh_l0.grad.abs().sum() > 0
+    assert model.lstm.weight_hh_l0.grad.dtype == torch.float32

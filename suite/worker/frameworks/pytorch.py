@@ -118,6 +118,11 @@ class Training:
         if cell.precision == "fp16":
             self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
         self.rates, self.steps = rates, 0
+        # In the memory of a CUDA graph they would not outlive the next part of the batch.
+        self.keeps_gradients = device == "cuda" and cell.compile == "max" and cell.accumulate > 1
+        if self.keeps_gradients:
+            for parameter in parameters:
+                parameter.grad = torch.zeros_like(parameter)
         self.loss, self.scores = module.loss, module.scores
         mode = COMPILE_MODES[cell.compile]
         if mode:
@@ -166,7 +171,7 @@ class Training:
             self.scaler.update()
         else:
             self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=not self.keeps_gradients)
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
