@@ -67,7 +67,8 @@ def test_logits_and_losses_agree(workload, one, other, size):
 @each_size
 def test_every_gradient_agrees(workload, one, other, size):
     a, b = proof(workload, one, size), proof(workload, other, size)
-    names = {tensor.name for tensor in specification(workload, size).tensors}
+    spec = narrow(workload) if size == "small" else specification(workload, size)
+    names = {tensor.name for tensor in spec.tensors}
     assert a.gradients.keys() == b.gradients.keys() == names
     for name in names:
         assert a.gradients[name].dtype == b.gradients[name].dtype == np.float64, name

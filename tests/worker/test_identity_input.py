@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -95,7 +96,9 @@ def deliver(framework: str, folder: Path, loads: list[Load]) -> dict[Load, Deliv
 def delivered(framework: str, folder: Path, loads: list[Load]) -> dict[Load, Delivery]:
     """The same in a process of its own, as a worker does it; but for TensorFlow, whose loaders have threads only."""
     if framework == "tensorflow":
-        return deliver(framework, folder, loads)
+        with warnings.catch_warnings():  # as in a worker
+            warnings.simplefilter("ignore")
+            return deliver(framework, folder, loads)
     process = multiprocessing.get_context("spawn").Process(target=into_file, args=(framework, folder, loads))
     process.start()
     process.join(300)
