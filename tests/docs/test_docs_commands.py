@@ -102,6 +102,7 @@ def test_lines_of_pytest_suite_select_cells(folder: Path, tmp_path: Path) -> Non
         # Nor whether a tracker is installed.
         kept = [word for word, before in zip(kept, ["", *kept], strict=False) if "--track" not in (word, before)]
         lines.append([*kept, "--collect-only", "-q", "-p", "no:cacheprovider", f"--journals={tmp_path}"])
+    lines = [list(line) for line in dict.fromkeys(map(tuple, lines))]
     command, read = [sys.executable, "-c", COLLECT], json.dumps(lines)
     # As its reader types it, where these tests may run side by side.
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "JAX_"))}

@@ -78,7 +78,7 @@ def test_a_cpu_has_no_such_budget() -> None:
 
 
 def test_the_lstm_in_bfloat16_by_hand_is_the_layer_and_trains_its_weights() -> None:
-    """What CUDA gets in bf16: the state is bfloat16, within its rounding of float32's, and gradients reach the weights."""
+    """What CUDA gets in bf16: a state in bfloat16, within rounding of float32's, and gradients for the weights."""
     import torch
 
     spec = specification("imdb_lstm", "small")

@@ -62,7 +62,8 @@ def one_thread() -> Iterator[None]:
 
 #: The only one of ResNet-18, which takes longest; that its statistics agree is shown by `test_recipes` in every run.
 #: And launches of two processes; `test_several_devices` compares those of each framework in every run.
-SLOW = ("batch normalisation", "several devices")
+#: And the Transformer, whose launches are longer; `fingerprint` and `float64` notice another model in three kinds more.
+SLOW = ("batch normalisation", "several devices", "attention")
 
 
 def as_measured(subject: Subject) -> Draws:
