@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -41,11 +42,15 @@ class Loop:
     excluded: Mapping[Cell, str]
     watch: Callable[[Race, Spent], None]
     races: list[Race] = field(default_factory=list)
+    begun_s: float = field(default_factory=time.monotonic)
 
     @property
     def spent(self) -> Spent:
+        """What was spent; on several hosts at least the time by the clock, as one may be lost or launch in vain."""
         took_s = sum(float(record.run.get("took_s") or 0.0) for record in self.run.records)
-        return Spent(self.run.done, took_s / self.run.side_by_side, self.search.budget)
+        if (hosts := self.run.side_by_side) > 1:
+            took_s = max(took_s / hosts, time.monotonic() - self.begun_s)
+        return Spent(self.run.done, took_s, self.search.budget)
 
     def go(self) -> list[Race]:
         """Race each workload's cells until that is over or its part of the budget is spent; returns all races.
