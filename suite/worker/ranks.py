@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import socket
+import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # a worker alone needs none of it
 
 #: How long ranks wait for rank 0's channel, which may be open later than theirs.
 CONNECT_WITHIN_S = 60.0
+#: How long a caller may take to show that it knows the launch's token.
+HANDSHAKE_S = 5
 
 
 class RankLostError(RuntimeError):
@@ -124,15 +127,38 @@ def free_port() -> int:
 def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connection]:
     """Rank 0's connections to the other ranks, in their order."""
     from multiprocessing import AuthenticationError
-    from multiprocessing.connection import Listener
 
-    with Listener(address, backlog=world, authkey=token) as listener:
-        peers: dict[int, Connection] = {}
+    peers: dict[int, Connection] = {}
+    with socket.create_server(address, backlog=world) as door:
         while len(peers) < world - 1:
-            with contextlib.suppress(AuthenticationError, ConnectionError, EOFError, ValueError):  # a stranger
-                peer = listener.accept()
-                peers[int(peer.recv_bytes(8))] = peer
+            line, _ = door.accept()
+            with contextlib.suppress(AuthenticationError, EOFError, OSError, ValueError):  # a stranger
+                rank, peer = _met(line, token)
+                peers[rank] = peer
     return [peers[rank] for rank in range(1, world)]
+
+
+def _met(line: socket.socket, token: bytes) -> tuple[int, Connection]:
+    """The rank of a caller who knows the token, and the connection to it; whoever stays silent is not waited for."""
+    from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+
+    _receive_within(line, HANDSHAKE_S)
+    peer = Connection(line.detach())
+    try:
+        deliver_challenge(peer, token)
+        answer_challenge(peer, token)
+        rank = int(peer.recv_bytes(8))
+    except BaseException:
+        peer.close()
+        raise
+    with socket.socket(fileno=os.dup(peer.fileno())) as same:
+        _receive_within(same, 0)
+    return rank, peer
+
+
+def _receive_within(line: socket.socket, seconds: int) -> None:
+    """Let reading fail after so long, or never for 0; the socket stays one that blocks."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
 
 
 def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:

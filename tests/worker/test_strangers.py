@@ -1,0 +1,39 @@
+"""The door of rank 0 is for the ranks of its launch: whoever else comes is not waited for."""
+
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from suite.worker import ranks
+
+
+def test_strangers_at_the_door_of_rank_0_neither_end_the_launch_nor_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "HANDSHAKE_S", 1)
+    address = "127.0.0.1", ranks.free_port()
+    with ThreadPoolExecutor(2) as pool:
+        others = pool.submit(ranks._others, address, b"secret", 2)
+        first = pool.submit(ranks._first, address, b"secret", 1)
+        first.result(20).close()  # the rank itself comes in
+        others.result(20)[0].close()
+        others = pool.submit(ranks._others, address, b"secret", 2)
+        with _called(address) as gone, _called(address) as silent:
+            gone.close()
+            peer = pool.submit(ranks._first, address, b"secret", 1).result(20)
+            assert silent.fileno() > 0
+        peer.send_bytes(b"here")
+        assert others.result(20)[0].recv_bytes() == b"here"
+        peer.close()
+
+
+def _called(address: tuple[str, int]) -> socket.socket:
+    """A connection of a stranger, as soon as the door is open."""
+    for _ in range(200):
+        try:
+            return socket.create_connection(address, timeout=0.05)
+        except OSError:
+            time.sleep(0.05)
+    raise TimeoutError
