@@ -178,7 +178,7 @@ def launches(twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactor
 def unoptimized() -> Iterator[None]:
     """JAX compiles in a third of the time: for tests that ask nothing of a compiled program but that it is right.
 
-    The proofs of identity and all launches compile as usual.
+    The proofs in float32, those of size full and all launches compile as usual.
     """
     if not find_spec("jax"):
         yield

@@ -78,7 +78,7 @@ class Dispatch:
     make: Callable[[Host, Post], Launcher]
     keep: Callable[[Record, float, float], Record]
     say: Callable[[str], None]
-    revive: Callable[[Host], Host]
+    revive: Callable[[Host, Callable[[], None]], Host]
     counter: Callable[[int], str]
     _blocks: deque[Block] = field(default_factory=deque)
     _asked: set[str] = field(default_factory=set)
@@ -213,7 +213,7 @@ class Dispatch:
 
     def _revived(self, lost: Host) -> Host:
         """The host in place of one that is lost, with the blocks that waited for it. Raises `HostLostError`."""
-        host = self.revive(lost)
+        host = self.revive(lost, self.stop)
         with self._changed:
             for block in self._blocks:
                 block.host = host.about.name if block.host == lost.about.name else block.host

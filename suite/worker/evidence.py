@@ -123,11 +123,13 @@ class Evidence:
             try:
                 with self.subject.programs_kept(), self._part(name), only_new_collected():
                     self.parts |= compute()
+                continue
             except Exception as error:
                 no_memory = not self.subject.team and self.subject.framework.out_of_memory(error)
                 if not (isinstance(error, UnsupportedError) or no_memory):  # where others would wait for this process
                     raise
                 traceback.print_exc()
+            gc.collect()  # what failed, now that no traceback holds it; the next part would keep it
 
     def _own(self, timed: Any) -> dict[str, Any]:
         """The fingerprint at the cell's batch; its model then takes the timed object's last steps again."""
@@ -144,13 +146,14 @@ def only_new_collected() -> Iterator[None]:
 
     What was there before is not looked through: a framework's objects are so many that it takes a quarter of a second.
     """
-    frozen_by_caller = gc.get_freeze_count() > 0
-    gc.freeze()
+    mine = not gc.get_freeze_count()  # a caller may have frozen them already
+    if mine:
+        gc.freeze()
     try:
         yield
         gc.collect()
     finally:
-        if not frozen_by_caller:
+        if mine:
             gc.unfreeze()
 
 

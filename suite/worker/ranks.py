@@ -169,9 +169,10 @@ def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:
     while True:
         try:
             peer = Client(address, authkey=token)
-        except OSError as error:
+        except (OSError, EOFError) as error:
             if time.monotonic() > deadline:
-                raise RankLostError(f"rank 0 cannot be reached at {address[0]}: {error.strerror or error}") from None
+                reason = getattr(error, "strerror", None) or error
+                raise RankLostError(f"rank 0 cannot be reached at {address[0]}: {reason}") from None
             time.sleep(0.05)
         else:
             peer.send_bytes(str(rank).encode())

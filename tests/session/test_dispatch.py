@@ -71,7 +71,7 @@ Make = Callable[..., Held]
 def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Dispatch] = []
 
-    def held(hosts: list[Fake], blocks: int, revive: Callable[[Host], Host] | None = None, begun: str = "") -> Held:
+    def held(hosts: list[Fake], blocks: int, revive: Callable[..., Host] | None = None, begun: str = "") -> Held:
         journal: list[Record] = []
         said: list[str] = []
 
@@ -83,7 +83,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
             journal.append(record)
             return record
 
-        def gone(host: Host) -> Host:
+        def gone(host: Host, *_: object) -> Host:
             raise HostLostError(f"host {host.about.name} is gone")
 
         dispatch = Dispatch(hosts, launcher, keep, said.append, revive or gone, str)
@@ -141,7 +141,7 @@ def test_what_a_lost_host_has_not_done_runs_on_another_one_and_nothing_twice(mak
 def test_a_host_that_is_revived_goes_on_with_its_block(make: Make) -> None:
     lost: list[str] = []
 
-    def revive(host: Host) -> Host:
+    def revive(host: Host, *_: object) -> Host:
         lost.append(host.about.name)
         return Fake(host.about.name)
 
@@ -150,11 +150,22 @@ def test_a_host_that_is_revived_goes_on_with_its_block(make: Make) -> None:
     assert lost == ["one"]
 
 
+def test_blocks_that_wait_for_a_host_follow_the_one_in_its_place(make: Make) -> None:
+    def revive(*_: object) -> Host:
+        return Fake("two")
+
+    held = make([Fake("one", lambda *_: HostLostError("host one is lost"))], 2, revive, begun="one")
+    assert len(held.all(2)) == 8
+    for block, host in ((2, "one"), (3, "two")):
+        held.dispatch.add([(cell, block, block) for cell in CELLS], host)
+        assert {held.dispatch.wait(key_of(cell, block)).host for cell in CELLS} == {"two"}
+
+
 def test_a_launch_that_loses_its_host_every_time_is_a_result_and_the_others_run(make: Make) -> None:
     def worst(host: Fake, order: Order) -> Exception | None:
         return HostLostError("gone") if order.job.cell == CELLS[1] else None
 
-    held = make([Fake("one", worst)], 1, lambda host: Fake(host.about.name, worst))
+    held = make([Fake("one", worst)], 1, lambda host, _: Fake(host.about.name, worst))
     found = held.all(1)
     assert [record.outcome.status for record in found] == ["unsupported", "crashed", "unsupported", "unsupported"]
     assert found[1].outcome.reason == f"its host was lost {dispatches.LOST_MOST} times while it ran"

@@ -112,12 +112,12 @@ def test_a_lost_host_is_the_same_again_or_a_spare_one_of_its_kind_with_the_same_
     lost = known("a")
     lost.prepare("imdb_lstm")
     site = Site([lost, known("b")])
-    again = Reviving(fakes(known("a"), known("b")), {"a", "b"})(site)
+    again = Reviving(fakes(known("a"), known("b")), {"a", "b"})(site, lambda: None)
     assert names([again]) == [["a", "b"]]
     others = fakes(known("c", "Xeon"), known("d", imdb_lstm="other"), known("e"), known("b"))
-    assert names([Reviving(others, {"a", "b"})(site)]) == [["e", "b"]]
+    assert names([Reviving(others, {"a", "b"})(site, lambda: None)]) == [["e", "b"]]
     with pytest.raises(HostLostError, match="host a is lost, and there is no other of its kind"):
-        Reviving(fakes(known("b"), known("c", "Xeon")), {"a", "b"})(site)
+        Reviving(fakes(known("b"), known("c", "Xeon")), {"a", "b"})(site, lambda: None)
 
 
 def test_what_on_takes() -> None:

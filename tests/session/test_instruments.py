@@ -25,8 +25,8 @@ def test_a_launch_on_several_gpus_says_how_they_are_linked(monkeypatch: pytest.M
         one = records.record("pytorch")
         ranks = Ranks(world=2, devices=2, strategy="ddp", backend="nccl", threads_per_rank=8)
         two = replace(one, cell=one.cell.but(devices=2), ranks=ranks)
-        assert watching.annotated(one).environment["driver"] == {"version": "580.1", "cuda": "13.0"}
-        assert watching.annotated(one).ranks is None
-        linked = watching.annotated(two).ranks
+        assert watching.annotated(one, 1).environment["driver"] == {"version": "580.1", "cuda": "13.0"}
+        assert watching.annotated(one, 1).ranks is None
+        linked = watching.annotated(two, 2).ranks
     assert linked
     assert linked.links == ("GPUs: first, second",), "only those in use"

@@ -136,6 +136,14 @@ def test_in_float64_the_launches_agree_to_the_promise(workload: str) -> None:
 
 
 @needs_frameworks
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_float64_of_a_full_cell_is_that_of_the_small_size(workload: str) -> None:
+    one = subject(workload, "pytorch")
+    full = replace(one, cell=one.cell.but(size="full"), spec=specification(workload))
+    assert float64(full) == in_float64(workload, "pytorch") | {"float64_size": "small"}
+
+
+@needs_frameworks
 @pytest.mark.parametrize(
     ("workload", "changes", "framework"),
     [

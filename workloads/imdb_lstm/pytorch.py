@@ -69,8 +69,9 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[
     """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":
         kernel = "cudnn" if device == "cuda" else "scan"
-    if kernel == "cudnn" and numbers.compute == "bfloat16":  # which not every cuDNN has, and PyTorch then does not take
-        kernel = "cudnn" if torch.cudnn_is_acceptable(torch.ones(1, dtype=torch.bfloat16, device=device)) else "scan"
+    if kernel == "cudnn" and numbers.compute == "bfloat16":  # as `use_cudnn` in ATen's RNN.cpp decides (PR 164411)
+        new = device == "cuda" and (torch.backends.cudnn.version() or 0) >= 91300
+        kernel = "cudnn" if new and torch.cuda.get_device_capability() >= (8, 0) else "scan"
     # Without cuDNN, PyTorch takes oneDNN's LSTM on a CPU and a loop of its own elsewhere.
     return {"lstm": "onednn" if kernel == "scan" and device == "cpu" else kernel}
 

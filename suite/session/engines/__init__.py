@@ -75,7 +75,7 @@ class Host(Protocol):
         """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launch.LaunchError`."""
 
 
-def _gone(host: Host) -> Host:
+def _gone(host: Host, _: Callable[[], None]) -> Host:
     raise HostLostError(f"host {host.about.name} is lost")
 
 
@@ -83,9 +83,10 @@ def _gone(host: Host) -> Host:
 class Engine:
     """The hosts of a run. On those of a ``cluster``, which are others than this one, blocks run side by side.
 
-    ``revive`` returns a host in place of one that is lost, or raises `HostLostError`.
+    ``revive`` returns a host in place of one that is lost, or raises `HostLostError`. While it waits, it calls what it
+    is given, which raises when the run ends.
     """
 
     hosts: Sequence[Host]
     cluster: bool = False
-    revive: Callable[[Host], Host] = _gone
+    revive: Callable[[Host, Callable[[], None]], Host] = _gone

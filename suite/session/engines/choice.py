@@ -139,23 +139,24 @@ class Reviving:
     nodes: Nodes
     used: set[str]
     back_s: float = 0.0
+    unfit: set[str] = field(default_factory=set)  # spare hosts that can stand in for none
     _one: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, lost: Host) -> Host:
-        """A site like the lost one. Raises `HostLostError`."""
+    def __call__(self, lost: Host, stop: Callable[[], None]) -> Host:
+        """A site like the lost one. Raises `HostLostError`, and what ``stop`` raises when the run ends."""
         assert isinstance(lost, Site)
         lost.close()
         time.sleep(NOTICE_S)
         found = Site([], lost.placement)
         try:
             for host in lost.hosts:
-                found = Site([*found.hosts, self._again(host)], lost.placement)
+                found = Site([*found.hosts, self._again(host, stop)], lost.placement)
         except BaseException:
             found.close()
             raise
         return found
 
-    def _again(self, lost: Remote) -> Remote:
+    def _again(self, lost: Remote, stop: Callable[[], None]) -> Remote:
         """The same host, or a spare one of its kind, with the same data, as soon as there is one."""
         until_s = time.monotonic() + self.back_s
         while True:
@@ -164,12 +165,14 @@ class Reviving:
                     return host
             if time.monotonic() >= until_s:
                 raise HostLostError(f"host {lost.name} is lost, and there is no other of its kind")
+            stop()
             time.sleep(1.0)
 
     def _found(self, lost: Remote) -> Remote | None:
         nodes = self.nodes.nodes()
         own = [name for name in nodes if name.startswith(lost.name)]
         spare = [name for name in nodes if not any(name.startswith(used) for used in self.used)]
+        spare = [name for name in spare if name not in self.unfit]
         for name in [*own, *spare]:
             host = None
             try:
@@ -178,8 +181,10 @@ class Reviving:
                     for workload in lost.data:
                         host.prepare(workload)
                     if host.data == lost.data:
-                        self.used.add(host.name)
+                        self.used = self.used - {lost.name} | {host.name}
                         return host
+                if name in spare:
+                    self.unfit.add(name)
             except (DataError, HostLostError, LaunchError):
                 pass
             if host:
