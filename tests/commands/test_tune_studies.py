@@ -9,7 +9,7 @@ import pytest
 from suite.plan.sweep import parsed, swept, usual
 from suite.tune.options import parser, search
 from tests.studies import tune, tune_methods, tune_real, tune_worlds
-from tests.studies.tune_real import Found, agree, regret, report, truth
+from tests.studies.tune_real import Found, agreement, regret, report, shown
 from tests.tuning import cells, launched, usual_rate
 
 CELLS = cells()
@@ -31,16 +31,17 @@ def test_the_search_and_the_full_matrix_have_the_same_few_cells(tmp_path: Path) 
 
 
 def test_the_report_sets_searches_beside_the_full_matrix() -> None:
-    means = truth(RECORDS)
-    assert regret(BEST, means) == 0
-    assert regret(SECOND, means) == pytest.approx(1 - 1 / 1.2)
+    assert shown(regret(BEST, RECORDS)) == "0"
+    assert regret(SECOND, RECORDS).value == pytest.approx(1 / 1.2)
     good, bad = Found(BEST, (BEST,), 19, 3.0), Found(SECOND, (SECOND, BEST), 20, 3.5)
-    assert agree([good, good], means)
-    assert not agree([good, bad], means)
+    both = "the best cell of the full matrix is among those that 2 of 2 searches recommend"
+    assert agreement([good, good], RECORDS) == f"all searches choose the same cell; {both}"
+    apart = f"they choose cells that differ by more than the margin of 2%; {both}"
+    assert agreement([good, bad], RECORDS) == apart
     lines = list(report({"imdb_lstm": [good, bad]}, RECORDS))
-    assert f"| imdb_lstm | search 2 | 20 | 3.5 | 2 | `{SECOND}` | 16.7% |" in lines
-    assert f"| imdb_lstm | all cells | 16 | 0.0 | | `{BEST}` | 0.0% |" in lines
-    assert "imdb_lstm: the choices of the searches do not agree within the margin of 2%." in lines
+    assert f"| imdb_lstm | search 2 | 20 | 3.5 | 2 | `{SECOND}` | 16.7% (17% to 17%) |" in lines
+    assert f"| imdb_lstm | all cells | 16 | 0.0 | | `{BEST}` | |" in lines
+    assert f"- imdb_lstm: {apart}." in lines
 
 
 def test_tables_are_written_between_their_marks() -> None:

@@ -23,7 +23,8 @@ from statistics import fmean
 
 from suite.analysis.hardware import machine
 from suite.analysis.load import load
-from suite.analysis.statistics import MARGIN
+from suite.analysis.ratios import blockwise
+from suite.analysis.statistics import MARGIN, Paired, interval
 from suite.record.record import Record
 from tests.studies.tune import PAGE, written
 
@@ -32,6 +33,8 @@ SPACE = {
     "precision": "fp32", "compile": "usual", "loader": "naive,tuned",
 }  # fmt: skip
 REPEATS, LAUNCHES = 3, 6
+#: As the logarithm of a ratio.
+LIMIT = math.log1p(MARGIN)
 
 
 @dataclass(frozen=True)
@@ -98,35 +101,60 @@ def truth(records: Sequence[Record]) -> dict[str, float]:
     return {cell: fmean(each) for cell, each in rates.items()}
 
 
-def regret(cell: str, means: Mapping[str, float]) -> float:
-    """How much slower a cell is than the best one of the full matrix; .02 is 2 %."""
-    return -math.expm1(means[cell] - max(means.values()))
+def best_of(means: Mapping[str, float]) -> str:
+    """The cell that is the fastest in the full matrix."""
+    return max(means, key=means.__getitem__)
 
 
-def agree(searches: Sequence[Found], means: Mapping[str, float]) -> bool:
-    """Whether the choices of all searches lie within the margin of each other in the full matrix."""
-    pairs = combinations([means[each.chosen] for each in searches], 2)
-    return all(abs(one - other) <= math.log1p(MARGIN) for one, other in pairs)
+def regret(cell: str, records: Sequence[Record]) -> Paired | None:
+    """The speed of a cell over that of the best one in the full matrix, block by block; None for the best itself."""
+    best = best_of(truth(records))
+    own, others = ([each for each in records if each.cell.id == name and each.outcome.ok] for name in (cell, best))
+    return None if cell == best else interval(blockwise(own, others))
+
+
+def shown(found: Paired | None) -> str:
+    """How much slower, with its 95 % interval; below zero where it may be faster."""
+    return "0" if found is None else f"{1 - found.value:.1%} ({1 - found.high:.0%} to {1 - found.low:.0%})"
+
+
+def agreement(searches: Sequence[Found], records: Sequence[Record]) -> str:
+    """How the searches of a workload agree, in words.
+
+    Choices agree if the full matrix shows them to be no further apart than the margin, or cannot tell them apart.
+    """
+    means = truth(records)
+    choices = list(dict.fromkeys(each.chosen for each in searches))
+    best = sum(best_of(means) in each.recommended for each in searches)
+    words = f"the best cell of the full matrix is among those that {best} of {len(searches)} searches recommend"
+    if len(choices) == 1:
+        return f"all searches choose the same cell; {words}"
+    pairs = [
+        interval(blockwise(*([each for each in records if each.cell.id == name] for name in pair)))
+        for pair in combinations(choices, 2)
+    ]
+    apart = [pair for pair in pairs if pair and not pair.low <= 1 <= pair.high and abs(math.log(pair.value)) > LIMIT]
+    if apart:
+        return f"they choose cells that differ by more than the margin of {MARGIN:.0%}; {words}"
+    return f"they choose cells that six launches of each do not tell apart; {words}"
 
 
 def report(searches: Mapping[str, Sequence[Found]], records: Sequence[Record]) -> Iterator[str]:
     """The report as Markdown: a row for each search and for the full matrix, and whether the searches agree."""
-    yield "| workload | run | launches | minutes | recommended | its choice | regret |"
-    yield "|:--|:--|--:|--:|--:|:--|--:|"
+    yield "| workload | run | launches | minutes | recommended | its choice | slower than the best (95 % interval) |"
+    yield "|:--|:--|--:|--:|--:|:--|:--|"
     notes = []
     for workload, found in searches.items():
         own = [record for record in records if record.cell.workload == workload]
-        means = truth(own)
         for number, each in enumerate(found, 1):
             figures = f"{each.launches} | {each.minutes:.1f} | {len(each.recommended)}"
-            yield f"| {workload} | search {number} | {figures} | `{each.chosen}` | {regret(each.chosen, means):.1%} |"
-        best = max(means, key=means.__getitem__)
+            slower = shown(regret(each.chosen, own))
+            yield f"| {workload} | search {number} | {figures} | `{each.chosen}` | {slower} |"
         minutes = sum(float(record.run.get("took_s") or 0) for record in own) / 60
-        yield f"| {workload} | all cells | {len(own)} | {minutes:.1f} | | `{best}` | 0.0% |"
-        words = "agree" if agree(found, means) else "do not agree"
-        notes.append(f"{workload}: the choices of the searches {words} within the margin of {MARGIN:.0%}.")
+        yield f"| {workload} | all cells | {len(own)} | {minutes:.1f} | | `{best_of(truth(own))}` | |"
+        notes.append(f"- {workload}: {agreement(found, own)}.")
     machines = ", ".join(dict.fromkeys(map(machine, records)))
-    yield from ["", *notes, f"Machine: {machines}. Started {min(record.started for record in records)[:10]}."]
+    yield from ["", *notes, "", f"Machine: {machines}. Started {min(record.started for record in records)[:10]}."]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
