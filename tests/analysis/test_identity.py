@@ -244,9 +244,8 @@ def test_without_dropout_the_timed_steps_are_held_as_close_as_a_fingerprint() ->
 
 @pytest.mark.parametrize(("factor", "kind"), [(2.5, "same"), (0.4, "same"), (11, "differs"), (0.09, "differs")])
 def test_where_dropout_scatters_an_update_may_be_as_many_times_too_large_as_too_small(factor: float, kind: str) -> None:
-    updates = UPDATES | {"conv1/bias": factor * UPDATES["conv1/bias"]}
-    found = of_all("tensorflow", timed=Trace(records.LOSSES[:2], updates)).values()
-    assert [verdict.kind for verdict in found] == ["same", kind, "same"]
+    timed = Trace(records.LOSSES[:2], UPDATES | {"conv1/bias": factor * UPDATES["conv1/bias"]})
+    assert of_all("tensorflow", timed=timed)["tensorflow-fp32-b32-graph"].kind == kind
 
 
 def test_float64_of_another_size_is_not_compared() -> None:
