@@ -11,13 +11,13 @@ import contextlib
 import json
 import os
 import socket
-import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from suite.record.handshake import met
 from suite.record.rank_variables import ADDRESS, COORDINATOR, INTERFACE, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 
 if TYPE_CHECKING:  # a worker alone needs none of it
@@ -133,32 +133,9 @@ def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connecti
         while len(peers) < world - 1:
             line, _ = door.accept()
             with contextlib.suppress(AuthenticationError, EOFError, OSError, ValueError):  # a stranger
-                rank, peer = _met(line, token)
+                rank, peer = met(line, token, HANDSHAKE_S)
                 peers[rank] = peer
     return [peers[rank] for rank in range(1, world)]
-
-
-def _met(line: socket.socket, token: bytes) -> tuple[int, Connection]:
-    """The rank of a caller who knows the token, and the connection to it; whoever stays silent is not waited for."""
-    from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-
-    _receive_within(line, HANDSHAKE_S)
-    peer = Connection(line.detach())
-    try:
-        deliver_challenge(peer, token)
-        answer_challenge(peer, token)
-        rank = int(peer.recv_bytes(8))
-    except BaseException:
-        peer.close()
-        raise
-    with socket.socket(fileno=os.dup(peer.fileno())) as same:
-        _receive_within(same, 0)
-    return rank, peer
-
-
-def _receive_within(line: socket.socket, seconds: int) -> None:
-    """Let reading fail after so long, or never for 0; the socket stays one that blocks."""
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
 
 
 def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:

@@ -10,15 +10,15 @@ import contextlib
 import os
 import queue
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection
 from typing import Any
 
+from suite.record.handshake import met
 from suite.record.rank_variables import TOKEN
 from suite.session.engines import HostLostError
 from suite.session.engines.dial import CONTROLLER, OVER, WELCOME, keep_alive
@@ -161,17 +161,7 @@ class Callers:
     def _met(self) -> tuple[Connection, int]:
         line, _ = self._door.accept()
         keep_alive(line)
-        _receive_within(line, HANDSHAKE_S)
-        connection = Connection(line.detach())
-        try:
-            deliver_challenge(connection, self._key)
-            answer_challenge(connection, self._key)
-            number = int(connection.recv_bytes(16))
-        except BaseException:
-            connection.close()
-            raise
-        with socket.socket(fileno=os.dup(connection.fileno())) as same:
-            _receive_within(same, 0)
+        number, connection = met(line, self._key, HANDSHAKE_S)
         return connection, number
 
     def _close(self) -> None:
@@ -190,8 +180,3 @@ class Callers:
 def _sent_home(connection: Connection) -> None:
     with contextlib.suppress(OSError), connection:
         connection.send_bytes(OVER)
-
-
-def _receive_within(line: socket.socket, seconds: int) -> None:
-    """Let reading fail after so long, or never for 0; the socket stays one that blocks."""
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
