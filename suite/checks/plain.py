@@ -157,9 +157,12 @@ class _Idle:
 
 
 def _steps_per_window(run: Steps, seconds: float) -> int:
+    """So many steps that they take the given time; one, where that takes longer."""
     run(2)  # compiles
-    _seconds(run, 2)
-    return max(2, round(seconds / _seconds(run, 2) * 2))
+    if (one_s := _seconds(run, 1)) >= seconds:
+        return 1
+    count = max(2, round(seconds / one_s / 4))
+    return max(2, round(seconds / _seconds(run, count) * count))
 
 
 def _seconds(run: Steps, count: int) -> float:
