@@ -107,7 +107,9 @@ def test_frameworks_are_named_in_their_rooms_only() -> None:
     rooms = {ROOT / "suite" / "worker" / name for name in ("frameworks", "loaders", "profilers")}
     others = [path for path in ROOT.glob("suite/**/*.py") if path.parent not in rooms]
     others += [
-        path for path in ROOT.glob("workloads/**/*.py") if path.stem not in ("pytorch", "tensorflow", "jax", "keras")
+        path
+        for path in ROOT.glob("workloads/**/*.py")
+        if path.stem not in ("pytorch", "tensorflow", "jax", "keras", "nnx")
     ]
     assert others
     assert not {path for path in others if imported(path) & FRAMEWORKS}

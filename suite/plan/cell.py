@@ -29,7 +29,7 @@ RECIPES = ("", "study", "modern", "no-dropout", "linear", "lars", "lamb")
 CHECKPOINTINGS = ("off", "on")
 ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
 #: What drives a training: the suite's own loop in the framework, or Keras on it, by `train_on_batch` or by `fit`.
-INTERFACES = ("native", "keras", "keras-fit")
+INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 
 #: The strategies by which several devices train one model, of each framework; its usual one first. The last ones are
 #: known by name and end as unsupported, with the reason.
@@ -157,7 +157,7 @@ class Cell:
     cell trains to its end and is evaluated after every epoch. With ``checkpointing`` the backward pass computes the
     activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
     (see `suite.plan.allocators`). The ``interface`` is what drives the training; with
-    Keras, the framework is its backend.
+    Keras, the framework is its backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch.
     """
 
     workload: Annotated[str, _ONE_WORKLOAD]

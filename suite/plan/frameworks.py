@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.plan.cell import INTERFACES, Cell
+from suite.plan.cell import Cell
 
 #: How glibc keeps the memory of tensors that were freed, so that the next step does not fault every page in again. By
 #: default it maps every block above 32 MiB anew, in each step, and so it does above the heap of any thread but the
@@ -37,5 +37,5 @@ KERAS_BACKENDS = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}
 
 def variables_of(cell: Cell) -> dict[str, str]:
     """The variables of a cell's framework, and with Keras its backend, which it reads at import."""
-    backend = {"KERAS_BACKEND": KERAS_BACKENDS[cell.framework]} if cell.interface != INTERFACES[0] else {}
+    backend = {"KERAS_BACKEND": KERAS_BACKENDS[cell.framework]} if cell.interface.startswith("keras") else {}
     return VARIABLES[cell.framework] | backend

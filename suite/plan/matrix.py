@@ -138,7 +138,8 @@ def allocator() -> Matrix:
 def keras() -> Matrix:
     """Keras on each framework beside the suite's own loop there; on a CPU in size small."""
     size = "full" if has_gpu() else "small"
-    cells = (cell.but(interface=name, size=size) for name in INTERFACES for cell in _base(STUDIED, batch=32))
+    interfaces = ("native", *(name for name in INTERFACES if name.startswith("keras")))
+    cells = (cell.but(interface=name, size=size) for name in interfaces for cell in _base(STUDIED, batch=32))
     return Matrix("keras", tuple(cells), plan=smoke().plan)
 
 

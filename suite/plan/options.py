@@ -78,7 +78,8 @@ LISTS = {
     "allocator": f"of a GPU's memory, one or more of: {', '.join(ALLOCATORS)}; what a framework lacks, and all but "
     "default on a CPU, is reported as unsupported (default: default)",
     "interface": f"what drives the training, one or more of: {', '.join(CHOICES['interface'])}. native is the suite's "
-    "own loop; keras is Keras' train_on_batch on the framework as its backend, keras-fit its fit (default: native)",
+    "own loop; keras is Keras' train_on_batch on the framework as its backend, keras-fit its fit; "
+    "nnx is flax.nnx, in JAX only, and lightning Lightning's fit, in PyTorch only (default: native)",
 }
 
 

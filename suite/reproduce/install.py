@@ -21,9 +21,9 @@ from suite.record.record import Record
 from suite.record.text import clean
 from workloads.data.progress import waiting
 
-#: The distributions that a record of each framework may name: its adapter's `DISTRIBUTIONS`, NumPy, and Keras.
+#: The distributions that a record of each framework may name: its adapter's `DISTRIBUTIONS`, NumPy, and interfaces.
 INSTALLABLE = {
-    "pytorch": ("torch", "triton", "numpy", "keras"),
+    "pytorch": ("torch", "triton", "numpy", "keras", "lightning"),
     "tensorflow": ("tensorflow", "tensorflow-cpu", "keras", "numpy"),
     "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain", "numpy", "keras"),
 }

@@ -44,9 +44,12 @@ class Subject:
         """Words of a sample, where samples are texts."""
         return getattr(self.spec, "length", None)
 
-    def programs_kept(self) -> AbstractContextManager[Any]:
-        """A context in which a launch takes from the run's earlier ones what they compiled for their evidence."""
-        return self.tools.programs_kept(self.programs) if self.programs else nullcontext()
+    def programs_kept(self, quickly: bool = False) -> AbstractContextManager[Any]:
+        """A context in which a launch takes from the run's earlier ones what they compiled for their evidence.
+
+        With ``quickly`` it may compile to slower programs.
+        """
+        return self.tools.programs_kept(self.programs, quickly) if self.programs else nullcontext()
 
     @property
     def draws(self) -> bool:

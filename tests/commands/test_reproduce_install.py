@@ -109,7 +109,8 @@ def test_what_may_be_installed_is_what_the_project_installs_itself() -> None:
         source = Path(f"suite/worker/frameworks/{framework}.py").read_text()
         (told,) = re.findall(r"^DISTRIBUTIONS = \((.*)\)", source, re.M)
         recorded = set(re.findall(r'"([\w-]+)"', told))
-        assert set(names) == recorded | {"numpy", "keras"}, "Keras is an interface of each"
+        interfaces = {"keras", "lightning"} if framework == "pytorch" else {"keras"}
+        assert set(names) == recorded | {"numpy"} | interfaces, "Keras is an interface of each"
         assert extras["keras"][0] in extras["tensorflow-cpu"], "one version of Keras for all"
         own = {re.match(r"[\w-]+", need)[0] for kind in ("cpu", "cuda") for need in extras[f"{framework}-{kind}"]}
         assert own <= set(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, INTERFACES, Cell
+from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.frameworks import VARIABLES, variables_of
 from suite.plan.matrix import matrix
 from suite.plan.sweep import parsed, swept, usual
@@ -16,9 +16,9 @@ def test_an_interface_is_crossed_with_other_axes() -> None:
     assert [cell.interface for cell in swept(usual(gpu=False), axes).cells] == ["native", "keras"]
 
 
-def test_the_matrix_has_every_interface_beside_the_own_loop() -> None:
-    cells = matrix("keras").cells
-    assert {(cell.framework, cell.interface) for cell in cells} == {(f, i) for f in FRAMEWORKS for i in INTERFACES}
+def test_the_matrix_has_every_way_of_keras_beside_the_own_loop() -> None:
+    cells, ways = matrix("keras").cells, ("native", "keras", "keras-fit")
+    assert {(cell.framework, cell.interface) for cell in cells} == {(f, i) for f in FRAMEWORKS for i in ways}
     assert {cell.but(interface="native") for cell in cells} <= {*cells}
 
 
@@ -27,6 +27,9 @@ def test_keras_starts_with_its_backend_and_the_own_loop_as_before(framework: str
     cell = Cell("imdb_lstm", framework, interface="keras")
     assert variables_of(cell)["KERAS_BACKEND"] == backend
     assert variables_of(cell.but(interface="native")) == VARIABLES[framework]
+    assert (
+        variables_of(cell.but(interface="nnx")) == variables_of(cell.but(interface="lightning")) == VARIABLES[framework]
+    )
 
 
 def test_what_keras_trains_has_no_profile() -> None:

@@ -20,15 +20,12 @@ from keras.src.backend.common import dtypes
 
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check_batch
+from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads import spec as specs
 from workloads.data.dataset import Array
 from workloads.spec import Numbers, WorkloadSpec
 
 DISTRIBUTIONS = ("keras",)
-
-#: Starting an epoch takes `fit` some times as long as a small step, so that a short window would hold little else.
-#: An epoch of IMDB has 781 steps of 32 samples; one of so many seconds has tens to thousands.
-LEAST_EPOCH_S = 5.0
 
 #: A gradient as one array: some backends give that of an embedding as slices.
 Dense = Callable[[Any], Any]
@@ -43,6 +40,8 @@ def prepare(cell: Cell, seed: int, backend: str) -> dict[str, Any]:
         raise RuntimeError(f"Keras runs on {keras.backend.backend()}, not on {backend}: KERAS_BACKEND came too late")
     if cell.accumulate > 1:
         raise UnsupportedError("Keras' optimizers accumulate by a rule of their own; leave out --accumulate")
+    if cell.checkpointing == "on":
+        raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
     if cell.precision == "fp64" and backend != "tensorflow":
         raise UnsupportedError(f"Keras promotes to float32 at most on {cell.framework}, so that fp64 would be neither")
     if cell.compile == "max":

@@ -21,8 +21,9 @@ def on_host() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def programs_kept(folder: str) -> Iterator[None]:
+def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there."""
+    del quickly  # what is small runs eagerly
     places = {"TORCHINDUCTOR_CACHE_DIR": Path(folder, "inductor"), "TRITON_CACHE_DIR": Path(folder, "triton")}
     previous = {name: os.environ.get(name) for name in places}
     try:

@@ -106,9 +106,9 @@ class Training:
                     self.optimizer, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
                 )
             self.optimizer.build(self.model.trainable_variables)
-        self.function = tf.function(self._step, jit_compile=COMPILE_MODES[cell.compile])
-        self.explained = tf.function(self._update, jit_compile=COMPILE_MODES[cell.compile])
-        self.scores = tf.function(self._scores, jit_compile=COMPILE_MODES[cell.compile])
+        self.function = tf.function(self._step, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
+        self.explained = tf.function(self._update, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
+        self.scores = tf.function(self._scores, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
         """The batch on the device."""

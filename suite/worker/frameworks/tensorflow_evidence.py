@@ -17,9 +17,9 @@ def on_host() -> AbstractContextManager[Any]:
     return tf.device("/CPU:0")  # a function's operations would be placed on a GPU where there is one
 
 
-def programs_kept(folder: str) -> AbstractContextManager[Any]:
+def programs_kept(folder: str, quickly: bool) -> AbstractContextManager[Any]:
     """A context in which compiled programs are kept in the folder and taken from there."""
-    del folder  # TensorFlow traces and optimises a graph in well under a second, and keeps none
+    del folder, quickly  # TensorFlow traces and optimises a graph in well under a second, and keeps none
     return nullcontext()
 
 
@@ -37,7 +37,7 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
 
 def draws(training: Any, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
-    forward = tf.function(lambda inputs: tf.cast(training.model(inputs, training=True), tf.float64))
+    forward = tf.function(lambda inputs: tf.cast(training.model(inputs, training=True), tf.float64), autograph=False)
     return np.stack([forward(batch[0]).numpy() for _ in range(count)])
 
 
