@@ -32,6 +32,7 @@ from suite.analysis.tolerances import (
     REPLAYED,
     SCATTERED,
     Tolerance,
+    at_full_rate,
     relative,
     tolerance_of,
 )
@@ -170,6 +171,8 @@ def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
         return SCATTERED
     if name in ("own", "timed") and record.cell.precision not in MEASURED_AT_OTHER_BATCHES:
         return replace(tolerance.early, updates=LARGEST_UPDATE)
+    if name == "timed":
+        return at_full_rate(tolerance, record.cell.workload, record.cell.precision)
     return tolerance if name == "fingerprint" else tolerance.early
 
 

@@ -59,9 +59,8 @@ def _denormals(costs: Costs) -> set[str]:
     return {str(record.settings.get("denormals")) for record in costs.row.ok}
 
 
-def _weight_gradients(slower: Costs, faster: Costs) -> bool:
-    longer = slower.seconds["convolution weight gradient"] > 1.3 * slower.seconds["convolution forward"]
-    return _xla(slower) and not _xla(faster) and not slower.on_gpu and longer
+def _convolutions(slower: Costs, faster: Costs) -> bool:
+    return _xla(slower) and not _xla(faster) and not slower.on_gpu
 
 
 def _kept_denormals(slower: Costs, faster: Costs) -> bool:
@@ -112,12 +111,11 @@ LOOP_PARTS = (
 
 KNOWN = (
     Known(
-        "XLA's weight gradients on a CPU",
-        "XLA's convolutions are slow on a CPU, above all their weight gradients; its switches for other libraries "
-        "changed nothing",
-        ("convolution weight gradient",),
+        "XLA's convolutions on a CPU",
+        "XLA's convolutions are slow on a CPU, in all three passes; its switches for other libraries changed nothing",
+        ("convolution forward", "convolution input gradient", "convolution weight gradient"),
         f"{CPU_RESULTS}, why JAX's CNN is slow on this CPU",
-        _weight_gradients,
+        _convolutions,
     ),
     Known(
         "denormal numbers",

@@ -161,6 +161,21 @@ SCATTERED = Tolerance(
     first_loss=0.1, early_losses=0.1, losses=0.1, early_updates=9.0, updates=9.0, updates_as_factor=True
 )
 
+# The timed object takes its first steps at the workload's own learning rate, which for ResNet-18 is a thousand times
+# that of the other evidence: roundings are amplified as much. Deviations after two steps, between any two frameworks:
+#   fp32  full, batch 32, 4 seeds: losses 9.6e-4, updates 6.6e-2; small, 32, 4 seeds: 2.2e-4, 1.1e-1; small, 8, 3
+#   seeds: 2.6e-4, 1.7e-1. In float64 (full, batch 32, 2 seeds, PyTorch and JAX) losses differ by 3e-15.
+#: By how many times the bounds on early losses and updates are wider there: ten times what was measured, and four.
+FULL_RATE_SLACK = {("cifar100_resnet18", "fp32"): (20.0, 6.5)}
+
+
+def at_full_rate(tolerance: Tolerance, workload: str, precision: str) -> Tolerance:
+    """The bounds on the first steps of the timed object, without dropout."""
+    losses, updates = FULL_RATE_SLACK.get((workload, precision), (1.0, 1.0))
+    early_updates = min(updates * tolerance.early_updates, LARGEST_UPDATE)
+    return replace(tolerance, early_losses=losses * tolerance.early_losses, early_updates=early_updates).early
+
+
 #: The largest relative deviation of an update in float64 from the optimizer's formula.
 OPTIMIZER = 1e-9
 

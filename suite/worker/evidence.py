@@ -17,6 +17,7 @@ from typing import Any
 
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.evidence import Identity, Last, Trace
+from suite.record.record import Window
 from suite.worker.counted import Counted
 from suite.worker.draws import draws
 from suite.worker.fingerprint import BATCH, EARLY, STEPS, fixed_batches, movement, proof
@@ -24,6 +25,7 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
+from suite.worker.ranks import Ranks
 from suite.worker.recomputed import recomputed
 from suite.worker.replay import Replay
 from suite.worker.subject import Subject
@@ -72,12 +74,22 @@ class Evidence:
             team = self.subject.team
             self.parts["batches"] = batches_digest([team.whole(each) for each in batches] if team else batches)
 
-    def first_steps(self, training: Any, losses: list[float], batches: list[Any], seed: int) -> None:
-        """The steps of the timed object after its first one, which has given ``losses``; ``seed`` is its weights'."""
+    def first_steps(self, training: Any, losses: list[float], batches: list[Any], seed: int, ranks: Ranks) -> Window:
+        """The steps of the timed object after its first one, which has given ``losses``; ``seed`` is its weights'.
+
+        Returns them as a window, since they are the first that warm it up; so their time is not that of the evidence.
+        """
         with self._part("timed"):
-            losses = losses + check([training.step(batch) for batch in batches], training, "the first steps")
+            ranks.barrier()
+            start = time.perf_counter_ns()
+            pending = [training.step(batch) for batch in batches]
+            training.fence(pending[-1])
+            window = Window(len(batches), ranks.slowest(max(time.perf_counter_ns() - start, 1) / 1e9))
+            losses = losses + check(pending, training, "the first steps")
             updates = movement(self.subject.spec.reference_weights(seed), training.weights())
             self.parts["timed"] = Trace(tuple(losses), updates)
+        self.seconds["timed"] -= window.seconds
+        return window
 
     def fingerprint(self) -> dict[str, float]:
         """The fingerprint at a small batch; the errors of the LSTM's logits, where it is one."""

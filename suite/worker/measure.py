@@ -37,16 +37,17 @@ class Series:
 
     ``steps`` runs the given number of steps and returns when they are done; ``say`` gets every window, after its end.
     Several ``ranks`` begin each window together, and it lasts as long as the slowest of them takes: so all have the
-    same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock.
+    same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock. Steps that were taken before,
+    ``begun``, are the beginning of warming up.
     """
 
     def __init__(
         self, steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = ALONE, *, begun: Window | None = None,
     ) -> None:  # fmt: skip
         self.steps, self.plan, self.say, self.clock, self.ranks = steps, plan, say, clock, ranks
         self.own_step_s: list[float] = []
-        self.warmup: list[Window] = []
+        self.warmup: list[Window] = [begun] if begun else []
         self.windows: list[Window] = []
         self.spans: list[tuple[float, float]] = []
         self.warm = False
@@ -67,7 +68,8 @@ class Series:
         The limit does not include the first step, whose one-time work may take longer than all later steps.
         """
         plan = self.plan
-        self.warmup.append(self._window(1)[0])
+        if not self.warmup:
+            self.warmup.append(self._window(1)[0])
         spent = 0.0
         while not self.warm and (spent < plan.max_warmup_s or self.last.seconds < plan.min_window_s):
             previous = self.last

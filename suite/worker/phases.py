@@ -30,23 +30,23 @@ class Measured(NamedTuple):
 
 def measure_phases(
     training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, ranks: Ranks = ALONE,
-    local: Any = None,
+    local: Any = None, begun: Window | None = None,
 ) -> Measured:  # fmt: skip
     """Measure the phases, and send the results so far after each burst of windows.
 
     ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
-    ``local`` is a compiled training without communication. Raises `RecompiledError` if a window had to compile, and
-    `DivergedError` for a loss that is not finite.
+    ``local`` is a compiled training without communication; ``begun`` are the steps that the training has just made.
+    Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
     """
     plan = suited(plan, training)
     compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
     compiled = training.compiled()
 
-    def series(name: str, steps: Steps, losses: list[Any], object_: Any = training) -> Series:
-        return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks)
+    def series(name: str, steps: Steps, losses: list[Any], object_: Any = training, **more: Any) -> Series:
+        return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks, **more)
 
     losses: dict[str, list[Any]] = {"train": [], "compute": [], "local": []}
-    train = series("train", training_steps(loader, training, losses["train"]), losses["train"])
+    train = series("train", training_steps(loader, training, losses["train"]), losses["train"], begun=begun)
     compute = series("compute", training_steps(cycle(compute_batches), training, losses["compute"]), losses["compute"])
     phases = {"train": train, "compute": compute, "input": series("input", loading_steps(loader, training), [])}
     if local:

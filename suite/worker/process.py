@@ -137,7 +137,7 @@ class _Launch:
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.delivered([training.get(batch) for batch in batches])
             if not recipe:
-                evidence.first_steps(training, losses, batches[1:TIMED_STEPS], self.job.seed)
+                begun = evidence.first_steps(training, losses, batches[1:TIMED_STEPS], self.job.seed, self.ranks)
             self._check_precision(evidence)
             local = self._local(spec, training, batches[0]) if self.team and not recipe else None
             del first_batch, batches
@@ -145,7 +145,7 @@ class _Launch:
                 self.framework.reset_memory(self.device)
                 measured = measure_phases(
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
-                    spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local,
+                    spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, begun=begun,
                 )  # fmt: skip
                 self._memory()
                 self._ranks(training, measured.own_step_s)

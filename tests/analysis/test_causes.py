@@ -181,7 +181,7 @@ def test_a_kernel_and_a_loop_that_does_its_work_are_compared_as_one() -> None:
 
 #: Known causes with what makes each hold: shares of the slower step, its framework, and other changes.
 HOLDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "XLA's weight gradients on a CPU": ("convolution weight gradient", {}),
+    "XLA's convolutions on a CPU": ("convolution weight gradient", {}),
     "denormal numbers": ("recurrent kernel", {"framework": "pytorch", "settings": {"denormals": "kept"}}),
     "a loop over time steps": ("element-wise", {"device": "cuda", "faster": {"recurrent kernel": 0.05}}),
     "a layout change around each convolution": ("copy and layout change", {"framework": "pytorch"}),

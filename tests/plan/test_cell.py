@@ -165,5 +165,5 @@ def test_an_interface_is_part_of_the_id_and_of_the_json_and_the_own_loop_is_not(
     keras = native.but(interface="keras-fit")
     assert keras.id == "imdb_lstm-pytorch-fp32-b32-eager-tuned-keras-fit-small"
     assert Cell.from_json(json.loads(json.dumps(keras.to_json()))) == keras
-    with pytest.raises(CellError, match="unknown interface 'lightning'"):
-        native.but(interface="lightning")
+    with pytest.raises(CellError, match="unknown interface 'fabric'"):
+        native.but(interface="fabric")

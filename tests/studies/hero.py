@@ -18,8 +18,8 @@ from suite.plan.cell import FRAMEWORKS
 from suite.report import plots
 from suite.report.tables import table
 
-#: The run with throughput of both workloads in full size, and the one whose losses can be compared step by step.
-RUNS = ("0005_cpu", "0007_loss_curve")
+#: The runs with throughput of both workloads in full size, and the one whose losses can be compared step by step.
+RUNS = ("0011_cpu_cnn", "0012_cpu_lstm", "0007_loss_curve")
 STORAGE = Path("results/runs")
 OUTPUT = Path("docs/hero.png")
 

@@ -1,4 +1,4 @@
-"""Lightning: the same numbers as the suite's own loop in float64, all evidence in a launch, and what it does not have."""
+"""Lightning: the numbers of the suite's own loop in float64, all evidence in a launch, and what it does not have."""
 
 from __future__ import annotations
 

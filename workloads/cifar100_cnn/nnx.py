@@ -1,4 +1,4 @@
-"""`cifar100_cnn` in flax.nnx, channels last, which is the canonical layout: the module that the interface `nnx` trains."""
+"""`cifar100_cnn` in flax.nnx, channels last, which is the canonical layout: what the interface `nnx` trains."""
 
 from __future__ import annotations
 

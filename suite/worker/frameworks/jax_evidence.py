@@ -13,7 +13,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from workloads.data.dataset import Array
 
-#: A setting of JAX that cannot be read back.
+#: A setting that is no attribute of JAX' configuration, unlike the others.
 OPTIMIZED_LITTLE = "jax_disable_most_optimizations"
 
 
@@ -45,11 +45,14 @@ def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
         "jax_persistent_cache_enable_xla_caches": "none",
     }
     previous = {name: getattr(jax.config, name) for name in wanted}
+    previous[OPTIMIZED_LITTLE] = jax.config.values[OPTIMIZED_LITTLE]
+    if quickly and jax.default_backend() == "cpu":
+        wanted[OPTIMIZED_LITTLE] = True
     try:
-        _configure(wanted | {OPTIMIZED_LITTLE: quickly and jax.default_backend() == "cpu"})
+        _configure(wanted)
         yield
     finally:
-        _configure(previous | {OPTIMIZED_LITTLE: False})
+        _configure(previous)
 
 
 def _configure(values: dict[str, Any]) -> None:
