@@ -32,7 +32,12 @@ def by_run(path: Path) -> dict[str, list[Record]]:
 
 
 def durations(records: list[Record]) -> list[float]:
-    """Seconds from the start of each launch to that of the next; of the last, to the end of its phases."""
+    """How long each launch took, as its record says.
+
+    Older ones do not: there it is the time to the start of the next, and of the last to the end of its phases.
+    """
+    if all("took_s" in record.run for record in records):
+        return [float(record.run["took_s"]) for record in records]
     starts = [datetime.fromisoformat(record.started).timestamp() for record in records]
     last = records[-1]
     same = [
