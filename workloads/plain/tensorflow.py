@@ -12,6 +12,10 @@ from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN,
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 
+#: `fit` begins anew in each window, which takes as long as some small steps, so that a short window would hold little
+#: else.
+LEAST_WINDOW_S = 3.0
+
 
 def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
