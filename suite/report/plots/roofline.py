@@ -108,8 +108,12 @@ def _line(axes: Any, roof: Roof, low: float, high: float) -> None:
     at = np.array([low, min(max(roof.ridge, low), high), high])
     axes.plot(at, [roof.at(x) / 1e9 for x in at], color=PALE, linewidth=1.6, zorder=1)
     words = f"{figure(roof.flops_per_s / 1e9)} GFLOP/s, {figure(roof.bytes_per_s / 1e9)} GB/s"
-    place = (high, roof.flops_per_s / 1e9)
-    axes.annotate(words, place, (-4, 5), "data", "offset points", ha="right", size=SMALL, color=PALE)
+    # Beside the corner, on the side with more room: parts lie near the roof at its right end.
+    corner = min(max(roof.ridge, low), high)
+    side, gap = ("left", 4) if corner * corner < low * high else ("right", -4)
+    axes.annotate(
+        words, (corner, roof.flops_per_s / 1e9), (gap, 5), "data", "offset points", ha=side, size=SMALL, color=PALE
+    )
 
 
 def _ticks(axes: Any) -> None:
