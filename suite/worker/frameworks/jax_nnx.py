@@ -110,11 +110,6 @@ class Training:
         flat = nnx.to_flat_state(nnx.state((self.model, self.optimizer)))
         return {"/".join(map(str, path)): variable for path, variable in flat}
 
-    def gradients(self, batch: Any) -> tuple[float, dict[str, Array]]:
-        """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
-        loss, gradients = nnx.jit(nnx.value_and_grad(self.module.loss))(self.model, *batch)
-        return float(loss), self.module.export_weights(self.model, gradients)
-
     def logits(self, batch: Any) -> Array:
         """The model's output in training, on the host."""
         return np.asarray(nnx.jit(_forward)(self.model, batch[0]), np.float64)
