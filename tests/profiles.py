@@ -67,4 +67,5 @@ def all_profiled(records: Iterable[Record]) -> list[Record]:
 def with_gaps(record: Record, idle: float) -> Record:
     """The same launch as if its device had had nothing to do for this share of its steps."""
     assert record.profile
-    return replace(record, profile=replace(record.profile, gaps=Gaps(idle, 2e-5)))
+    as_timed = {"step_s": record.profile.timed_s, "gaps": Gaps(idle, 2e-5)}
+    return replace(record, profile=replace(record.profile, **as_timed))

@@ -35,6 +35,8 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     for each in (row, other):
         if len(kinds := _distinct(machine(record) for record in each.ok)) > 1:
             return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(kinds)})"
+        if len(batches := sorted({record.effective_batch for record in each.ok})) > 1:
+            return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, batches))})"
     both = list({each.key: each for each in (row, other)}.values())
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]

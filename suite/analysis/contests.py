@@ -23,7 +23,7 @@ from suite.analysis.axes import AXES, OF_A_FRAMEWORK, base
 from suite.analysis.comparability import obstacle
 from suite.analysis.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.identity import Verdict
-from suite.analysis.ratios import Ratio, by_block, counterpart
+from suite.analysis.ratios import NO_BLOCK, Ratio, by_block, counterpart
 from suite.analysis.statistics import MARGIN, Paired
 
 #: How several leaders tie: all are equal; none can be told from another; or some pair is decided all the same.
@@ -229,7 +229,7 @@ def _between(first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Ve
         return Gap(reason=reason or "they are of different runs"), None
     ratios = by_block(first, second)
     if not ratios:
-        return Gap(reason="no block in which both ended well"), None
+        return Gap(reason=NO_BLOCK), None
     return Gap(median(ratios), min(ratios), max(ratios), len(ratios)), statistics.paired(ratios)
 
 

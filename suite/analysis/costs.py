@@ -1,8 +1,8 @@
 """What a timed step of a row costs by category: medians over the launches that have a profile.
 
 A profiled step takes longer than a timed one: profiling costs time, and on a busy machine two steps differ anyway. So
-the times of each profile are scaled to the timed step of its launch, as if everything had slowed alike; `Costs.covered`
-says by how much they were off.
+the times of each profile are scaled to the timed step of its launch: on a CPU as if everything had slowed alike, on a
+GPU what the host does alone (`Profile.slowed`). `Costs.covered` says by how much they were off.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Costs:
         """The same of one launch."""
         profile = self.profiles[block]
         share = profile.categories.get(category)
-        return share.seconds / profile.covered if share and share.seconds else 0.0
+        return share.seconds / profile.slowed(category) if share and share.seconds else 0.0
 
     @cached_property
     def calls(self) -> dict[str, float]:
@@ -81,6 +81,11 @@ class Costs:
         """Whether operations ran on a GPU."""
         return any(each.device == "cuda" for each in self.typical.operations) or self.typical.gaps is not None
 
+    @property
+    def kernels_kept(self) -> bool:
+        """Whether the kernels have the times that they had in the profile."""
+        return all(profile.kernels_kept for profile in self.profiles.values())
+
     @cached_property
     def typical(self) -> Profile:
         """The profile of the launch whose timed step is nearest to the median."""
@@ -90,7 +95,8 @@ class Costs:
     def operations(self) -> list[Operation]:
         """The largest operations of the typical launch, scaled likewise, the largest first."""
         found = (
-            replace(each, seconds=each.seconds / (self.typical.covered or 1.0)) for each in self.typical.operations
+            replace(each, seconds=each.seconds / (self.typical.slowed(each.category) or 1.0))
+            for each in self.typical.operations
         )
         return sorted(found, key=lambda each: -each.seconds)
 

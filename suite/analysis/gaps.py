@@ -12,11 +12,11 @@ WAITS, BUSY = 0.30, 0.10
 
 def told(row: Row, kind: str) -> str:
     """How long the device did nothing, and whether that fits the verdict ``kind``; empty without gaps in a profile."""
-    gaps = [record.profile.gaps for record in row.ok if record.profile and record.profile.gaps]
-    if not gaps:
+    profiles = [record.profile for record in row.ok if record.profile and record.profile.gaps]
+    if not profiles:
         return ""
-    idle = median(each.idle for each in gaps)
-    between = median(each.median_s for each in gaps)
+    idle = median(each.idle or 0.0 for each in profiles)
+    between = median(each.gaps.median_s for each in profiles if each.gaps)
     figures = f"the device had nothing to do for {idle:.0%} of the step, {1e6 * between:.3g} µs between kernels"
     return f"{_opinion(kind, idle)}: {figures}"
 

@@ -48,10 +48,10 @@ PeakKey = tuple[str, str, int]
 
 
 def peaks(group: Group) -> dict[PeakKey, float]:
-    """The highest rate of a large matrix product on one device that any launch measured, in FLOP/s.
+    """The highest rate of a large matrix product that any launch measured, in FLOP/s, of all its devices together.
 
-    It is one for all frameworks: whatever one of them achieves, the device can do. Several devices have a peak of their
-    own, since on a CPU each has a part of the cores.
+    It is one for all frameworks: whatever one of them achieves, the device can do. Each number of devices has a peak of
+    its own, since on a CPU they share the cores.
     """
     highest: dict[PeakKey, float] = {}
     for row in group.rows:
@@ -69,7 +69,7 @@ def utilisation(row: Row, highest: Mapping[PeakKey, float]) -> float | None:
         for record in row.ok
         if (flops := number(record.workload.get("training_flops_per_sample"))) and (rate := record.samples_per_s)
     ]
-    return median(rates) / (peak * row.cell.devices) if rates and peak else None
+    return median(rates) / peak if rates and peak else None
 
 
 def _value(record: Record, name: str) -> float | None:

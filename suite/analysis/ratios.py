@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from statistics import median
 from typing import TypeVar
 
@@ -18,6 +19,12 @@ from suite.plan.cell import COMPILES, STRATEGIES, USUAL_COMPILE, USUAL_STRATEGY
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
+
+#: Why two rows of a run have no ratio, where nothing else forbids it.
+NO_BLOCK = "no block in which both ended well, soon after each other"
+
+#: Launches of a block that a run made before and after it was resumed lie no further apart, in seconds.
+APART_MOST_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ def ratio_to(
         return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
     formed, test = _within_run(row, other, per) if other.run == row.run else _between_runs(row, other)
     if formed is None:
-        return Ratio(baseline=name, reason=f"no ratio to {name}: no block in which both ended well"), None
+        return Ratio(baseline=name, reason=f"no ratio to {name}: {NO_BLOCK}"), None
     speed = differences(row, other)[1]
     caveat = f"ran under different conditions than {name}: {speed}" if speed else ""
     return replace(formed, baseline=name, caveat=caveat), None if row is other else test
@@ -138,11 +145,27 @@ def by_block(row: Row, other: Row) -> list[float]:
 
 
 def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[float]:
-    """The same ratios for any launches. One that ran on another host than the rest of its block has none."""
-    rates, bases = (
-        {(record.block, record.host): record.samples_per_s for record in each} for each in (launches, others)
-    )
-    return [rate / base for place, rate in rates.items() if rate and (base := bases.get(place))]
+    """The same ratios for any launches. One that ran on another host than the rest of its block has none.
+
+    Nor has one that ran much later, in a run that was resumed meanwhile: the machine may have changed.
+    """
+    first, second = ({(record.block, record.host): record for record in each} for each in (launches, others))
+    return [
+        record.samples_per_s / other.samples_per_s
+        for place, record in first.items()
+        if (other := second.get(place)) and record.samples_per_s and other.samples_per_s and _together(record, other)
+    ]
+
+
+def _together(record: Record, other: Record) -> bool:
+    """Whether two launches of a block ran in one session, or soon after each other."""
+    if record.resumed == other.resumed:
+        return True
+    try:
+        began, other_began = (datetime.fromisoformat(each.started) for each in (record, other))
+        return abs((began - other_began).total_seconds()) <= APART_MOST_S
+    except (TypeError, ValueError):  # no time that can be compared
+        return False
 
 
 def _within_run(row: Row, other: Row, per: float) -> tuple[Ratio | None, Paired | None]:

@@ -50,6 +50,10 @@ class Roof:
         """The arithmetic intensity from which on compute is the limit, in FLOPs per byte."""
         return self.flops_per_s / self.bytes_per_s
 
+    def of_one(self, processes: int) -> Roof:
+        """The share of one process, which has a profile of its own."""
+        return Roof(self.flops_per_s / processes, self.bytes_per_s / processes)
+
     def at(self, intensity: float) -> float:
         """The highest rate at this arithmetic intensity, in FLOP/s."""
         return min(self.flops_per_s, intensity * self.bytes_per_s)
@@ -106,21 +110,23 @@ def roofline(group: Group) -> list[Placed]:
         Placed(row, roof, parts, _counted(found), _bandwidth(found, roof))
         for row in group.rows
         if (found := costs(row))
-        and (roof := roofs.get((row.machine, row.cell.precision, row.cell.devices)))
+        and (together := roofs.get((row.machine, row.cell.precision, row.cell.devices)))
+        and (roof := together.of_one(row.cell.processes))
         and (parts := _parts(found))
     ]
 
 
 def _roofs(group: Group) -> dict[PeakKey, Roof]:
-    """The highest peaks that any launch measured, by the key of `peaks`: what one achieves, the device can do."""
-    bandwidths: dict[str, float] = {}
+    """The highest peaks of all devices together that any launch measured, by the key of `peaks`."""
+    bandwidths: dict[tuple[str, int], float] = {}
     for row in group.rows:
+        key = row.machine, row.cell.devices
         measured = [rate for record in row.ok if (rate := number(record.settings.get("peak_bytes_per_s")))]
-        bandwidths[row.machine] = max([bandwidths.get(row.machine, 0.0), *measured])
+        bandwidths[key] = max([bandwidths.get(key, 0.0), *measured])
     return {
-        key: Roof(flops, bandwidths[key[0]])
-        for key, flops in peaks(group).items()
-        if _positive(flops) and _positive(bandwidths[key[0]])
+        (machine, precision, devices): Roof(flops, bandwidths[machine, devices])
+        for (machine, precision, devices), flops in peaks(group).items()
+        if _positive(flops) and _positive(bandwidths[machine, devices])
     }
 
 

@@ -27,12 +27,11 @@ from workloads.spec import specification
 BATCHES = 4
 EXPLANATION = """\
 Both train the same network on the same batches in one process, in rounds of four windows (suite, plain, plain, suite)
-of at least --min-window seconds (with Keras' fit, which begins anew in each window, at least 3), so that switching
-between them slows both equally. The ratio is the throughput of the suite's step over that of the plain loop; 1.00
-means equally fast. A process counts once, with the median of its rounds, since processes of one program differ more
-than their rounds do. The interval is that of the mean over processes (95 %, Student's t on logarithms); with one
-process there is none, and the range of its rounds stands in brackets. The harness column is the overhead of the
-suite's own loop and clock as a share of a window, measured with a step that does nothing.
+of at least --min-window seconds, so that switching between them slows both equally. The ratio is the throughput of the
+suite's step over that of the plain loop; 1.00 means equally fast. A process counts once, with the median of its rounds,
+since processes of one program differ more than their rounds do. The interval is that of the mean over processes (95 %,
+Student's t on logarithms); with one process there is none, and the range of its rounds stands in brackets. The harness
+column is the overhead of the suite's own loop and clock as a share of a window, measured with a step that does nothing.
 
 Processes run in blocks, one of each line, so that a drift of the machine hits all lines alike. A line is printed again
 whenever a block is complete. --save writes every ratio of every process as JSON.
@@ -138,8 +137,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     suite_steps = training_steps(cycle(device_batches), training, [])
     loops = import_module(f"workloads.plain.{framework}")
     plain_steps = loops.plain(spec, batches, device)
-    window_s = max(options.min_window, getattr(loops, "LEAST_WINDOW_S", 0.0))
-    count = max(_steps_per_window(run, window_s) for run in (suite_steps, plain_steps))
+    count = max(_steps_per_window(run, options.min_window) for run in (suite_steps, plain_steps))
     ratios, times = [], []
     for _ in range(options.rounds):
         first_s, *plain_s, last_s = (

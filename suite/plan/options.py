@@ -17,6 +17,7 @@ from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
+from suite.plan.strategies import NOT_MEASURED, measured_of
 from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual
 from workloads import registry
 
@@ -71,8 +72,9 @@ LISTS = {
     "devices": "of this machine that train one model together, such as 1,2: GPUs, or on a CPU processes that share its "
     "cores; --batch is that of each (default: 1)",
     "strategy": "how several devices train together, one or more of: usual, "
-    + "; ".join(f"{name}: {', '.join(names)}" for name, names in STRATEGIES_OF.items())
-    + ". Each framework takes those that it has (default: usual, which is the first)",
+    + "; ".join(f"{name}: {', '.join(measured_of(name))}" for name in STRATEGIES_OF)
+    + f". Each framework takes those that it has; {', '.join(NOT_MEASURED)} are reported as unsupported "
+    "(default: usual, which is the first)",
     "checkpointing": "whether the backward pass computes the activations inside each block of the model again instead "
     "of keeping them, which saves memory and costs time: off, on (default: off)",
     "allocator": f"of a GPU's memory, one or more of: {', '.join(ALLOCATORS)}; what a framework lacks, and all but "

@@ -18,11 +18,16 @@ NORMALISED = (
 UNCOMPILED = "TensorFlow's strategies sum gradients outside of what XLA compiles; use the graph mode"
 
 
+def measured_of(framework: str) -> list[str]:
+    """The framework's strategies that are measured, the usual one first."""
+    return [name for name in STRATEGIES_OF[framework] if name not in NOT_MEASURED]
+
+
 def not_measured(cell: Cell) -> str:
     """Why a cell with several devices is unsupported; empty if it may run."""
     if cell.devices == 1:
         return ""
-    own = [name for name in STRATEGIES_OF[cell.framework] if name not in NOT_MEASURED]
+    own = measured_of(cell.framework)
     tensorflow, strategy = cell.framework == "tensorflow", cell.strategy
     reasons = (
         (strategy in NOT_MEASURED, NOT_MEASURED.get(strategy, "")),

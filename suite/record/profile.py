@@ -19,6 +19,9 @@ CATEGORIES = (
     "host and launch overhead", "idle", "other",
 )  # fmt: skip
 
+#: What slows down under a profiler on a GPU, whose kernels take their time whatever the host does.
+OF_THE_HOST = ("input pipeline", "host and launch overhead", "idle")
+
 #: Operations that a record keeps, and the letters of a name, of a file's name and of a note.
 OPERATIONS_MOST, NAME_MOST, FILE_MOST, NOTE_MOST, HELD_MOST = 25, 120, 255, 600, 12
 
@@ -114,6 +117,33 @@ class Profile:
     def covered(self) -> float:
         """The sum of the categories over the timed step."""
         return math.fsum(share.seconds for share in self.categories.values()) / self.timed_s
+
+    def slowed(self, category: str) -> float:
+        """By how much this category is to be divided for a timed step, so that all of them add up to it.
+
+        Everything has slowed alike, unless `kernels_kept`: then the host has what they leave.
+        """
+        if not self.kernels_kept:
+            return self.covered
+        if category not in OF_THE_HOST:
+            return 1.0
+        left = self.timed_s - self._sum(host=False)
+        return self._sum(host=True) / left if left else math.inf
+
+    @property
+    def kernels_kept(self) -> bool:
+        """Whether a profiled step was longer by its host alone, as on a GPU, whose kernels fit into the timed step."""
+        return self.gaps is not None and self.covered >= 1 and self._sum(host=False) <= self.timed_s
+
+    def _sum(self, host: bool) -> float:
+        return math.fsum(share.seconds for name, share in self.categories.items() if (name in OF_THE_HOST) == host)
+
+    @property
+    def idle(self) -> float | None:
+        """The share of a timed step in which the device did nothing; None on a CPU, where the device is the host."""
+        if self.gaps is None:
+            return None
+        return max(0.0, 1 - (1 - self.gaps.idle) * self.step_s / self.timed_s)
 
     @property
     def other(self) -> float:

@@ -167,6 +167,12 @@ class Record:
         return str(self.run.get("host", ""))
 
     @property
+    def resumed(self) -> int:
+        """How many times its run had been resumed before."""
+        times = self.run.get("resumed", 0)
+        return times if isinstance(times, int) else 0
+
+    @property
     def effective_batch(self) -> int:
         """Samples per update: the cell's, or for a cell with batch `AUTO`, the largest that fits."""
         batch: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)

@@ -35,6 +35,12 @@ PHRASES = {
 #: The way to a profile, where there is none.
 RECORD = "pytest suite --profile --benchmark-save"
 
+#: How the times of profiles were scaled, by whether the kernels of both kept theirs.
+SLOWED = {
+    False: "as if everything had slowed alike",
+    True: "as if the kernels had kept their times and the host alone had slowed",
+}
+
 #: Calls that differ by this factor are told.
 MANY = 3.0
 #: An operation with this share of its category is most of it.
@@ -121,7 +127,7 @@ def _limits(causes: Causes) -> list[str]:
         times = " and ".join(f"{covered:.2f}" for covered in off)
         lines.append(
             f"The profiled steps took {times} times as long as the timed ones. The times above are scaled to the timed "
-            "steps, as if everything had slowed alike."
+            f"steps, {SLOWED[causes.row.kernels_kept and causes.other.kernels_kept]}."
         )
     if causes.named < NAMED:
         lines.append(f"The rest, {100 * (1 - causes.named):.0f} % of the difference, is spread over many small parts.")

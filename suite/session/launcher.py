@@ -15,7 +15,7 @@ from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
 from suite.record.environment import machine
 from suite.record.job import Job
 from suite.record.order import Order
-from suite.record.record import DID_NOT_FIT, Record
+from suite.record.record import Record
 from suite.session import batch_finder
 from suite.session.batch_finder import Fit
 from suite.session.engines import Hear, Host
@@ -100,6 +100,8 @@ class Launcher:
             "block": record.block,
             "position": position,
         }
+        if resumed := self.info.get("resumed"):
+            run["resumed"] = resumed
         if host := self.host.about.name:
             run["host"] = host
         return replace(record, run=run)
@@ -124,7 +126,7 @@ class Launcher:
         fit = self.fits[cell]
         while batch := fit.batch:
             record = start(replace(job, cell=cell.but(batch=batch)))
-            if record.outcome.status not in DID_NOT_FIT:
+            if record.outcome.status != "out-of-memory":  # a crash or a timeout may have other reasons, and is kept
                 return fit.annotated(record, cell)
             fit = self.fits[cell] = fit.less(record)  # it fit for some steps, not for all
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)

@@ -79,6 +79,7 @@ class Run:
             note = f"; {failed} failed and will run again" if retried else ""
             verb = "is" if len(last) == 1 else "are"
             self.say(f"resuming run {self.info['id']}: {launches(len(last))} {verb} in its journal{note}")
+            self.info["resumed"] = 1 + max(record.resumed for record in last.values())
 
     @property
     def total(self) -> int:

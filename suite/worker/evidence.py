@@ -1,8 +1,9 @@
 """The evidence of identity in every record: what this launch computes, taken from the program that it times.
 
 Before the windows come the digests, the fingerprint and the first steps of the timed object; after the last window its
-next batch and step, and then, with that object gone, all that needs a model of its own. None of it runs inside or
-between windows, and none of it counts in the record's memory, which is read before what comes after the windows.
+next batch and step, and then all that needs a model of its own, with that object gone but for what another training of
+the same program takes over from it. None of it runs inside or between windows, and none of it counts in the record's
+memory, which is read before what comes after the windows.
 """
 
 from __future__ import annotations

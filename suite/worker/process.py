@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -138,8 +139,9 @@ class _Launch:
             evidence.delivered([training.get(batch) for batch in batches])
             if not recipe:
                 begun = evidence.first_steps(training, losses, batches[1:TIMED_STEPS], self.job.seed, self.ranks)
+                memory = self._peak_memory() if self.team and self.team.alone() else None  # with no other model
             self._check_precision(evidence)
-            local = self._local(spec, training, batches[0]) if self.team and not recipe else None
+            local = self._alone(spec, training.get(batches[0])) if self.team and not recipe else None
             del first_batch, batches
             if not recipe:
                 self.framework.reset_memory(self.device)
@@ -147,7 +149,7 @@ class _Launch:
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
                     spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, begun=begun,
                 )  # fmt: skip
-                self._memory()
+                self._memory(memory)
                 self._ranks(training, measured.own_step_s)
                 del local
                 evidence.last(training, loader, source)
@@ -157,16 +159,19 @@ class _Launch:
             loader.close()
         if recipe:
             self._course(recipe, training, data, length)
-            self._memory()
+            self._memory(None)
         timed = training if subject.proves_itself and not recipe else None
         del training, loader, source
         evidence.afterwards(timed)
         self._measure_peak()
 
-    def _memory(self) -> None:
-        """Send the peak memory of the measurement, since what follows may need more."""
+    def _peak_memory(self) -> dict[str, int]:
         memory = {"rss_peak_bytes": group.peak_rss(), **self.framework.memory(self.device)}
-        self.send(part={"memory": self.team.memory(memory) if self.team else memory})
+        return self.team.memory(memory) if self.team else memory
+
+    def _memory(self, before: dict[str, int] | None) -> None:
+        """Send the peak memory of the measurement, or an earlier one, since what follows may need more."""
+        self.send(part={"memory": before or self._peak_memory()})
         if self.job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
@@ -191,16 +196,9 @@ class _Launch:
         make = training_of(self.framework, cell, self.team)
         return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
-    def _local(self, spec: WorkloadSpec, training: Any, batch: Any) -> Any:
-        """A training of each process by itself, after its first step; None where the strategy has none."""
+    def _alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
         assert self.team
-        if (alone := self.team.alone()) is None:
-            return None
-        local = self._training(spec, alone, self.job.seed, dropout=True)
-        first = local.put(training.get(batch))
-        local.compile(first)
-        local.fence(local.step(first))
-        return local
+        return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
@@ -239,6 +237,8 @@ class _Launch:
             return []
         loss = training.step(batch)
         training.fence(loss)
+        if self.team:
+            self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
         self.send(part={"first_step_s": _since(start)})
         return check([loss], training, "the first step")
 

@@ -1,4 +1,4 @@
-"""The last steps taken again by a fresh model, from the same state on the same batches: a step knows no age.
+"""The last steps taken again by a fresh training, from the same state on the same batches: a step knows no age.
 
 So a program that has changed its ways since its first steps is seen, whatever it is that changed.
 """

@@ -29,6 +29,7 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.ranks import Ranks
 from workloads.data.augment import Share
 from workloads.data.dataset import Array
+from workloads.spec import WorkloadSpec
 
 #: Sums of a gradient's size, how many of the larger array for the best rate, and the size of that one in bytes.
 SUMS, PEAK_SUMS = 20, 5
@@ -118,6 +119,20 @@ class Team:
     def alone(self) -> Cell | None:
         """The cell that each process trains where none communicates; None where one process has all devices."""
         return self.cell.but(devices=1) if self.cell.processes > 1 else None
+
+    def alone_from(self, make: Callable[[Cell], Any], spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
+        """A training of this process by itself, after its first step; None where one process has all devices.
+
+        It is what all of them train together, without the communication; ``make`` makes the training of a cell.
+        """
+        if (cell := self.alone()) is None:
+            return None
+        local = make(cell)
+        self.devices.likened(local, self.cell, spec)
+        first = local.put(batch)
+        local.compile(first)
+        local.fence(local.step(first))
+        return local
 
     def memory(self, own: dict[str, int]) -> dict[str, int]:
         """Peak memory: of the processes together where it is the host's, of the fullest device where it is that's."""

@@ -158,3 +158,9 @@ def test_running_again_says_every_variable_and_version_that_differs() -> None:
     assert differences(again, again) == []
     other = [replace(r, environment={**r.environment, "digest": "other"}) for r in again]
     assert "installed packages: they differ" in differences(again, other)[0]
+
+
+@pytest.mark.parametrize(("framework", "told"), [("jax", False), ("tensorflow", True)])
+def test_a_variable_that_keras_sets_counts_where_tensorflow_reads_it(framework: str, told: bool) -> None:
+    held = under(records.record(framework, interface="keras"), {"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
+    assert ("$TF_FORCE_GPU_ALLOW_GROWTH" in facts(held)) == told

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from suite.analysis.bottleneck import Bottleneck, bottleneck
 from suite.analysis.groups import group
 from suite.analysis.load import Launch
+from suite.record.profile import Gaps
 from suite.record.record import Record
 from tests import records
-from tests.profiles import profiled, with_gaps
+from tests.profiles import profile, profiled, with_gaps
 
 
 def verdict(held: Sequence[Record]) -> Bottleneck:
@@ -46,6 +48,30 @@ def test_gaps_back_or_refute_a_compute_bound_row(idle: float, words: str) -> Non
 
 def test_one_launch_is_told_too() -> None:
     assert "one launch; by the profile: " in verdict(launches(32, 0.1, 0.5, n=1)).detail
+
+
+def test_the_share_is_that_of_the_timed_step_not_of_the_longer_profiled_one() -> None:
+    held = [
+        replace(each, profile=replace(each.profile, step_s=0.15)) for each in launches(32, 0.1, 0.33) if each.profile
+    ]
+    assert "the profile agrees: the device had nothing to do for 0% of the step" in verdict(held).detail
+
+
+def test_kernels_keep_their_times_and_the_host_gets_the_rest_of_the_step() -> None:
+    seconds = {"matrix product": 0.06, "element-wise": 0.02, "host and launch overhead": 0.05, "idle": 0.01}
+    on_gpu = profile(seconds, timed_s=0.1, gaps=Gaps(0.4, 2e-5))
+    shares = {name: each.seconds / on_gpu.slowed(name) for name, each in on_gpu.categories.items()}
+    assert shares == pytest.approx(
+        {"matrix product": 0.06, "element-wise": 0.02, "host and launch overhead": 0.02 * 5 / 6, "idle": 0.02 / 6}
+    )
+    assert sum(shares.values()) == pytest.approx(on_gpu.timed_s)
+
+
+@pytest.mark.parametrize("gaps", [None, Gaps(0.0, 0.0)])
+def test_on_a_cpu_and_where_kernels_alone_take_longer_all_have_slowed_alike(gaps: Gaps | None) -> None:
+    seconds = {"matrix product": 0.09, "element-wise": 0.03, "host and launch overhead": 0.0}
+    made = profile(seconds, timed_s=0.1, gaps=gaps)
+    assert [made.slowed(name) for name in seconds] == pytest.approx([1.2] * 3)
 
 
 def test_without_gaps_nothing_is_said() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from suite.analysis.groups import Group, group
 from suite.analysis.load import Launch
+from suite.analysis.metrics import peaks, utilisation
 from suite.analysis.roofline import COMPUTE, MEMORY, NEITHER, STEP, Part, Roof, roofline
 from suite.plan.cell import SIZES
 from suite.record.profile import Share
@@ -80,6 +81,20 @@ def test_the_highest_measured_peak_is_the_roof_of_all() -> None:
     held = [profiled(records.record(name)) for name in ("pytorch", "jax")]
     held[1] = replace(held[1], settings=held[1].settings | {"peak_bytes_per_s": 5e10, "peak_flops_per_s": 1e12})
     assert {each.roof for each in roofline(grouped(held))} == {Roof(5e12, 5e10)}
+
+
+def test_a_profile_of_one_process_of_several_lies_under_its_share_of_the_peaks() -> None:
+    held = [profiled(records.record("pytorch")), profiled(records.record("pytorch", devices=2))]
+    together = {"peak_flops_per_s": 8e12, "peak_bytes_per_s": 3e10}
+    held[1] = replace(held[1], settings=held[1].settings | together)
+    one, two = roofline(grouped(held))
+    assert (one.roof, two.roof) == (Roof(5e12, 2e10), Roof(4e12, 1.5e10))
+
+
+def test_flops_utilisation_is_of_the_peak_of_all_devices_together() -> None:
+    found = grouped([profiled(records.record("pytorch", devices=2))])
+    (row,), rate = found.rows, found.rows[0].ok[0].samples_per_s
+    assert utilisation(row, peaks(found)) == pytest.approx(3e9 * (rate or 0) / 5e12)
 
 
 @pytest.mark.parametrize(

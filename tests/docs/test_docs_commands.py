@@ -34,7 +34,7 @@ LINES = sorted({line for block in SHELL for line in block.lines})
 #: Run by a test of its own, which knows what the block needs.
 ELSEWHERE = {"CONTRIBUTING.md": "tests/worker/test_settings.py"}
 #: Programs that are not the project's, with what they are for.
-OTHERS = {"python3 -m venv": "makes an environment"}
+OTHERS = {"python3 -m venv": "makes an environment", ". .venv/bin/activate": "enters it"}
 
 #: Another word for `pytest suite`.
 RUN = ["python", "-m", "suite", "run"]
@@ -74,7 +74,7 @@ def suite_lines() -> list[list[str]]:
     return lines + [
         ["suite", *command[command.index("--") + 1 :]]
         for command in commands()
-        if command[0] == "tox" and "--" in command and "bench" in " ".join(command[:4])
+        if command[:2] == ["tox", "run"] and "--" in command and "bench" in " ".join(command[:4])
     ]
 
 
@@ -116,7 +116,8 @@ def test_lines_of_pytest_suite_select_cells(folder: Path, tmp_path: Path) -> Non
 
 def module_lines() -> list[list[str]]:
     """The arguments of ``python -m``, first the module."""
-    return [command[2:] for command in commands() if command[:2] == ["python", "-m"] and command[:4] != RUN]
+    inside = [command[command.index("--") + 1 :] for command in commands() if command[:2] == ["tox", "exec"]]
+    return [line[2:] for line in [*commands(), *inside] if line[:2] == ["python", "-m"] and line[:4] != RUN]
 
 
 @pytest.mark.parametrize("line", module_lines(), ids=" ".join)
@@ -169,7 +170,8 @@ def test_environments_and_extras_exist() -> None:
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     for command in commands():
         if command[0] == "tox":
-            option = dict(pairwise(command))
+            own = command[: command.index("--")] if "--" in command else command
+            option = dict(pairwise(own))
             assert option.get("-m", "bench") in labels, command
             assert set(option.get("-e", "quick").split(",")) <= environments, command
         elif command[0] == "pip":
@@ -178,7 +180,7 @@ def test_environments_and_extras_exist() -> None:
 
 
 def test_every_other_line_is_known() -> None:
-    known = ("pytest suite", "python -m", "tox run", "tox devenv", "pip install", "pytest tests", *OTHERS)
+    known = ("pytest suite", "python -m", "tox run", "tox exec", "tox devenv", "pip install", "pytest tests", *OTHERS)
     assert not [command for command in map(" ".join, commands()) if not command.startswith(known)]
 
 

@@ -36,8 +36,8 @@ def test_from_a_clone_to_an_answer_it_takes_two_commands() -> None:
     """The first shell block of the README is all that a first-time reader types."""
     first = next(block for block in blocks() if block.page.name == "README.md" and block.language == "sh")
     assert first.lines == [
-        "python3 -m venv .venv && .venv/bin/pip install tox",
-        ".venv/bin/tox run -m bench",
+        "python3 -m venv .venv && . .venv/bin/activate && pip install tox",
+        "tox run -m bench",
     ]
 
 

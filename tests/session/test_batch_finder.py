@@ -6,14 +6,20 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from suite.plan.cell import AUTO, Cell
+from suite.plan.measuring import Plan
+from suite.record.order import Order
 from suite.record.record import Outcome, Record
-from suite.session.batch_finder import START, Fit, Try, fits_by_cell, largest
+from suite.session.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest
+from suite.session.engines import About, Hear
+from suite.session.launcher import Launcher
+from suite.session.observers import Observers
+from suite.session.settings import Settings
 from tests.frameworks import needs_frameworks
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +84,40 @@ def test_a_launch_that_does_not_fit_after_all_leaves_the_next_smaller_batch() ->
     less = fit.less(attempt(992, 0))
     assert less.batch == max(each.batch for each in fit.tries if each.batch < 992 and each.status == "ok")
     assert less.tries[-1] == Try(992, "out-of-memory", "too large", {"rss_peak_bytes": 992})
+
+
+@dataclass
+class Ending:
+    """A host whose launches hold as many samples as fit at first, and then end as they are told."""
+
+    ends: list[str]
+    about: About = field(default_factory=lambda: About("", free_bytes=1 << 30))
+
+    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+        job = order.job
+        trial = job.plan == PLAN
+        status = ("ok" if job.cell.batch <= 64 else "out-of-memory") if trial else self.ends.pop(0)
+        return Record(job.cell, Outcome(status), job.launch, phases={})
+
+
+@pytest.mark.parametrize(
+    ("ends", "kept", "batch"),
+    [
+        (["ok"], "ok", 64),
+        (["crashed"], "crashed", 64),
+        (["timeout"], "timeout", 64),
+        (["out-of-memory", "ok"], "ok", 32),
+    ],
+)
+def test_after_the_search_only_memory_makes_the_batch_smaller(
+    ends: list[str], kept: str, batch: int, tmp_path: Path
+) -> None:
+    """A crash has other reasons too, and a row of two batches would be none."""
+    settings = Settings("smoke", 1, Plan(), device="cpu", journals=tmp_path)
+    said: list[str] = []
+    launcher = Launcher(settings, {"id": "x"}, Ending(ends), said.append, said.append, Observers(), {})
+    record, _ = launcher.launch(CELL, 0, "1/1", 0)
+    assert (record.outcome.status, record.effective_batch, ends) == (kept, batch, [])
 
 
 @pytest.mark.slow

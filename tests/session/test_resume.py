@@ -108,6 +108,7 @@ def test_a_run_can_be_asked_for_more_launches_later(suite: Suite) -> None:
     assert more.journals == first.journals
     saved = more.saved["0001_smoke.json"]
     assert [record.launch for record in records_of(saved)] == [0, 1, 2]
+    assert [record.resumed for record in records_of(saved)] == [0, 1, 1]
     assert saved["suite"]["run"]["launches"] == 3
     fewer = suite("suite", "--launches=2", "-k", "jax and imdb", "--resume")
     assert fewer.status == 0, "the journal was started with one"

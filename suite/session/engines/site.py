@@ -198,13 +198,13 @@ class _Spread:
 
 
 def _merged(parts: Sequence[tuple[Record, int]]) -> Record:
-    """Rank 0's record, with the flags of all hosts and the GPUs that were used there; each comes with its ranks."""
+    """Rank 0's record, with the flags of all hosts and the GPUs that were used there; each comes with its ranks.
+
+    The machine is that of rank 0's host, since all hosts of a run are of one kind.
+    """
     records = [record for record, _ in parts]
     first = records[0]
     gpus = [gpu for record, ranks in parts for gpu in (record.metrics.get("gpus") or ())[:ranks]]
     metrics = first.metrics | ({"gpus": gpus} if gpus else {}) | {"hosts": len(records)}
     flags = tuple(dict.fromkeys(flag for record in records for flag in record.flags))
-    machine = dict(first.environment.get("machine") or {})
-    names = [gpu for record in records for gpu in (record.environment.get("machine") or {}).get("gpus") or ()]
-    environment = first.environment | {"machine": machine | ({"gpus": names} if names else {})}
-    return replace(first, metrics=metrics, flags=flags, environment=environment)
+    return replace(first, metrics=metrics, flags=flags)

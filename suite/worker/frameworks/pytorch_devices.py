@@ -68,6 +68,21 @@ def _fused(spec: WorkloadSpec) -> bool:
     return not isinstance(spec.optimizer, Sgd)
 
 
+def likened(local: pytorch.Training, cell: Cell, spec: WorkloadSpec) -> None:
+    """Give a training of one process by itself what the cell's strategy has besides communication."""
+    if cell.strategy == "fsdp":
+        local.model = local.model.to(memory_format=torch.contiguous_format)
+        local.optimizer = optimizer(spec, [*local.model.parameters()], fused=_fused(spec))
+    elif mode := pytorch.COMPILE_MODES[cell.compile]:
+        _compile_model(local, mode)
+
+
+def _compile_model(training: pytorch.Training, mode: str) -> None:
+    """Compile the model alone, before it is wrapped: a graph around the wrapper would break where it communicates."""
+    training.loss = training.module.loss
+    training.model.compile(fullgraph=True, dynamic=False, mode=mode)
+
+
 class Training(pytorch.Training):
     """The training of one rank: its share of each batch, and the gradients' mean over all ranks."""
 
@@ -79,17 +94,16 @@ class Training(pytorch.Training):
         self.ranks = ranks
         self.whole: torch.nn.Module | None = None
         if cell.strategy == "fsdp":
-            self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel)
+            # What the parts are put together in, outside of the device's memory.
+            self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel).cpu()
             self.model = self.model.to(memory_format=torch.contiguous_format)
             # Without a mesh PyTorch takes the GPU, wherever this training is.
             fully_shard(self.model, mesh=init_device_mesh(torch.device(device).type, (ranks.world,)))
             self.optimizer = optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
             self.parallel = self.model
             return
-        mode = pytorch.COMPILE_MODES[cell.compile]
-        if mode:  # before it is wrapped: a graph around the wrapper would break where it communicates
-            self.loss = module.loss
-            self.model.compile(fullgraph=True, dynamic=False, mode=mode)
+        if mode := pytorch.COMPILE_MODES[cell.compile]:
+            _compile_model(self, mode)
         # Statistics of batch normalisation stay each rank's own. The gradients of eager steps are summed while the
         # backward pass still runs.
         self.parallel = DistributedDataParallel(self.model, broadcast_buffers=False, gradient_as_bucket_view=True)
@@ -137,7 +151,7 @@ class Training(pytorch.Training):
             tensor = getattr(sharded, of)
             if tensor is not None:  # a weight that is not trained has no gradient
                 full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-                setattr(parameter, of, full.detach().clone())
+                setattr(parameter, of, full.detach().cpu().clone())
         arrays: dict[str, Array] = self.module.export_weights(self.whole, of=of)
         return arrays
 

@@ -24,8 +24,13 @@ def programs_kept(folder: str, quickly: bool) -> AbstractContextManager[Any]:
 
 
 def adopt(training: Any, other: Any) -> None:
-    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
-    del training, other  # a trace holds the variables of its own model
+    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared.
+
+    A trace holds the variables of its own model, so that model comes with it, set back to where this one stands.
+    """
+    start = training.checkpoint().values()
+    other.restore(dict(zip(other.checkpoint(), start, strict=True)))  # Keras numbers its models; the order is the same
+    training.model, training.optimizer, training.function = other.model, other.optimizer, other.function
 
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:

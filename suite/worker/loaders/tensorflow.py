@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.frameworks.tensorflow_device import integers, place, placed
+from suite.worker.frameworks.tensorflow_device import integers, place, placed, synchronise
 from suite.worker.loaders import refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
@@ -123,10 +123,15 @@ class Resident:
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
     """NVIDIA DALI, whose tensors become TensorFlow's."""
-    return Dali(
-        cell, source, device, put,
-        take=lambda tensor: placed(tf.experimental.dlpack.from_dlpack(tensor.__dlpack__()), device),
-    )  # fmt: skip
+
+    def take(tensor: Any) -> tf.Tensor:
+        shared = tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())
+        with tf.device(place(device)):  # `tf.identity` would share the memory
+            copy = placed(tf.bitwise.bitwise_or(shared, tf.zeros((), shared.dtype)), device)
+        synchronise(device)  # DALI writes over its own when it makes the next batch
+        return copy
+
+    return Dali(cell, source, device, put, take=take)
 
 
 KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident, "dali": dali}
