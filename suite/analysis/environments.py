@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.analysis.groups import Row
 from suite.plan.allocators import chosen
-from suite.plan.frameworks import VARIABLES
+from suite.plan.frameworks import VARIABLES, host_memory
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -74,7 +74,9 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
     speed: list[str] = []
     for name in sorted({*conditions.values, *other_conditions.values}):
         values, other_values = conditions.of(name), other_conditions.of(name)
-        comparable = same_framework or name.startswith("$") or name in shared
+        comparable = same_framework or name in shared
+        # What the suite chose for each framework's cell is no other condition.
+        comparable |= name.startswith("$") and not (_chosen(name, values, row) and _chosen(name, other_values, other))
         if comparable and values and other_values and values != other_values:
             words = f"{_word(name)} {' and '.join(values)} against {' and '.join(other_values)}"
             (numbers if ARITHMETIC.fullmatch(_word(name)) else speed).append(words)
@@ -116,6 +118,11 @@ def _conditions(records: Iterable[Record]) -> _Conditions:
         ]
         values[name] = sorted({value for value, has_variables in recorded if has_variables or value != UNSET})
     return _Conditions(values, any(has_variables for _, has_variables in launches))
+
+
+def _chosen(name: str, values: list[str], row: Row) -> bool:
+    """Whether all launches of a row had a variable as the suite sets it for the cell."""
+    return values == [host_memory(row.cell).get(_word(name))]
 
 
 def _on_cpu(row: Row) -> bool:

@@ -63,7 +63,7 @@ def main() -> int:
             arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
         try:
             with waiting(framework):
-                lines = ask(framework, "suite.checks.loaders", arguments)
+                lines = ask(framework, "suite.checks.loaders", arguments, workload=options.workload)
         except LaunchError as error:
             failed, lines = True, []
             print(f"{framework:12}{error}")

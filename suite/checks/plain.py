@@ -96,7 +96,7 @@ class Line:
         for name in ("size", "rounds", "min_window"):
             arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
         try:
-            self.answers.append(ask(self.framework, "suite.checks.plain", arguments))
+            self.answers.append(ask(self.framework, "suite.checks.plain", arguments, workload=self.workload))
         except LaunchError as error:
             self.error = str(error)
 

@@ -27,7 +27,7 @@ import psutil
 from suite.monitor.sampler import Monitor
 from suite.plan import allocators
 from suite.plan.cell import WORKLOADS, Cell
-from suite.plan.frameworks import HOST_MEMORY, variables_of
+from suite.plan.frameworks import host_memory, variables_of
 from suite.record.environment import machine, recorded, redact
 from suite.record.job import Job
 from suite.record.mark import MARK
@@ -127,7 +127,7 @@ def _launched(
 
 def variables(job: Job, scratch: str) -> dict[str, str]:
     """The worker's environment: the caller's, plus what its framework needs, minus caches that outlive a launch."""
-    environment = HOST_MEMORY | dict(os.environ)
+    environment = host_memory(job.cell) | dict(os.environ)
     environment.pop("PYTHONHOME", None)
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
@@ -141,13 +141,15 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | environment
 
 
-def ask(framework: str, module: str, arguments: list[str], timeout_s: float | None = None) -> Any:
-    """Run a module of the suite with the framework's interpreter and return its answer.
+def ask(
+    framework: str, module: str, arguments: list[str], timeout_s: float | None = None, workload: str = WORKLOADS[0]
+) -> Any:
+    """Run a module of the suite with the framework's interpreter, as for a launch of this workload; return its answer.
 
     The module gets ``--answer FILE`` besides its arguments and writes JSON there. Raises `LaunchError`, with the last
     line of the module's output, if it failed, and `LateError` after ``timeout_s``.
     """
-    job = Job(Cell(WORKLOADS[0], framework), "")
+    job = Job(Cell(workload, framework), "")
     with scratch_folder() as folder:
         answer, output = Path(folder, "answer.json"), Path(folder, "said")
         command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]

@@ -164,3 +164,13 @@ def test_running_again_says_every_variable_and_version_that_differs() -> None:
 def test_a_variable_that_keras_sets_counts_where_tensorflow_reads_it(framework: str, told: bool) -> None:
     held = under(records.record(framework, interface="keras"), {"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
     assert ("$TF_FORCE_GPU_ALLOW_GROWTH" in facts(held)) == told
+
+
+@pytest.mark.parametrize(("arenas", "told"), [("8", ""), ("1", ""), ("4", "MALLOC_ARENA_MAX 4 against 1")])
+def test_arenas_that_the_suite_chose_for_a_cell_are_no_other_condition(arenas: str, told: str) -> None:
+    held = [under(each, {"MALLOC_ARENA_MAX": "1"}) for each in records.launches(["pytorch"], workload="imdb_lstm")]
+    held += [
+        under(each, {"MALLOC_ARENA_MAX": arenas}) for each in records.launches(["tensorflow"], workload="imdb_lstm")
+    ]
+    caveat = rows(compared(held), "ratio_caveat")["tensorflow"]
+    assert told in caveat if told else not caveat

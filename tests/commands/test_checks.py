@@ -32,7 +32,7 @@ def test_a_framework_is_asked_by_a_module_that_answers(
 ) -> None:
     asked: list[str] = []
 
-    def ask(framework: str, module: str, arguments: list[str]) -> Any:
+    def ask(framework: str, module: str, arguments: list[str], workload: str = "") -> Any:
         asked.append(module)
         return {"ratios": [1.0, 1.0], "step_s": 0.1, "harness": 0.0} if check is plain else []
 
@@ -56,7 +56,7 @@ def test_a_process_counts_once_and_a_failed_one_is_named(
 ) -> None:
     answers = iter([[0.9, 1.0, 1.1], [1.1, 1.1, 9.0], None, [1.0], [1.0], [1.0]])
 
-    def ask(framework: str, module: str, arguments: list[str]) -> Any:
+    def ask(framework: str, module: str, arguments: list[str], workload: str = "") -> Any:
         ratios = next(answers)
         if ratios is None:
             raise LaunchError("it crashed")

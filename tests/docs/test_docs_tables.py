@@ -94,6 +94,17 @@ def details(run: str, workload: str) -> list[list[str]]:
     return table
 
 
+def settings(run: str, workload: str, axis: str) -> list[list[str]]:
+    """The values of an axis side by side within each framework; ratios are to its usual value."""
+    table = [["framework", axis, "n", "samples/s", "ratio", "verdict", "peak MiB", "identity", "flags"]]
+    for row in rows(run, "cells.csv"):
+        if row["workload"] == workload and row["samples_per_s"]:
+            line = [NAMES[row["framework"]], row[axis], row["launches_ok"], spread(row, "samples_per_s"), ratio(row)]
+            line += [row["ratio_verdict"] or DASH, f"{int(row['peak_memory_bytes']) / 2**20:,.0f}"]
+            table.append([*line, row["identity"], row["flags"] or DASH])
+    return table
+
+
 def accuracy(run: str) -> list[list[str]]:
     read = rows(run, "accuracy.csv")
     formats = len({row["precision"] for row in read}) > 1
@@ -130,6 +141,7 @@ MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     "answer": answer,
     "cells": cells,
     "details": details,
+    "settings": settings,
     "accuracy": accuracy,
 }
 
@@ -162,5 +174,8 @@ def test_the_figures_in_the_readme_are_those_of_the_tables() -> None:
     trained = (accuracy("0006_accuracy_imdb"), accuracy("0009_accuracy_cnn_small"))
     tables = (answer(*ANSWER), *trained)
     known = set(FIGURE.findall(" ".join(cell for table in tables for line in table for cell in line)))
+    launches = [row for run in ANSWER for row in rows(run, "launches.csv") if row["workload"] == "imdb_lstm"]
+    flags = [row["flags"] for row in launches if row["control"] != "True"]
+    known |= {str(len(flags)), str(sum("unsteady" in each for each in flags))}
     other = r"fp32|bf16|2 cores|95 %|\d{4}-\d\d-\d\d|(?:PyTorch|TensorFlow|JAX) \d+\.\d+"
     assert set(FIGURE.findall(re.sub(other, "", text))) <= known
