@@ -19,7 +19,7 @@ from suite.report import plots
 from suite.report.tables import table
 
 #: The runs with throughput of both workloads in full size, and the one whose losses can be compared step by step.
-RUNS = ("0011_cpu_cnn", "0012_cpu_lstm", "0007_loss_curve")
+RUNS = ("0011_cpu_cnn", "0014_cpu_lstm", "0007_loss_curve")
 STORAGE = Path("results/runs")
 OUTPUT = Path("docs/hero.png")
 
