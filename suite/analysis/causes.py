@@ -14,6 +14,7 @@ from statistics import mean, median, stdev
 
 from scipy import special
 
+from suite.analysis.blocks import pairs
 from suite.analysis.costs import Costs
 from suite.analysis.known_causes import LITTLE, Known, known
 from suite.analysis.statistics import LEAST, LEVEL, holm
@@ -98,7 +99,8 @@ def causes(row: Costs, other: Costs) -> Causes:
     step_s, other_step_s = row.step_s / samples, other.step_s / other_samples
     difference = step_s - other_step_s
     within = row.row.run == other.row.run
-    blocks = sorted(row.profiles.keys() & other.profiles.keys()) if within else []
+    shared = {record.block for record, _ in pairs(row.row.ok, other.row.ok)} if within else set()
+    blocks = sorted(shared & row.profiles.keys() & other.profiles.keys())
     groups = _groups(row, other)
     tests = _tests((row, samples), (other, other_samples), blocks, groups) if len(blocks) >= LEAST else {}
     slower, faster = (row, other) if difference >= 0 else (other, row)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 
 from suite.analysis import statistics
+from suite.analysis.blocks import pairs
 from suite.analysis.comparability import obstacle
 from suite.analysis.groups import Group, Row, RowKey
 from suite.analysis.identity import Verdict
@@ -43,10 +44,10 @@ def leaders(
 
 def _tied_with(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin: float) -> set[RowKey]:
     """The top row and those that tie with it; empty if no rival's verdict against the top is ``worse``."""
-    top_values, tests = _by_block(top.ok, value), {}
+    tests = {}
     for row in rivals:
-        values = _by_block(row.ok, value)
-        if test := statistics.paired([values[block] / top_values[block] for block in values if block in top_values]):
+        figures = ((value(record), value(best)) for record, best in pairs(row.ok, top.ok))
+        if test := statistics.paired([figure / highest for figure, highest in figures if figure and highest]):
             tests[row.key] = test
     row_verdicts = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
     tied = {key for key, verdict in row_verdicts.items() if verdict != worse}

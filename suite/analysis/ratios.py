@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from statistics import median
 from typing import TypeVar
 
 from suite.analysis import statistics
 from suite.analysis.axes import AXES, Base, base
+from suite.analysis.blocks import pairs
 from suite.analysis.comparability import obstacle
 from suite.analysis.environments import differences
 from suite.analysis.groups import Group, Row, RowKey
@@ -22,9 +22,6 @@ Key = TypeVar("Key", bound=Hashable)
 
 #: Why two rows of a run have no ratio, where nothing else forbids it.
 NO_BLOCK = "no block in which both ended well, soon after each other"
-
-#: Launches of a block that a run made before and after it was resumed lie no further apart, in seconds.
-APART_MOST_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -145,27 +142,12 @@ def by_block(row: Row, other: Row) -> list[float]:
 
 
 def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[float]:
-    """The same ratios for any launches. One that ran on another host than the rest of its block has none.
-
-    Nor has one that ran much later, in a run that was resumed meanwhile: the machine may have changed.
-    """
-    first, second = ({(record.block, record.host): record for record in each} for each in (launches, others))
+    """The same ratios for any launches."""
     return [
         record.samples_per_s / other.samples_per_s
-        for place, record in first.items()
-        if (other := second.get(place)) and record.samples_per_s and other.samples_per_s and _together(record, other)
+        for record, other in pairs(launches, others)
+        if record.samples_per_s and other.samples_per_s
     ]
-
-
-def _together(record: Record, other: Record) -> bool:
-    """Whether two launches of a block ran in one session, or soon after each other."""
-    if record.resumed == other.resumed:
-        return True
-    try:
-        began, other_began = (datetime.fromisoformat(each.started) for each in (record, other))
-        return abs((began - other_began).total_seconds()) <= APART_MOST_S
-    except (TypeError, ValueError):  # no time that can be compared
-        return False
 
 
 def _within_run(row: Row, other: Row, per: float) -> tuple[Ratio | None, Paired | None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from suite.analysis.groups import group
+from suite.analysis.identity import verdicts
+from suite.analysis.leaders import leaders
 from suite.analysis.load import Launch
 from suite.analysis.ratios import blockwise
 from suite.plan.cell import AUTO
@@ -57,3 +59,20 @@ def test_a_row_whose_launches_found_several_batches_has_no_ratio() -> None:
     ]
     (found,) = group([Launch(each, "run-a", "a.json") for each in held])
     assert "had several batches (448, 512)" in list(table(found).frame["ratio_reason"])[1]
+
+
+def test_no_row_is_best_by_launches_of_another_day() -> None:
+    days = [f"2026-03-0{1 + launch}T10:00:00+00:00" for launch in range(6)]
+    held = [replace(each, started=days[each.launch]) for each in records.launches(["pytorch", "jax"], n=6)]
+    late = [
+        replace(each, started="2026-04-01T10:00:00+00:00", run=each.run | {"resumed": 1})
+        if each.cell.framework == "jax"
+        else each
+        for each in held
+    ]
+    for launches, marked in ((held, 1), (late, 0)):
+        (found,) = group([Launch(each, "run-a", "a.json") for each in launches])
+        best = leaders(
+            found, verdicts({row.key: row.ok for row in found.rows}), lambda record: record.samples_per_s, more=True
+        )
+        assert len(best) == marked
