@@ -82,6 +82,6 @@ def test_a_worker_keeps_freed_memory_unless_the_user_says_otherwise(monkeypatch:
     assert int(found["MALLOC_TRIM_THRESHOLD_"]) >= 1 << 30
     assert (found["MALLOC_MMAP_MAX_"], found["MALLOC_ARENA_MAX"]) == ("0", "1")
     lstm = replace(JOB, cell=Cell("imdb_lstm", "tensorflow"))
-    assert variables(lstm, "/scratch")["MALLOC_ARENA_MAX"] == "8", "whose threads would wait for each other"
+    assert variables(lstm, "/scratch")["MALLOC_ARENA_MAX"] == "8", "whose step takes longer with one"
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
     assert variables(JOB, "/scratch")["MALLOC_ARENA_MAX"] == "2"
