@@ -12,9 +12,9 @@ from suite.plan.cell import Cell
 HOST_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)}
 
 #: In TensorFlow's LSTM two threads run some 24,700 small operations a step, each of which allocates. With one arena,
-#: whose lock they probably wait for, a step takes longer: 166 against 134 ms (batch 32, medians of five processes each, two
-#: cores), 199 against 159 (64). Its CNN is as fast or faster with one (406 against 447 ms), and JAX's CNN needs it (609
-#: against 860 ms with two arenas, two processes each).
+#: whose lock they probably wait for, a step takes longer: 166 against 134 ms (batch 32, medians of five processes each,
+#: two cores), 199 against 159 (64). Its CNN is as fast or faster with one (406 against 447 ms), and JAX's CNN needs it
+#: (609 against 860 ms with two arenas, two processes each).
 ARENAS = {("tensorflow", "imdb_lstm"): "8"}
 
 #: The share of a GPU's memory that PyTorch's and JAX's allocators may take, both counted from the whole card. By
