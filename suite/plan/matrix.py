@@ -30,7 +30,7 @@ from workloads.spec import specification
 
 STUDIED = ("cifar100_cnn", "imdb_lstm")
 #: Workloads whose models have several blocks, which can be computed again one by one.
-OF_BLOCKS = ("cifar100_cnn", "cifar100_resnet18")
+OF_BLOCKS = ("cifar100_cnn", "cifar100_resnet18", "imdb_transformer")
 BATCH = 128
 
 

@@ -1,4 +1,7 @@
-"""Gradient checkpointing changes what is kept, and nothing else: every gradient is equal to the last bit."""
+"""Gradient checkpointing changes what is kept, and nothing else: every gradient is equal to the last bit.
+
+But for JAX's Transformer, where it is equal to rounding.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,12 @@ from tests.frameworks import (
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 STEPS = 2
+#: Where XLA fuses the operations of a block otherwise with checkpointing, so that it rounds otherwise: by how much.
+ROUNDED = {("imdb_transformer", "jax"): {"fp64": 1e-12, "fp32": 1e-5, "bf16": 0.05}}
+#: One of each framework; JAX's CNN compiles for longest.
+QUICK = (
+    ("cifar100_cnn", "fp32", "pytorch"), ("cifar100_cnn", "fp32", "tensorflow"), ("imdb_transformer", "fp32", "jax"),
+)  # fmt: skip
 
 
 def cell_of(workload: str, framework: str, checkpointing: str = "on", precision: str = "fp32") -> Cell:
@@ -50,20 +59,21 @@ def steps(workload: str, framework: str, checkpointing: str, precision: str = "f
     ("workload", "precision", "framework"),
     [
         pytest.param(workload, precision, framework, marks=[] if quick else [pytest.mark.slow])
-        for workload in ("cifar100_cnn", "cifar100_resnet18")
+        for workload in ("cifar100_cnn", "cifar100_resnet18", "imdb_transformer")
         for precision in ("fp32", "bf16", "fp64")
         for framework in FRAMEWORKS
-        for quick in [workload == "cifar100_cnn" and precision == "fp32" and framework != "jax"]
+        for quick in [(workload, precision, framework) in QUICK]
     ],
 )
 def test_steps_with_dropout_are_equal_to_the_last_bit(workload: str, precision: str, framework: str) -> None:
     """Weights, the optimizer's buffers, running statistics and random states: so a block is not run twice in effect."""
     usual, state = steps(workload, framework, "off", precision)
     losses, found = steps(workload, framework, "on", precision)
-    assert losses == usual
+    bound = ROUNDED.get((workload, framework), {}).get(precision, 0.0)
+    assert losses == pytest.approx(usual, rel=bound)
     assert len(found) == len(state)
     for (name, array), expected in zip(found.items(), state.values(), strict=True):
-        assert np.array_equal(array, expected), name
+        assert deviation({name: array}, {name: expected}) <= bound, name
 
 
 def kept(framework: str, checkpointing: str) -> int:

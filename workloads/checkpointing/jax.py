@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import flax.linen as nn
 import jax
 
-Block = Callable[[Any, jax.Array], jax.Array]
+Block = Callable[..., jax.Array]
 
 
 def recomputed(block: Block) -> Block:
-    """A function of a module and its input, whose activations the backward pass computes again.
+    """A function of a module and its inputs, whose activations the backward pass computes again.
 
     Random keys and statistics are values in flax, so that a second pass has those of the first.
     """

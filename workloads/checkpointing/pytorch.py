@@ -12,18 +12,18 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
 
-def recomputed(block: nn.Module, draws: bool) -> Callable[[Tensor], Tensor]:
+def recomputed(block: nn.Module, draws: bool) -> Callable[..., Tensor]:
     """The block as a function whose activations the backward pass computes again.
 
     ``draws`` says whether the block draws random numbers, whose state is then kept and restored.
     """
 
-    def forward(x: Tensor) -> Tensor:
+    def forward(*inputs: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
-            return block(x)
+            return block(*inputs)
         # What torch.compile makes of a block has no side effects, and it takes no contexts of ours.
         options: dict[str, Any] = {} if torch.compiler.is_compiling() else {"context_fn": contexts}
-        return checkpoint(block, x, use_reentrant=False, preserve_rng_state=draws, **options)
+        return checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=draws, **options)
 
     def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
         return nullcontext(), _statistics_stay(block)

@@ -6,6 +6,7 @@ The formula is written out here because that function takes its softmax in float
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -15,6 +16,7 @@ import numpy as np
 import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from workloads.checkpointing.jax import recomputed
 from workloads.data.dataset import Array
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError
@@ -31,6 +33,7 @@ class Transformer(nn.Module):
     numbers: Numbers
     dropout: bool
     kernel: str
+    checkpointing: bool = False
 
     @nn.compact
     def __call__(self, tokens: jax.Array) -> jax.Array:
@@ -41,21 +44,12 @@ class Transformer(nn.Module):
         positions = nn.Embed(self.spec.positions, self.spec.width, name="positions", **wide)
         x = nn.Embed(VOCABULARY, self.spec.width, name="words", **wide)(tokens) + positions.embedding
         x = self.dropped(x)
-        for block in self.spec.blocks:
-            x = self.block(block, x, count)
+        for name in self.spec.blocks:
+            block = partial(_block, name)
+            x = (recomputed(block) if self.checkpointing else block)(self, x, count)
         words = (jnp.arange(self.spec.positions) < count[:, None])[:, :, None].astype(x.dtype)
         mean = (nn.LayerNorm(EPSILON, name="norm", **wide)(x) * words).sum(1) / words.sum(1)
         return nn.Dense(1, name="logits", **types)(mean)[:, 0]
-
-    def block(self, name: str, x: jax.Array, count: jax.Array) -> jax.Array:
-        """Adds to ``x`` (batch, positions, width) what words learn from each other, then what each learns by itself."""
-        width, types = self.spec.width, {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
-        y = nn.LayerNorm(EPSILON, name=f"{name}_norm1", **types)(x)
-        y = self.attend(nn.Dense(3 * width, use_bias=False, name=f"{name}_attention", **types)(y), count)
-        x = x + self.dropped(nn.Dense(width, name=f"{name}_projection", **types)(y))
-        y = nn.LayerNorm(EPSILON, name=f"{name}_norm2", **types)(x)
-        y = nn.gelu(nn.Dense(self.spec.hidden, name=f"{name}_hidden", **types)(y), approximate=False)
-        return x + self.dropped(nn.Dense(width, name=f"{name}_output", **types)(y))
 
     def attend(self, projected: jax.Array, count: jax.Array) -> jax.Array:
         """Attention over (batch, positions, 3 * width), whose keys are the first ``count`` (batch,) positions."""
@@ -71,6 +65,17 @@ class Transformer(nn.Module):
 
     def dropped(self, x: jax.Array) -> jax.Array:
         return nn.Dropout(self.spec.dropout, deterministic=not self.dropout)(x)
+
+
+def _block(name: str, model: Transformer, x: jax.Array, count: jax.Array) -> jax.Array:
+    """Adds to ``x`` (batch, positions, width) what words learn from each other, then what each learns by itself."""
+    spec, types = model.spec, {"dtype": model.numbers.compute, "param_dtype": model.numbers.weights}
+    y = nn.LayerNorm(EPSILON, name=f"{name}_norm1", **types)(x)
+    y = model.attend(nn.Dense(3 * spec.width, use_bias=False, name=f"{name}_attention", **types)(y), count)
+    x = x + model.dropped(nn.Dense(spec.width, name=f"{name}_projection", **types)(y))
+    y = nn.LayerNorm(EPSILON, name=f"{name}_norm2", **types)(x)
+    y = nn.gelu(nn.Dense(spec.hidden, name=f"{name}_hidden", **types)(y), approximate=False)
+    return x + model.dropped(nn.Dense(spec.width, name=f"{name}_output", **types)(y))
 
 
 def moved(tokens: jax.Array, positions: int) -> tuple[jax.Array, jax.Array]:
@@ -94,10 +99,11 @@ def plain_attention(query: jax.Array, key: jax.Array, value: jax.Array, count: j
 
 
 def build(
-    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> Transformer:
+    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> Transformer:  # fmt: skip
     """The module; its weights come from `import_weights`."""
-    return Transformer(spec, numbers, dropout, kernels(spec, numbers, device, kernel)["attention"])
+    return Transformer(spec, numbers, dropout, kernels(spec, numbers, device, kernel)["attention"], checkpointing)
 
 
 def logits(model: Transformer, weights: Tree, statistics: Tree, tokens: jax.Array) -> jax.Array:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workloads.checkpointing.pytorch import recomputed
 from workloads.data.dataset import Array
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError
@@ -51,19 +52,22 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """int32 tokens (batch, length) to logits (batch,)."""
 
-    def __init__(self, spec: TransformerSpec, dropout: bool, dtype: torch.dtype, kernel: str) -> None:
+    def __init__(
+        self, spec: TransformerSpec, dropout: bool, dtype: torch.dtype, kernel: str, checkpointing: bool = False
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(VOCABULARY, spec.width, dtype=dtype)
         self.positions = nn.Embedding(spec.positions, spec.width, dtype=dtype)
         self.dropout = nn.Dropout(spec.dropout if dropout else 0)
         self.blocks = nn.ModuleList(Block(spec, dropout, dtype, kernel) for _ in spec.blocks)
+        self.checkpointed = [recomputed(block, draws=dropout) for block in self.blocks] if checkpointing else []
         self.norm = nn.LayerNorm(spec.width, EPSILON, dtype=dtype)
         self.logits = nn.Linear(spec.width, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
         tokens, words = moved(tokens, self.positions.num_embeddings)
         x = self.dropout(self.words(tokens) + self.positions.weight)
-        for block in self.blocks:
+        for block in self.checkpointed or self.blocks:
             x = block(x, words[:, None, None])
         counted = words[:, :, None].to(x.dtype)
         mean = (self.norm(x) * counted).sum(1) / counted.sum(1)
@@ -90,11 +94,12 @@ def plain_attention(query: Tensor, key: Tensor, value: Tensor, words: Tensor) ->
 
 
 def build(
-    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> Transformer:
+    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> Transformer:  # fmt: skip
     """The model in training mode, its weights not yet set."""
     chosen = kernels(spec, numbers, device, kernel)["attention"]
-    return Transformer(spec, dropout, getattr(torch, numbers.weights), chosen).to(device)
+    return Transformer(spec, dropout, getattr(torch, numbers.weights), chosen, checkpointing).to(device)
 
 
 def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from workloads.checkpointing.tensorflow import Recomputed
 from workloads.data.dataset import Array
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError
@@ -77,8 +78,9 @@ class Mean(keras.layers.Layer):
 
 
 def build(
-    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> keras.Model:
+    spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> keras.Model:  # fmt: skip
     """The model, its weights not yet set: int tokens (batch, length) to logits (batch, 1)."""
     kernels(spec, numbers, device, kernel)
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
@@ -88,13 +90,7 @@ def build(
         # The sum that runs through all blocks stays in the weights' type.
         return layers.Add(dtype=wide)([x, layers.Dropout(spec.dropout if dropout else 0, dtype=dtype)(y)])
 
-    # Keras casts to what is written here, and on a GPU kernels take int32 in the host's memory only.
-    tokens = keras.Input((spec.length,), dtype="int64" if device == "cuda" else "int32")
-    places, words = Moved(spec.positions, dtype=wide)(tokens)
-    x = layers.Embedding(VOCABULARY, spec.width, name="words", dtype=wide)(places)
-    x = Positions(name="positions", dtype=wide)(x)
-    x = layers.Dropout(spec.dropout if dropout else 0, dtype=wide)(x)
-    for block in spec.blocks:
+    def learned(block: str, x: keras.KerasTensor, words: keras.KerasTensor) -> keras.KerasTensor:
         y = layers.LayerNormalization(epsilon=EPSILON, name=f"{block}_norm1", dtype=dtype)(x)
         y = layers.Dense(3 * spec.width, use_bias=False, name=f"{block}_attention", dtype=dtype)(y)
         y = Attention(spec.heads, dtype=dtype)(y, words)
@@ -102,7 +98,20 @@ def build(
         y = layers.LayerNormalization(epsilon=EPSILON, name=f"{block}_norm2", dtype=dtype)(x)
         y = layers.Dense(spec.hidden, name=f"{block}_hidden", dtype=dtype)(y)
         y = layers.Activation(gelu, dtype=dtype)(y)
-        x = added(x, layers.Dense(spec.width, name=f"{block}_output", dtype=dtype)(y))
+        return added(x, layers.Dense(spec.width, name=f"{block}_output", dtype=dtype)(y))
+
+    # Keras casts to what is written here, and on a GPU kernels take int32 in the host's memory only.
+    tokens = keras.Input((spec.length,), dtype="int64" if device == "cuda" else "int32")
+    places, words = Moved(spec.positions, dtype=wide)(tokens)
+    x = layers.Embedding(VOCABULARY, spec.width, name="words", dtype=wide)(places)
+    x = Positions(name="positions", dtype=wide)(x)
+    x = layers.Dropout(spec.dropout if dropout else 0, dtype=wide)(x)
+    for block in spec.blocks:
+        if checkpointing:
+            entrance = [keras.Input(each.shape[1:], dtype=wide) for each in (x, words)]
+            x = Recomputed(keras.Model(entrance, learned(block, *entrance)), wide)(x, words)
+        else:
+            x = learned(block, x, words)
     x = layers.LayerNormalization(epsilon=EPSILON, name="norm", dtype=wide)(x)
     x = Mean(dtype=wide)(x, words)
     return keras.Model(tokens, layers.Dense(1, name="logits", dtype=dtype)(x))
