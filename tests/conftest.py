@@ -71,6 +71,8 @@ DRAWING = (
     "test_large_journals", "test_nvml_library", "test_page", "test_plot_rules", "test_plots", "test_site",
     "test_stream", "test_templates", "test_weight",
 )  # fmt: skip
+#: Those of them that make a page, and a plot of each kind: quick enough for every Python.
+EVERYWHERE = ("test_kinds", "test_page")
 #: These look at what another file launches first.
 AFTERWARDS = ("test_profile_launch",)
 
@@ -83,10 +85,13 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no file that holds none of the tests that must run alone, where only those are chosen."""
-    if not config.getoption("markexpr").startswith("alone") or collection_path.suffix != ".py":
+    """Import no file of which no test is chosen: where none may draw, and where only those that must run alone may run."""
+    chosen = config.getoption("markexpr")
+    if collection_path.suffix != ".py":
         return None
-    return "mark.alone" not in collection_path.read_text() or None
+    drawing = "not drawing" in chosen and "everywhere" not in chosen and collection_path.stem in DRAWING
+    alone = chosen.startswith("alone") and "mark.alone" not in collection_path.read_text()
+    return drawing or alone or None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -100,6 +105,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("launches")
         if item.path.stem in DRAWING:
             item.add_marker("drawing")
+        if item.path.stem in EVERYWHERE:
+            item.add_marker("everywhere")
     items.sort(key=_turn)
 
 
@@ -120,13 +127,17 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """Makes an interpreter that runs the given code instead of a worker, for all frameworks."""
+    """Makes an interpreter that runs the given code instead of a worker, for all frameworks.
 
-    def make(code: str) -> Path:
+    The code follows `PREAMBLE`; as a ``bare`` one it follows nothing, and has the standard library only.
+    """
+
+    def make(code: str, bare: bool = False) -> Path:
         script = tmp_path / "stand_in.py"
-        script.write_text(PREAMBLE + dedent(code))
+        script.write_text(code if bare else PREAMBLE + dedent(code))
         python = tmp_path / "python"
-        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+        option = "-S " if bare else ""
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" {option}"{script}" "$@"\n')
         python.chmod(0o755)
         for framework in FRAMEWORKS:
             monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
@@ -148,12 +159,18 @@ def run(tmp_path: Path, stand_in: StandIn) -> Callable[..., Told]:
     return launched
 
 
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The records that stand-ins answer with, each of which is made once."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def suite(tmp_path: Path, stand_in: StandIn, twins: Path) -> Suite:
+def suite(tmp_path: Path, stand_in: StandIn, twins: Path, kept: Path) -> Suite:
     """Runs `pytest suite` with stand-ins for the worker, tiny data, and no network."""
-    stand_in(WORKER)
+    stand_in(WORKER, bare=True)
     left = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "SUITE_DATA"))}
-    told = {"SUITE_CACHE_DIR": twins, "LAUNCHED": tmp_path / "launched", "HANGS": tmp_path / "hangs"}
+    told = {"SUITE_CACHE_DIR": twins, "LAUNCHED": tmp_path / "launched", "HANGS": tmp_path / "hangs", "KEPT": kept}
     # Nobody answers there, so that a download fails at once and none is ever begun.
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:1") | {"no_proxy": ""}
     hidden = {"CUDA_VISIBLE_DEVICES": "", "NO_PROXY": ""}

@@ -20,21 +20,48 @@ from tests.prepared import Session, can_fork
 
 ROOT = Path(__file__).parent.parent
 
-#: Answers with a record of the job's cell, or does what BEHAVIOUR says for its framework.
+#: Answers with a record of the job's cell, or does what BEHAVIOUR says for its framework. It starts as a bare Python,
+#: whose start is short, and becomes a whole one where its record was made for no other launch in these tests.
 WORKER = """
-from tests import records
+import json, os, sys
+descriptor, job = int(sys.argv[3]), json.loads(sys.argv[4])
 cell = job["cell"]
-open(os.environ["LAUNCHED"], "a").write(f"{cell['workload']} {cell['framework']} {cell['size']} {job['launch']}\\n")
-send(progress="train", samples_per_s=1234.5)
+kept = os.path.join(os.environ["KEPT"], f"{cell['workload']}-{cell['framework']}-{job['launch']}")
+
+def told(**message):
+    return json.dumps(message).encode() + b"\\n"
+
+if os.path.exists(kept):
+    with open(kept, "rb") as file:
+        record = file.read()
+elif sys.flags.no_site:
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+else:
+    from tests import records
+    made = records.record(cell["framework"], job["launch"], workload=cell["workload"]).to_json()
+    record = told(part={k: v for k, v in made.items() if k not in ("schema", "cell", "launch", "started", "run")})
+    try:
+        with open(f"{kept}.{os.getpid()}", "wb") as file:
+            file.write(record)
+        os.replace(file.name, kept)
+    except OSError:  # a test may have filled the disk
+        os.unlink(file.name)
+
+with open(os.environ["LAUNCHED"], "a") as launched:
+    launched.write(f"{cell['workload']} {cell['framework']} {cell['size']} {job['launch']}\\n")
+os.write(descriptor, told(progress="train", samples_per_s=1234.5))
 does = json.loads(os.environ.get("BEHAVIOUR", "{}")).get(cell["framework"], "")
 if does == "crash":
     print("at", __file__, flush=True); os._exit(5)
 elif does == "unsupported":
-    send(part={"outcome": {"status": "unsupported", "reason": "no such mode"}})
+    os.write(descriptor, told(part={"outcome": {"status": "unsupported", "reason": "no such mode"}}))
 elif does == "hang":
-    Path(os.environ["HANGS"]).write_text(f"{os.getpid()}\\n"); time.sleep(600)
+    import time
+    with open(os.environ["HANGS"], "w") as hangs:
+        hangs.write(f"{os.getpid()}\\n")
+    time.sleep(600)
 else:
-    send_all(records.record(cell["framework"], job["launch"], workload=cell["workload"]))
+    os.write(descriptor, record)
 """
 
 
@@ -54,9 +81,10 @@ class Light:
         sys.modules["suite.report.short"].short = lambda *_: "left out"
 
 
-def session(extent: str, *arguments: str) -> int:
-    """Run pytest. A command in the background may ignore interrupts from the start, as this one may not."""
+def session(extent: str, first: str, *arguments: str) -> int:
+    """Run ``first`` and pytest. A command in the background may ignore interrupts from its start, as this may not."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    exec(first, {})
     return pytest.main(list(arguments), plugins=[] if extent == "whole" else [Light()])
 
 
@@ -96,14 +124,15 @@ class Suite:
     environment: dict[str, str] = field(default_factory=dict)
     whole: bool = False
     plugins: bool = False  # those of other tests, which a user may have too and which take their time to import
+    first: str = ""  # Python that the session runs before pytest
 
     def start(self, *arguments: str, data: str = "synthetic", output: int = subprocess.PIPE) -> Running:
         apart = ["-p", "no:cacheprovider", f"--benchmark-storage={self.folder / 'runs'}"]
         if not self.whole and not self.plugins:
             apart += ["-p", "no:randomly", "-p", "no:xdist"]
         apart += [f"--journals={self.folder / 'journals'}", "--data", data, "--device", "cpu"]
-        command = ["whole" if self.whole else "light", *apart, *arguments]
-        if self.plugins or not can_fork(self.environment):
+        command = ["whole" if self.whole else "light", self.first, *apart, *arguments]
+        if not can_fork(self.environment):
             code = "import sys; from tests.sessions import session; sys.exit(session(*sys.argv[1:]))"
             return subprocess.Popen(
                 [sys.executable, "-c", code, *command],

@@ -97,7 +97,7 @@ def test_a_sweep_has_a_name_of_its_own_and_goes_on_with_resume(suite: Suite) -> 
 
 def test_progress_of_the_data_reaches_the_log_of_a_run(suite: Suite) -> None:
     (suite.folder / "eager.py").write_text("from workloads.data import progress\nprogress.QUIET_S = 0.0\n")
-    suite.environment["PYTHONPATH"] = str(suite.folder)
+    suite.first = f"import sys; sys.path.insert(0, {str(suite.folder)!r})"
     done = suite("suite", "-p", "eager", "--launches=1", "-k", "jax and imdb")
     assert done.status == 0, done.output
     assert re.search(r"^imdb: hashing: \d+ of \d+ MiB$", done.output, re.MULTILINE), "pytest's capture kept it"
@@ -177,6 +177,8 @@ def test_collecting_and_other_tests_are_left_alone(suite: Suite) -> None:
     assert not done.journals
 
 
+# With the failures in `test_failures` one is measured and saved too.
+@pytest.mark.slow
 def test_a_small_cell_is_really_measured_and_saved(suite: Suite) -> None:
     if not find_spec("torch"):
         pytest.skip("PyTorch is not installed here")

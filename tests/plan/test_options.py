@@ -62,7 +62,7 @@ def test_a_run_whose_data_is_not_to_be_had_leaves_its_journal_to_others(suite: S
         "atexit.register(lambda: print('journals closed:', len(closed)))\n"
     )
     suite.environment |= {"SUITE_CACHE_DIR": str(suite.folder / "cache"), "SUITE_DATA_DIR": str(suite.folder / "empty")}
-    suite.environment["PYTHONPATH"] = f"{suite.folder}:{suite.environment.get('PYTHONPATH', '')}"
+    suite.first = f"import sys; sys.path.insert(0, {str(suite.folder)!r})"
     assert "journals closed: 1" in suite("suite", "-p", "closing", data="real").output
 
 

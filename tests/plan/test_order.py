@@ -37,7 +37,7 @@ def suite(suite: Suite) -> Suite:
 
 def with_plugin(suite: Suite, **how: object) -> None:
     (suite.folder / "reversing.py").write_text(REVERSING.format(**how))
-    suite.environment["PYTHONPATH"] = str(suite.folder)
+    suite.first = f"import sys; sys.path.insert(0, {str(suite.folder)!r})"
 
 
 @pytest.mark.parametrize("when", ["tryfirst", "trylast"])

@@ -13,8 +13,9 @@ ONE = ("suite", "--launches=1", "-k", "imdb")
 TABLE = ("Name (time in", "Rounds", "Legend:", "IQR")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def whole(suite: Suite) -> None:
+    """Sessions that measure the load first and compare at their end."""
     suite.whole = True
 
 
@@ -34,6 +35,7 @@ def test_a_run_in_which_all_crashed_is_red_and_says_so(suite: Suite) -> None:
     assert "nothing was measured: 1 launch crashed\n" in done.output
 
 
+@pytest.mark.usefixtures("whole")
 def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_launches(suite: Suite) -> None:
     done = suite(*ONE, "--benchmark-save", tensorflow="unsupported")
     assert done.status == 0, done.output
@@ -68,6 +70,7 @@ def test_a_comparison_that_is_asked_for_is_of_each_launch_with_itself(suite: Sui
         assert len(rows) == 2
 
 
+@pytest.mark.usefixtures("whole")
 def test_waiting_for_an_idle_machine_is_recorded(suite: Suite) -> None:
     done = suite("suite", "--launches=1", "-k", "jax and imdb", "--wait-idle=0.1")
     assert done.status == 0, done.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -66,12 +67,12 @@ if "suite.worker.process" in sys.orig_argv:
         return original(*arguments, **named)
 
     suite.worker.measure.take_turns = take_turns
-    # What no fault looks at, and takes most of a launch. The worker imports these names after this.
-    suite.worker.probe.precision_errors = lambda *_: {}
-    suite.worker.probe.denormals = lambda *_: "flushed"
-    suite.worker.peaks.measure_peaks = lambda *_, **__: None
-    suite.worker.evidence.Evidence.fingerprint = lambda self: {}
-    suite.worker.evidence.Evidence.afterwards = lambda self, timed=None: None
+    if fault != "ok":  # what no fault looks at, and takes most of a launch; the worker imports these names after this
+        suite.worker.probe.precision_errors = lambda *_: {}
+        suite.worker.probe.denormals = lambda *_: "flushed"
+        suite.worker.peaks.measure_peaks = lambda *_, **__: None
+        suite.worker.evidence.Evidence.fingerprint = lambda self: {}
+        suite.worker.evidence.Evidence.afterwards = lambda self, timed=None: None
     if fault == "diverged":
         def weights(self, seed, original=workloads.spec.WorkloadSpec.reference_weights):
             return {name: array * float("nan") for name, array in original(self, seed).items()}
@@ -144,9 +145,14 @@ def test_every_failure_is_a_result_and_none_stops_the_run(faulty: Suite, matrice
     assert "the loss is nan" in by_fault[FAULTS["diverged"]].outcome.reason
     assert "no end after 25 s" in by_fault[FAULTS["timeout"]].outcome.reason
     assert all(record.startup for record in records.values()), "what was known before the end is kept"
+    measured = by_fault[FAULTS["ok"]]
+    assert measured.cell.size == measured.workload["size"] == "small"
+    assert measured.identity
+    assert sorted(record.run["position"] for record in others.values()) == list(range(len(others)))
     (saved,) = done.saved.values()
     kept = [entry["extra_info"]["record"] for entry in saved["benchmarks"]] + saved["suite"]["failed"]
     assert len(kept) == len(others)
+    assert tmp_path.name not in json.dumps(saved)
     assert "4 failed, 1 passed, 3 skipped" in done.output
     assert "1 failed, 1 passed" in waited.output
     assert not workers_left()

@@ -5,36 +5,30 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 
 from suite.plan.blocks import blocks
 from suite.plan.matrix import matrix
 from suite.session.journal import Journal, read
 from tests.processes import alive, wait_until
-from tests.sessions import ROOT, Suite, records_of, refused
+from tests.sessions import Suite, records_of, refused
 
 SMOKE = matrix("smoke")
 
 
+def limited(bytes_most: int) -> str:
+    """Python that lets the session write no file that is larger: the kernel's limit stands in for a full disk."""
+    return f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes_most}, resource.RLIM_INFINITY))"
+
+
 def test_a_journal_that_cannot_be_written_ends_the_session_in_one_line(suite: Suite) -> None:
-    """The kernel's limit on the size of a file stands in for a full disk."""
-    code = (
-        "import resource, sys, pytest\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, resource.RLIM_INFINITY))\n"
-        "sys.exit(pytest.main(sys.argv[1:]))"
-    )
-    journals = suite.folder / "journals"
-    command = [sys.executable, "-c", code, "-p", "no:cacheprovider", "suite", f"--journals={journals}"]
-    command += ["--data=synthetic", "--launches=9", "--device=cpu", "-k", "jax and imdb"]
-    environment = suite.environment
-    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, check=False, timeout=120)
-    assert done.returncode == 4, done.stdout + done.stderr
-    assert "INTERNALERROR" not in done.stdout
-    assert len(re.findall(r"^! .*cannot write .*: File too large; what was there is kept", done.stdout, re.M)) == 1
-    _, records, _ = read(*journals.glob("*.jsonl"))
+    suite.first = limited(1 << 14)
+    done = suite("suite", "--launches=9", "-k", "jax and imdb")
+    assert done.status == 4, done.output
+    assert "INTERNALERROR" not in done.output
+    assert len(re.findall(r"^! .*cannot write .*: File too large; what was there is kept", done.output, re.M)) == 1
+    _, records, _ = read(*done.journals)
     assert 0 < len(records) < 9
-    assert f"{9 - len(records)} launches did not run; the others are in " in done.stdout
+    assert f"{9 - len(records)} launches did not run; the others are in " in done.output
 
 
 def test_a_disk_that_fills_while_saving_leaves_no_half_file_and_says_where_the_launches_are(suite: Suite) -> None:
@@ -42,26 +36,14 @@ def test_a_disk_that_fills_while_saving_leaves_no_half_file_and_says_where_the_l
     arguments = ["suite", "--launches=2", "-k", "jax and imdb"]
     (journal,) = suite(*arguments).journals
     limit = round(1.2 * journal.stat().st_size)
-    code = (
-        "import resource, sys, pytest\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
-        "sys.exit(pytest.main(sys.argv[1:]))"
-    )
-    again = Suite(suite.folder / "again", suite.environment)
-    command = [sys.executable, "-c", code, "-p", "no:cacheprovider", f"--benchmark-storage={again.folder / 'runs'}"]
-    command += [f"--journals={again.folder / 'journals'}", "--data=synthetic", "--device=cpu", *arguments]
-    done = subprocess.run(
-        [*command, "--benchmark-save"],
-        cwd=ROOT, env=suite.environment, text=True, capture_output=True, check=False, timeout=120,
-    )  # fmt: skip
-    said = done.stdout + done.stderr
-    assert done.returncode == 4, said
-    assert "INTERNALERROR" not in said
-    assert "Traceback" not in said
-    assert said.count("File too large; free some space; all launches are in ") == 1
-    assert list((again.folder / "runs").rglob("*.json")) == []
-    (kept,) = (again.folder / "journals").glob("*.jsonl")
-    assert len(read(kept)[1]) == 2
+    again = Suite(suite.folder / "again", suite.environment, first=limited(limit))
+    done = again(*arguments, "--benchmark-save")
+    assert done.status == 4, done.output
+    assert "INTERNALERROR" not in done.output
+    assert "Traceback" not in done.output
+    assert done.output.count("File too large; free some space; all launches are in ") == 1
+    assert not done.saved
+    assert len(read(*done.journals)[1]) == 2
 
 
 def test_an_interrupted_run_keeps_what_it_measured_and_resumes(suite: Suite) -> None:

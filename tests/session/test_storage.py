@@ -47,21 +47,15 @@ def test_a_lock_that_cannot_be_opened_costs_no_stored_run(suite: Suite, lock: st
 
 def test_where_nothing_can_be_saved_nothing_is_lost(suite: Suite) -> None:
     before = stored(suite)
-    code = (
-        "import sys, pytest, suite.session.storage as s\n"
+    suite.first = (
+        "import suite.session.storage as s\n"
         "def refuse(*_): raise OSError(28, 'No space left on device')\n"
-        "s._written = refuse\n"
-        "sys.exit(pytest.main(sys.argv[1:]))"
+        "s._written = refuse"
     )
-    apart = ["-p", "no:cacheprovider", f"--benchmark-storage={suite.folder / 'runs'}", "--device=cpu"]
-    apart += [f"--journals={suite.folder / 'journals'}", "--data=synthetic"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *apart, *ONE],
-        cwd=ROOT, env=suite.environment | {"BEHAVIOUR": "{}"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 4, done.stdout
-    assert "No space left on device; free some space; all launches are in" in done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
+    done = suite(*ONE)
+    assert done.status == 4, done.output
+    assert "No space left on device; free some space; all launches are in" in done.output
+    assert "Traceback" not in done.output
     assert kept(before)
     assert not list((suite.folder / "runs").rglob("*_mine.json"))
 

@@ -16,14 +16,17 @@ from tests.frameworks import needs_frameworks
 from tests.studies.mutants.catalogue import KINDS, MUTANTS, part_of
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.page import page
-from tests.studies.mutants.study import EVIDENCE, Judgement, false_alarms, judge_beside
+from tests.studies.mutants.study import EVIDENCE, Judgement, false_alarms, judge_beside, judge_beside_itself
 
+#: Its own framework's unchanged launch, in another one's place: where another would build a program for one kind alone.
+#: That frameworks agree there is shown without a launch: by `test_settings` (accumulation) and `test_evidence`.
+ITSELF = ("itself",)
 #: One of each kind, and which frameworks it is compared with: with none, where a launch shows it by itself.
 #: PyTorch's launches are the shortest, and JAX's compile for the longest.
 CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "dropout": ("pytorch: rate .3 for .25", ()),
     "loop": ("pytorch: stops updating after 20 steps", ()),
-    "accumulation": ("pytorch: gradients summed", ("tensorflow",)),
+    "accumulation": ("pytorch: gradients summed", ITSELF),
     "optimizer": ("pytorch: learning rate 1 % higher", ()),
     "loss": ("tensorflow: averaged over two logits", ("pytorch",)),
     "layout": ("pytorch: input and forget gate swapped", ()),
@@ -33,7 +36,7 @@ CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "data": ("pytorch: samples of a batch in another order", ("tensorflow",)),
     "data in the middle of a run": ("pytorch: the first epoch's plan in all", ()),
     "precision": ("pytorch: bf16 everywhere", ()),
-    "evaluation": ("pytorch: of half the test split", ("tensorflow",)),
+    "evaluation": ("pytorch: of half the test split", ITSELF),
     "batch normalisation": ("pytorch: never updated", ("tensorflow",)),
     "recipe": ("pytorch: rates late by one step", ()),
     "several devices": ("pytorch: gradients not exchanged", ("tensorflow",)),
@@ -75,7 +78,8 @@ def as_measured(subject: Subject) -> Draws:
 def test_one_of_each_kind_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind != "dropout":  # many passes, which say nothing of another kind: as measured, so that they raise no alarm
         monkeypatch.setattr("suite.worker.evidence.draws", as_measured)
-    judgement = judge_beside(chosen(kind), CHOSEN[kind][1])
+    others = CHOSEN[kind][1]
+    judgement = judge_beside_itself(chosen(kind)) if others == ITSELF else judge_beside(chosen(kind), others)
     assert judgement.killed, judgement
 
 

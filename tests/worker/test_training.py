@@ -29,6 +29,7 @@ from suite.worker import checkpoint
 from suite.worker.outcome import check
 from suite.worker.training import Saved, follow
 from tests.frameworks import data, narrow, needs_frameworks, training
+from tests.launches import unproven
 from tests.records import failed, record
 from workloads.data.augment import Batches
 from workloads.data.cache import folder_of
@@ -152,10 +153,12 @@ def test_a_course_is_recorded(undisturbed, workload, framework):
 @needs_frameworks
 @pytest.mark.parametrize(("workload", "framework"), trainings(RECIPE))
 def test_killed_and_resumed_a_training_ends_with_the_same_bits(
-    undisturbed, twins, programs, tmp_path, workload, framework
+    undisturbed, twins, programs, tmp_path, monkeypatch, workload, framework
 ):
     path = tmp_path / "a.checkpoint"
     asked = job(twins, programs, workload, framework, str(path))
+    expected = learned(undisturbed(workload, framework).course)
+    unproven(tmp_path, monkeypatch)
     pids: list[int] = []
 
     def kill() -> None:
@@ -176,7 +179,7 @@ def test_killed_and_resumed_a_training_ends_with_the_same_bits(
     assert again.outcome.ok, (again.outcome, again.log)
     if first.outcome.status == "crashed":  # else the end came before the kill
         assert len(again.course.resumed_at) == 1
-    assert learned(again.course) == learned(undisturbed(workload, framework).course)
+    assert learned(again.course) == expected
 
     # As after a kill between the last checkpoint and the end.
     ended = launch(asked, tmp_path / "log", 240)

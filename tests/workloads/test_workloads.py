@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from importlib import import_module
 from itertools import combinations
 
@@ -37,6 +38,8 @@ GOLDEN = {
 # fmt: on
 
 each_size = pytest.mark.parametrize("size", SIZES)
+#: One code builds both sizes, and `test_identity_float64` meets every tensor of the small one in every framework.
+each_size_small_slow = pytest.mark.parametrize("size", ["full", pytest.param("small", marks=pytest.mark.slow)])
 
 
 @pytest.mark.parametrize(("workload", "size"), GOLDEN)
@@ -147,13 +150,21 @@ def test_the_weights_digest_sees_names_shapes_and_bits():
     assert weights_digest(dict(reversed(weights.items()))) == weights_digest(weights)
 
 
+@cache
+def counted(workload, size, framework):
+    """Parameters, and FLOPs of a forward pass of two samples, as a framework counts them."""
+    spec = specification(workload, size)
+    with training(workload, framework, "fp64", size) as running:  # in float32 PyTorch's LSTM is one opaque call
+        batch = running.put(batches(spec, 2)[0])
+        return COUNTS[framework](running), FLOPS[framework](running, batch, getattr(spec, "length", 1))
+
+
 @needs_frameworks
 @each_workload
-@each_size
+@each_size_small_slow
 @each_framework
 def test_parameters_by_each_framework_s_own_count(workload, size, framework):
-    with training(workload, framework, "fp32", size) as running:
-        assert COUNTS[framework](running) == specification(workload, size).parameters
+    assert counted(workload, size, framework)[0] == specification(workload, size).parameters
 
 
 def _torch_parameters(running):
@@ -182,13 +193,10 @@ def test_keras_counts_no_more_than_it_trains():
 
 @needs_frameworks
 @each_workload
-@each_size
+@each_size_small_slow
 @each_framework
 def test_flops_by_counting_what_each_framework_multiplies(workload, size, framework):
-    spec = specification(workload, size)
-    with training(workload, framework, "fp64", size) as running:  # in float32 PyTorch's LSTM is one opaque call
-        counted = FLOPS[framework](running, running.put(batches(spec, 2)[0]), getattr(spec, "length", 1))
-    assert counted == 2 * spec.flops_per_sample
+    assert counted(workload, size, framework)[1] == 2 * specification(workload, size).flops_per_sample
 
 
 def _torch_flops(running, batch, length):
@@ -209,8 +217,8 @@ def _attention_flops(count):
 def _tensorflow_flops(running, batch, length):
     import tensorflow as tf
 
-    graph = tf.function(lambda *each: running.module.loss(running.model, *each)).get_concrete_function(*batch).graph
-    return _graph_flops(graph, length)
+    traced = tf.function(lambda *each: running.module.loss(running.model, *each), autograph=False)
+    return _graph_flops(traced.get_concrete_function(*batch).graph, length)
 
 
 def _graph_flops(graph, length):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -238,8 +239,8 @@ class Training:
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        logits = self.module.logits(self.model, self.state.weights, self.state.statistics, batch[0])
-        return np.asarray(logits, np.float64)
+        forward = jax.jit(partial(self.module.logits, self.model))  # one program, not one for each operation
+        return np.asarray(forward(self.state.weights, self.state.statistics, batch[0]), np.float64)
 
     def _loss(self, weights: Any, statistics: Any, key: jax.Array, inputs: Any, labels: Any) -> tuple[jax.Array, Any]:
         return self.module.loss(self.model, weights, statistics, key, inputs, labels)

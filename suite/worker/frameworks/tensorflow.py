@@ -186,7 +186,7 @@ class Training:
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
-        loss, gradients = tf.function(self._loss_and_gradients)(*batch)
+        loss, gradients = tf.function(self._loss_and_gradients, autograph=False)(*batch)
         names = self.module.variables(self.model)
         return float(loss), {name: gradient.numpy() for name, gradient in zip(names, gradients, strict=True)}
 

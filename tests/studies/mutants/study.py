@@ -73,6 +73,13 @@ def judge_beside(mutant: Mutant, others: Sequence[str]) -> Judgement:
     return _launched(mutant, twins(mutant.cell, others))[1]
 
 
+def judge_beside_itself(mutant: Mutant) -> Judgement:
+    """The verdict beside the unchanged launch of its own framework, which stands there as another one's."""
+    unchanged = _twin(mutant.cell)
+    other = next(name for name in FRAMEWORKS if name != mutant.framework)
+    return _launched(mutant, {other: replace(unchanged, cell=mutant.cell.but(framework=other))})[1]
+
+
 def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, Judgement]:
     if mutant.cell.processes > 1:
         record = rehearse_ranks(mutant.cell, mutant.key)
