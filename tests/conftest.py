@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -24,6 +25,9 @@ from workloads.data import synthetic
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Threads that wait for each other by spinning would take the other process' time; workers inherit it.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+#: Three frameworks hold millions of objects, and a look through them for garbage takes half a second: seldom is enough.
+gc.set_threshold(100_000, 50, 100)
 
 #: A stand-in is started like the worker: ``PYTHON -m suite.worker.process FD JOB``.
 PREAMBLE = """
@@ -85,7 +89,7 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no file of which no test is chosen: where none may draw, and where only those that must run alone may run."""
+    """Import no file of which no test is chosen: where none draws, and where only those run that must run alone."""
     chosen = config.getoption("markexpr")
     if collection_path.suffix != ".py":
         return None

@@ -120,19 +120,18 @@ class Launches:
             return launch(job, folder / "log", 500.0)
 
 
-#: Python imports a module of this name at its start. What a worker proves outside of its steps takes half of its time.
+#: Python imports a module of this name at its start. What a worker proves after its steps takes half of its time.
 SITE = """
 import sys
 if "suite.worker.process" in sys.orig_argv:
     import suite.worker.peaks
     from suite.worker.evidence import Evidence
-    Evidence.fingerprint = lambda self: {}
     Evidence.afterwards = lambda self, timed=None: None
     suite.worker.peaks.measure_peaks = lambda *_, **__: None
 """
 
 
 def unproven(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Have launches leave out the evidence of identity, for tests that ask nothing of it."""
+    """Have launches leave out the evidence that they take after their steps, for tests that ask nothing of it."""
     (folder / "sitecustomize.py").write_text(SITE)
     patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(folder)]))

@@ -47,8 +47,8 @@ def apart(one: Trace, other: Trace) -> tuple[float, float]:
     return losses, max(abs(one.updates[name] / other.updates[name] - 1) for name in one.updates)
 
 
-#: That the CNN is the same in all three is compared over more steps by `test_identity_float32` and `_float64`; here it is
-#: that the evidence shows it, which knows no workload.
+#: Whether the three CNNs are the same is compared over more steps by `test_identity_float32` and `_float64`; here it is
+#: whether the evidence shows it, which knows no workload.
 cnn_slow = pytest.mark.parametrize("workload", [pytest.param("cifar100_cnn", marks=pytest.mark.slow), "imdb_lstm"])
 
 

@@ -28,7 +28,7 @@ pytestmark = [needs_frameworks, pytest.mark.alone]
 
 CELL = Cell("imdb_lstm", "pytorch", batch=128, size="small")
 
-#: Besides, reference batches take so many seconds longer, and ever more.
+#: Besides, there is no evidence before the windows, and reference batches take so many seconds longer, and ever more.
 SLOWED = f"""{SITE}
     import os, time
     from workloads.data.augment import Batches
@@ -36,6 +36,7 @@ SLOWED = f"""{SITE}
         time.sleep(float(os.environ["SLOWED_S"]) + number * float(os.environ["GROWS_S"]))
         return original(self, number)
     Batches.__getitem__ = slowed
+    Evidence.fingerprint = lambda self: {{}}
 """
 
 Run = Callable[..., Record]
