@@ -31,8 +31,8 @@ ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unifi
 #: What drives a training: the suite's own loop in the framework, or Keras on it, by `train_on_batch` or by `fit`.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 
-#: The strategies by which several devices train one model, of each framework; its usual one first. The last ones are
-#: known by name and end as unsupported, with the reason.
+#: The strategies by which several devices train one model, of each framework; its usual one first. Those that
+#: `suite.plan.strategies` does not measure end as unsupported, with the reason.
 STRATEGIES_OF = {
     "pytorch": ("ddp", "fsdp", "deepspeed", "horovod", "split"),
     "tensorflow": ("multiworker", "mirrored", "horovod", "split"),
@@ -42,7 +42,10 @@ STRATEGIES = tuple(dict.fromkeys(name for names in STRATEGIES_OF.values() for na
 USUAL_STRATEGY = {framework: names[0] for framework, names in STRATEGIES_OF.items()}
 
 #: Strategies that run all devices of a host in one process; the others have a process for each device.
-IN_ONE_PROCESS = ("mirrored", "local")
+IN_ONE_PROCESS = (("tensorflow", "mirrored"), ("tensorflow", "split"), ("jax", "local"), ("jax", "split"))
+
+#: Strategies that divide the model over the devices, all of which see every sample; the others divide the samples.
+MODEL_DIVIDED = ("split",)
 
 #: Parts of a loader's id, with the setting and the value that each stands for.
 LOADER_SWITCHES = {
@@ -150,7 +153,7 @@ class Cell:
     """The settings of one measured training run.
 
     ``batch`` is the number of samples that go through the network at once (`AUTO`: as many as fit). ``accumulate`` is
-    the number of such batches per update, on each of ``devices``, which average their gradients by the ``strategy``
+    the number of such batches per update, on each of ``devices``, which train together by the ``strategy``
     (empty for one device; for several the framework's usual one unless another is given). ``kernel`` is that of the
     LSTM (the framework's choice, cuDNN's, or a loop over time steps) or of the attention (the framework's choice, one
     fused kernel, or the plain formula). With a ``recipe`` (see `workloads.recipes`) the
@@ -218,7 +221,12 @@ class Cell:
     @property
     def processes(self) -> int:
         """How many processes train: one for each device, or one for all of them."""
-        return 1 if self.strategy in IN_ONE_PROCESS else self.devices
+        return 1 if (self.framework, self.strategy) in IN_ONE_PROCESS else self.devices
+
+    @property
+    def process_batch(self) -> int:
+        """Samples per update that one process takes in: its devices' share, or all where the model is divided."""
+        return self.effective_batch if self.strategy in MODEL_DIVIDED else self.effective_batch // self.processes
 
     @property
     def id(self) -> str:

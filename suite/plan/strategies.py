@@ -8,7 +8,6 @@ from suite.plan.cell import STRATEGIES_OF, Cell
 NOT_MEASURED = {
     "deepspeed": "DeepSpeed clips gradients by default and refuses channels-last weights; it is not measured yet",
     "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
-    "split": "a model whose layers lie on different devices is not measured yet",
 }
 
 NORMALISED = (
@@ -16,6 +15,10 @@ NORMALISED = (
     "cifar100_resnet18 is measured on one device"
 )
 UNCOMPILED = "TensorFlow's strategies sum gradients outside of what XLA compiles; use the graph mode"
+ONE_DEVICE = "XLA compiles what runs on one device; with split use the graph mode"
+STAGES = "a model that is split has two stages, with a device for each; ask for 2 devices"
+#: Workloads whose layers PyTorch and TensorFlow can split: their files have a function `stages`.
+STAGED = ("cifar100_cnn", "imdb_lstm")
 
 
 def measured_of(framework: str) -> list[str]:
@@ -29,14 +32,18 @@ def not_measured(cell: Cell) -> str:
         return ""
     own = measured_of(cell.framework)
     tensorflow, strategy = cell.framework == "tensorflow", cell.strategy
+    staged = strategy == "split" and cell.framework != "jax"
     reasons = (
         (strategy in NOT_MEASURED, NOT_MEASURED.get(strategy, "")),
         (strategy not in own, f"{cell.framework} has no strategy {strategy}; it has {', '.join(own)}"),
         (cell.checkpointing == "on", "gradient checkpointing on several devices is not proved yet"),
         (cell.precision == "fp16", "the loss scale of fp16 on several devices is not proved yet; use bf16"),
         (cell.workload == "cifar100_resnet18", NORMALISED),
-        (tensorflow and cell.compile != "graph", UNCOMPILED),
+        (tensorflow and cell.compile != "graph", ONE_DEVICE if staged else UNCOMPILED),
         (strategy == "jit" and cell.accumulate > 1, "jit would exchange batches to accumulate; use shard-map"),
         (strategy == "fsdp" and cell.compile != "eager", "FSDP2 is measured in eager mode; torch.compile with ddp"),
+        (staged and cell.compile not in ("eager", "graph"), "split is measured in eager mode; torch.compile with ddp"),
+        (staged and cell.devices != 2, STAGES),
+        (staged and cell.workload not in STAGED, f"{cell.workload} names no stages; {', '.join(STAGED)} do"),
     )
     return next((reason for applies, reason in reasons if applies), "")

@@ -1,6 +1,6 @@
 """The devices of a cell that has several: what each process takes of a batch, and what all of them say in the record.
 
-Knows no framework: `suite.worker.frameworks` has a file ``*_devices`` for each.
+Knows no framework: `suite.worker.frameworks` has a file ``*_devices`` for each, and further ones for `FILES`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.plan.cell import Cell
+from suite.plan.cell import MODEL_DIVIDED, Cell
 from suite.plan.strategies import not_measured
 from suite.record.environment import usable_cores
 from suite.record.ranks import AllReduce, Rank
@@ -34,6 +34,9 @@ from workloads.spec import WorkloadSpec
 #: Sums of a gradient's size, how many of the larger array for the best rate, and the size of that one in bytes.
 SUMS, PEAK_SUMS = 20, 5
 PEAK_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}
+
+#: The files of strategies that have one of their own, with the names of the framework's other one.
+FILES = {(name, "split"): f"{name}_split" for name in ("pytorch", "tensorflow", "jax")}
 
 #: What lies between the seeds of two ranks, so that no two launches share one.
 RANKS_APART = 1_000_003
@@ -67,8 +70,9 @@ class Team:
 
     @property
     def devices(self) -> ModuleType:
-        """The framework's file for several devices."""
-        return import_module(f"suite.worker.frameworks.{self.cell.framework}_devices")
+        """The framework's file for the strategy."""
+        file = FILES.get((self.cell.framework, self.cell.strategy), f"{self.cell.framework}_devices")
+        return import_module(f"suite.worker.frameworks.{file}")
 
     def connect(self, device: str) -> None:
         """Join the other processes, before the framework is asked for its devices. Raises `UnsupportedError`."""
@@ -93,10 +97,18 @@ class Team:
         added: dict[str, Any] = self.devices.unite(self.cell, device, self.ranks)
         return settings | added
 
+    @property
+    def all_samples(self) -> bool:
+        """Whether every process takes the whole global batch."""
+        return self.cell.strategy in MODEL_DIVIDED
+
     def share(self, parts: int | None = None) -> Share:
         """What this process takes of a global batch, which is cut into ``parts``: the cell's, unless given."""
+        parts = parts or self.cell.accumulate
+        if self.all_samples:
+            return Share(parts=parts)
         own = self.cell.devices // self.cell.processes
-        return Share(self.cell.devices, parts or self.cell.accumulate, self.ranks.rank * own, own)
+        return Share(self.cell.devices, parts, self.ranks.rank * own, own)
 
     def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
         """What this process takes of a batch; one that the devices cannot share is repeated, which keeps its mean."""
@@ -107,7 +119,7 @@ class Team:
 
     def whole(self, batch: tuple[Array, Array]) -> tuple[Array, Array]:
         """The global batch of which every process gives its share; all call it, and rank 0 alone gets it."""
-        if self.ranks.world == 1:
+        if self.ranks.world == 1 or self.all_samples:
             return tuple(self.share().whole([array]) for array in batch)  # type: ignore[return-value]
         arrays = []
         for array in batch:
@@ -117,11 +129,11 @@ class Team:
         return arrays[0], arrays[1]
 
     def alone(self) -> Cell | None:
-        """The cell that each process trains where none communicates; None where one process has all devices."""
-        return self.cell.but(devices=1) if self.cell.processes > 1 else None
+        """The cell that each process trains where none communicates; None where none has a whole model of its own."""
+        return self.cell.but(devices=1) if self.cell.processes > 1 and not self.all_samples else None
 
     def alone_from(self, make: Callable[[Cell], Any], spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
-        """A training of this process by itself, after its first step; None where one process has all devices.
+        """A training of this process by itself, after its first step; None where `alone` has no cell.
 
         It is what all of them train together, without the communication; ``make`` makes the training of a cell.
         """
@@ -153,7 +165,7 @@ class Team:
         step_s = median(own_step_s["train"])
         local_s = median(own_step_s["local"]) if own_step_s.get("local") else None
         name = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if device == "cuda" else "cpu"
-        rate = cell.effective_batch / cell.processes / step_s
+        rate = cell.process_batch / step_s
         said = self.ranks.gather([socket.gethostname(), name, step_s, rate, local_s])
         hosts = list(dict.fromkeys(host for host, *_ in said))
         per_rank = tuple(Rank(number, hosts.index(host), *rest) for number, (host, *rest) in enumerate(said))
@@ -163,7 +175,7 @@ class Team:
             Part(
                 self.ranks.world, cell.devices, cell.strategy, settings["backend"], settings["threads_per_rank"],
                 per_rank, max(steps) / median(steps) if steps and len(steps) > 1 else None, size,
-                self._sums(device, size), interface=self._interface(device),
+                self._sums(device, size) if size else None, interface=self._interface(device),
             )
         )  # fmt: skip
 

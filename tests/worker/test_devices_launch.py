@@ -28,11 +28,14 @@ real = [needs_frameworks, needs_cores, pytest.mark.launches, pytest.mark.slow]
 TRAINED = [
     ("imdb_lstm", "pytorch", "ddp"),
     ("imdb_lstm", "pytorch", "fsdp"),
+    ("imdb_lstm", "pytorch", "split"),
     ("imdb_lstm", "tensorflow", "multiworker"),
     ("imdb_lstm", "tensorflow", "mirrored"),
+    ("imdb_lstm", "tensorflow", "split"),
     ("imdb_lstm", "jax", "shard-map"),
     ("imdb_lstm", "jax", "jit"),
     ("imdb_lstm", "jax", "local"),
+    ("imdb_lstm", "jax", "split"),
 ]
 
 

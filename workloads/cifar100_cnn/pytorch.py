@@ -19,6 +19,9 @@ from workloads.spec import Numbers
 
 #: Layers of a block.
 LAYERS = 6
+#: Layers of the first of two stages: up to the first convolution of the second block and its ReLU. In the full size
+#: these have 405 of 770 MFLOP.
+FIRST_STAGE = LAYERS + 2
 
 
 class Cnn(nn.Module):
@@ -49,9 +52,17 @@ class Cnn(nn.Module):
         self.logits = nn.Linear(spec.hidden, CLASSES, dtype=dtype)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = (images.permute(0, 3, 1, 2) - self.mean) / self.deviation
+        x = self.normalised(images)
         for block in self.checkpointed or [self.blocks]:
             x = block(x)
+        return self.classified(x)
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """The images, channels second: (batch, 3, 32, 32)."""
+        return (images.permute(0, 3, 1, 2) - self.mean) / self.deviation
+
+    def classified(self, x: Tensor) -> Tensor:
+        """The logits from the output of the last block."""
         x = x.permute(0, 2, 3, 1).flatten(1)
         return self.logits(self.dropout(F.relu(self.hidden(x))))
 
@@ -74,6 +85,19 @@ def scores(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[Tensor, Te
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of a model in evaluation."""
     logits, labels = model(images), labels.long()
     return F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
+
+
+def stages(model: Cnn) -> list[tuple[list[nn.Module], Callable[[Tensor], Tensor]]]:
+    """Two stages of about as many FLOPs: the layers of each, and what it computes; channels come last between them."""
+    first, second = model.blocks[:FIRST_STAGE], model.blocks[FIRST_STAGE:]
+
+    def begin(images: Tensor) -> Tensor:
+        return first(model.normalised(images)).permute(0, 2, 3, 1).contiguous()
+
+    def end(x: Tensor) -> Tensor:
+        return model.classified(second(x.permute(0, 3, 1, 2)))
+
+    return [([first], begin), ([second, model.hidden, model.dropout, model.logits], end)]
 
 
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

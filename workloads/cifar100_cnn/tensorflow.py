@@ -11,6 +11,10 @@ from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN,
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
 
+#: Layers of the first of two stages: up to the first convolution of the second block. In the full size these have 405
+#: of 770 MFLOP.
+FIRST_STAGE = 6
+
 
 class Normalise(keras.layers.Layer):
     """uint8 images to standardised floats, in the weights' type; the layers after it cast to the compute type."""
@@ -58,6 +62,11 @@ def scores(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf
     logits = tf.cast(model(images, training=False), model.layers[-1].variable_dtype)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     return losses, tf.argmax(logits, 1, output_type=labels.dtype) == labels
+
+
+def stages(model: keras.Model) -> list[list[keras.layers.Layer]]:
+    """The layers of two stages of about as many FLOPs."""
+    return [model.layers[:FIRST_STAGE], model.layers[FIRST_STAGE:]]
 
 
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

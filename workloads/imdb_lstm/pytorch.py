@@ -9,6 +9,8 @@ asked for (`aten/src/ATen/cudnn/AutocastRNN.cpp`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -29,7 +31,10 @@ class Lstm(nn.Module):
         self.logits = nn.Linear(spec.units, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        words = self.embedding(tokens)
+        return self.classified(self.embedding(tokens))
+
+    def classified(self, words: Tensor) -> Tensor:
+        """The logits from the words, (batch, length, embedding)."""
         bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") is torch.bfloat16
         if words.is_cuda and bfloat16:
             return self.logits(self.state_in_bfloat16(words)).squeeze(1)
@@ -63,6 +68,11 @@ def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Te
     logits = model(tokens)
     losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
     return losses, (logits > 0) == (labels > 0)
+
+
+def stages(model: Lstm) -> list[tuple[list[nn.Module], Callable[[Tensor], Tensor]]]:
+    """Two stages, the layers of each and what it computes: the embedding, which has most weights, and the rest."""
+    return [([model.embedding], model.embedding.forward), ([model.lstm, model.logits], model.classified)]
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

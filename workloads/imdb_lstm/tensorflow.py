@@ -51,6 +51,11 @@ def scores(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tuple[tf
     return losses, (logits > 0) == (labels > 0)
 
 
+def stages(model: keras.Model) -> list[list[keras.layers.Layer]]:
+    """The layers of two stages: the embedding, which has most weights, and the rest."""
+    return [model.layers[:1], model.layers[1:]]
+
+
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":

@@ -90,7 +90,7 @@ def check_batch(cell: Cell, samples: int) -> None:
 
     Without accumulation a smaller one may pass, as in a proof: it is one batch, and its mean is taken.
     """
-    full = cell.effective_batch // cell.processes
+    full = cell.process_batch
     if samples > full or (cell.accumulate > 1 and samples != full):
         parts = f"{cell.accumulate} x {cell.batch} = {full}" if cell.accumulate > 1 else f"{full}"
         raise BatchError(f"a batch of {samples} samples, where a step of {cell.id} takes {parts}")

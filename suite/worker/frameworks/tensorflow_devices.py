@@ -32,15 +32,20 @@ def loaders(cell: Cell) -> tuple[str, ...]:
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     """Join the other ranks; comes before anything else asks the framework for its devices."""
     if cell.strategy == "mirrored":
-        if device == "cpu" or not tf.config.list_physical_devices("GPU"):
-            (cpu,) = tf.config.list_physical_devices("CPU")
-            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cell.devices)
+        logical_cpus(cell, device)
         return
     if ranks.interface:
         os.environ.setdefault("NCCL_SOCKET_IFNAME", ranks.interface)
     workers = ranks.gather(f"{ranks.address}:{free_port()}")
     task = {"type": "worker", "index": ranks.rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
+
+
+def logical_cpus(cell: Cell, device: str) -> None:
+    """Let the process see a CPU as so many devices as the cell has, where there is no GPU."""
+    if device == "cpu" or not tf.config.list_physical_devices("GPU"):
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cell.devices)
 
 
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
