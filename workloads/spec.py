@@ -204,9 +204,6 @@ def glorot_bound(fan_in: int, fan_out: int) -> float:
 
 def _initial(tensor: Tensor, seed: int) -> Array:
     generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(tensor.name.encode())]))
-    draws = generator.random(tensor.shape)
-    draws *= 2  # in place: of millions of numbers, every copy costs time in each launch
-    draws -= 1
-    draws *= tensor.bound
+    draws = (generator.random(tensor.shape) * 2 - 1) * tensor.bound
     draws[..., tensor.offset_from : tensor.offset_to] += tensor.offset
     return draws.astype(np.float32)

@@ -123,7 +123,7 @@ class Row:
     @property
     def flags(self) -> list[str]:
         """The launches' flags, each with the number of launches that have it unless all do."""
-        counts = Counter(flag for launch in self.launches for flag in dict.fromkeys(_flags(launch.record)))
+        counts = Counter(flag for launch in self.launches for flag in flags_of(launch.record))
         n = len(self.launches)
         return [flag if count == n else f"{flag} {count}/{n}" for flag, count in sorted(counts.items())]
 
@@ -252,10 +252,11 @@ def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
     return replace(cell, **{name: OPEN[name] for name in free})
 
 
-def _flags(record: Record) -> list[str]:
+def flags_of(record: Record) -> tuple[str, ...]:
+    """What disturbed a launch, each once; old records do not flag windows that never became steady."""
     train = record.phases.get("train")
     unsteady = ["unsteady"] if train and not train.steady else []
-    return [*(clean(flag, 40) for flag in record.flags), *unsteady]
+    return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *unsteady]))
 
 
 def _group_key(launch: Launch, by: str) -> GroupKey:

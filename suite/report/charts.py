@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from suite.analysis.accuracy import Learned, target_of
-from suite.analysis.groups import SETTINGS, WORDS, Group, Row
+from suite.analysis.groups import SETTINGS, WORDS, Group, Row, flags_of
 from suite.analysis.load import Launch
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
@@ -105,9 +105,7 @@ def _rate(launch: Launch) -> float | None:
 
 def _launch(launch: Launch) -> str:
     """Returns the launch's number and its flags."""
-    train = launch.record.phases.get("train")
-    flags = [*launch.record.flags, *(["unsteady"] if train and not train.steady else [])]
-    return ", ".join([f"launch {launch.record.block}", *(clean(flag, 40) for flag in flags)])
+    return ", ".join([f"launch {launch.record.block}", *flags_of(launch.record)])
 
 
 def _verdict(cell: Any, base: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 from suite.analysis.accuracy import Learned, courses
-from suite.analysis.groups import Group, Row
+from suite.analysis.groups import Group, Row, flags_of
 from suite.analysis.missing import Count
 from suite.record.record import Record
 from suite.record.text import clean
@@ -168,11 +168,7 @@ def _flags(group: Group, partial: bool) -> tuple[str, ...]:
     """Returns what is wrong with some launches, each with the number of launches."""
     records = _records(group)
     failed = sum(not record.outcome.ok and record.outcome.status != "unsupported" for record in records)
-    counts: Counter[str] = Counter()
-    for record in records:
-        train = record.phases.get("train")
-        unsteady = ["unsteady"] if train and not train.steady else []
-        counts.update({*(clean(flag, 40) for flag in record.flags), *unsteady})
+    counts = Counter(flag for record in records for flag in flags_of(record))
     uneven = not partial and len({len(row.launches) for row in group.rows}) > 1
     words = [f"{name} {count}/{len(records)}" for name, count in sorted(counts.items())]
     return (*([f"failed {failed}/{len(records)}"] if failed else []), *(["partial"] if uneven else []), *words)

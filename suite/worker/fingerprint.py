@@ -6,7 +6,6 @@ fingerprints of all cells of a workload and precision can be compared.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -23,9 +22,6 @@ SEED = 20210501  # of weights and batches; the same in all runs, so that fingerp
 
 #: After so many steps the updates are compared for the first time: momentum counts, and rounding is not yet amplified.
 EARLY = 2
-
-#: Numbers of which a norm is summed at a time: so few that BLAS starts no threads for them.
-PART = 1 << 13
 
 #: How many of the measured loader's first batches go into the record's digest.
 DIGESTED_BATCHES = 3
@@ -66,20 +62,6 @@ def movement(before: Mapping[str, Array], after: Mapping[str, Array]) -> dict[st
 
 
 def _relative_movement(before: Array, after: Array) -> float:
-    norm, distance = _norm(before), _norm(after, before)
+    norm = float(np.linalg.norm(before.astype(np.float64)))
+    distance = float(np.linalg.norm(after.astype(np.float64) - before.astype(np.float64)))
     return distance / norm if norm else distance
-
-
-def _norm(array: Array, origin: Array | None = None) -> float:
-    """The L2 norm of an array, or of its difference to ``origin``, summed in float64.
-
-    By parts that fit into a core's cache, since copies of millions of numbers in float64 cost each launch time.
-    """
-    flat, total = array.reshape(-1), 0.0
-    start_flat = None if origin is None else origin.reshape(-1)
-    for start in range(0, flat.size, PART):
-        part = flat[start : start + PART].astype(np.float64)
-        if start_flat is not None:
-            part -= start_flat[start : start + PART]
-        total += float(part @ part)
-    return math.sqrt(total)

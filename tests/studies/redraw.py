@@ -38,6 +38,8 @@ JUDGED = {
     "ratio_verdict", "ratio_blocks_to_decide", "bottleneck", "bottleneck_detail", "loading_share", "advice", "symptoms",
     "identity", "identity_kind",
 }  # fmt: skip
+#: The runs that were published with another `--by` than the framework.
+BY = {"0017_interfaces": "interface", "0018_checkpointing": "checkpointing"}
 
 TABLES = ("cells.csv", "accuracy.csv", "epochs.csv", "launches.csv")
 
@@ -152,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(compact(renewed(json.loads(run.read_text(encoding="utf-8")))), encoding="utf-8")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            status = compare([str(path), "--publish", str(options.new)])
+            status = compare([str(path), "--publish", str(options.new), "--by", BY.get(name, "framework")])
         ends = [(True, f"{name} could not be compared")] if status else []
         for bad, words in [*ends, *differences(options.results / name, options.new / name, options.judged_anew)]:
             print(f"{'WRONG: ' if bad else ''}{words}")

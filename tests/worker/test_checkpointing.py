@@ -1,6 +1,6 @@
 """Gradient checkpointing changes what is kept, and nothing else: every gradient is equal to the last bit.
 
-But for JAX's Transformer, where it is equal to rounding.
+But for JAX's Transformer, and its other models in bf16, where it is equal to rounding.
 """
 
 from __future__ import annotations
@@ -31,8 +31,15 @@ from tests.frameworks import (
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 STEPS = 2
-#: Where XLA fuses the operations of a block otherwise with checkpointing, so that it rounds otherwise: by how much.
-ROUNDED = {("imdb_transformer", "jax"): {"fp64": 1e-12, "fp32": 1e-5, "bf16": 0.05}}
+#: Where XLA fuses the operations of a block otherwise with checkpointing, so that it rounds otherwise: by how much. In
+#: bf16 it leaves out the rounding between fused operations; with `XLA_FLAGS=--xla_allow_excess_precision=false` all
+#: three models are equal to the last bit (x86-64). After two steps .13 was found for the CNN and .05 for ResNet-18;
+#: other masks would move both by about 1.
+ROUNDED = {
+    ("imdb_transformer", "jax"): {"fp64": 1e-12, "fp32": 1e-5, "bf16": 0.05},
+    ("cifar100_cnn", "jax"): {"bf16": 0.3},
+    ("cifar100_resnet18", "jax"): {"bf16": 0.15},
+}
 #: One of each framework; JAX's CNN compiles for longest.
 QUICK = (
     ("cifar100_cnn", "fp32", "pytorch"), ("cifar100_cnn", "fp32", "tensorflow"), ("imdb_transformer", "fp32", "jax"),
@@ -70,19 +77,19 @@ def test_steps_with_dropout_are_equal_to_the_last_bit(workload: str, precision: 
     usual, state = steps(workload, framework, "off", precision)
     losses, found = steps(workload, framework, "on", precision)
     bound = ROUNDED.get((workload, framework), {}).get(precision, 0.0)
-    assert losses == pytest.approx(usual, rel=bound)
+    assert losses == pytest.approx(usual, rel=bound, abs=0.0)
     assert len(found) == len(state)
     for (name, array), expected in zip(found.items(), state.values(), strict=True):
         assert deviation({name: array}, {name: expected}) <= bound, name
 
 
-def kept(framework: str, checkpointing: str) -> int:
-    """Bytes that a forward pass of the narrow CNN keeps."""
-    spec, cell = narrow("cifar100_cnn"), cell_of("cifar100_cnn", framework, checkpointing)
+def kept(framework: str, checkpointing: str, workload: str = "cifar100_cnn") -> int:
+    """Bytes that a forward pass of a narrow model keeps."""
+    spec, cell = narrow(workload), cell_of(workload, framework, checkpointing)
     code, tools = framework_of(framework), import_module(f"suite.worker.frameworks.{framework}_evidence")
     with switches_restored(framework):
         code.prepare(cell, "cpu", 0)
-        training = code.Training(cell, spec, module("cifar100_cnn", framework), spec.reference_weights(0), "cpu")
+        training = code.Training(cell, spec, module(workload, framework), spec.reference_weights(0), "cpu")
         found: int = tools.kept(training, training.put(batches(spec, 8)[0]))
         return found
 
@@ -93,6 +100,12 @@ def test_all_frameworks_keep_the_same_with_checkpointing_and_less_than_without()
     assert max(found.values()) < 1.01 * min(found.values()), found
     for framework in FRAMEWORKS:
         assert found[framework] < 0.3 * kept(framework, "off")
+
+
+@each_framework
+def test_a_transformer_keeps_less_too(framework: str) -> None:
+    """Frameworks keep different parts of the mask, which is no part of a block."""
+    assert 0 < kept(framework, "on", "imdb_transformer") < 0.3 * kept(framework, "off", "imdb_transformer")
 
 
 def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved() -> None:
