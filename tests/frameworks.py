@@ -7,7 +7,7 @@ once in a session, however many tests look at it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -38,6 +38,8 @@ _missing = [package for package, *_ in BUILDS.values() if find_spec(package) is 
 #: For test modules that need all three.
 needs_frameworks = pytest.mark.skipif(bool(_missing), reason=f"not installed: {', '.join(_missing)}")
 
+needs_deepspeed = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs the extra deepspeed")
+
 #: NVIDIA DALI is an extra.
 has_dali = bool(find_spec("nvidia") and find_spec("nvidia.dali"))
 
@@ -56,6 +58,26 @@ each_workload_large_slow = pytest.mark.parametrize(
 )
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
+
+#: The workloads that JAX compiles for longest. Its proofs of them in float64 are slow tests: in every run, the three
+#: have the same fingerprint of the Transformer, and evaluate ResNet-18 alike after training, in float64.
+LARGE = ("cifar100_resnet18", "imdb_transformer")
+
+
+def _each_workload_of(names: str, choices: Iterable[tuple[str, ...]]) -> pytest.MarkDecorator:
+    """Parametrises a test with the workloads and each of these choices of frameworks."""
+    return pytest.mark.parametrize(
+        ("workload", *names.split()),
+        [
+            pytest.param(workload, *chosen, marks=pytest.mark.slow if workload in LARGE and "jax" in chosen else [])
+            for chosen in choices
+            for workload in WORKLOADS
+        ],
+    )
+
+
+each_workload_and_framework = _each_workload_of("framework", [(name,) for name in FRAMEWORKS])
+each_workload_and_pair = _each_workload_of("one other", PAIRS)
 
 
 @dataclass(frozen=True)

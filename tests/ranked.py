@@ -41,6 +41,12 @@ def main(text: str, output: str, change: str = "") -> None:
         import_module(
             "suite.worker.frameworks.tensorflow_devices"
         ).Training._loss_and_gradients = framework.Training._loss_and_gradients
+    if change == "deepspeed-clips":  # what DeepSpeed does where nobody says otherwise
+        deepspeed: Any = import_module("suite.worker.frameworks.pytorch_deepspeed")
+        made = deepspeed.configuration
+        deepspeed.configuration = lambda *given: (
+            made(*given) | {"gradient_clipping": 1.0, "zero_optimization": {"stage": 1}}
+        )
     spec = specification(cell.workload, cell.size)
     data = synthetic.generate(spec.data, 200, 20 if spec.data == "imdb" else 100)
     source = Batches(data, cell.effective_batch, 0, getattr(spec, "length", None), share=team and team.share())

@@ -36,6 +36,7 @@ from suite.analysis.tolerances import (
     relative,
     tolerance_of,
 )
+from suite.plan.strategies import apart
 from suite.record.evidence import Identity, Last, Recomputed, Trace
 from suite.record.record import Record
 
@@ -91,7 +92,9 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
 
 def _comparable(record: Record) -> tuple[str, ...]:
     cell, digests = record.cell, (str(source.get("digest")) for source in (record.data, record.workload))
-    return cell.workload, cell.size, cell.precision, *digests
+    # Devices that normalise their samples apart from each other are another training than one device is.
+    devices = str(cell.devices) if apart(cell) else ""
+    return cell.workload, cell.size, cell.precision, devices, *digests
 
 
 def _batch_kind(record: Record) -> tuple[int, str]:

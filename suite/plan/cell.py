@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, zip_longest
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -34,11 +35,12 @@ INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 #: The strategies by which several devices train one model, of each framework; its usual one first. Those that
 #: `suite.plan.strategies` does not measure end as unsupported, with the reason.
 STRATEGIES_OF = {
-    "pytorch": ("ddp", "fsdp", "deepspeed", "horovod", "split"),
-    "tensorflow": ("multiworker", "mirrored", "horovod", "split"),
+    "pytorch": ("ddp", "fsdp", "deepspeed", "horovod", "split", "synchronised"),
+    "tensorflow": ("multiworker", "mirrored", "horovod", "split", "synchronised"),
     "jax": ("shard-map", "jit", "local", "split"),
 }
-STRATEGIES = tuple(dict.fromkeys(name for names in STRATEGIES_OF.values() for name in names))
+#: All of them, so that each framework's stand in its own order.
+STRATEGIES = tuple(dict.fromkeys(filter(None, chain.from_iterable(zip_longest(*STRATEGIES_OF.values())))))
 USUAL_STRATEGY = {framework: names[0] for framework, names in STRATEGIES_OF.items()}
 
 #: Strategies that run all devices of a host in one process; the others have a process for each device.

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from suite.plan.cell import STRATEGIES_OF, Cell
+from suite.plan.cell import STRATEGIES_OF, WORKLOADS, Cell
 
 #: Strategies that are known by name.
 NOT_MEASURED = {
-    "deepspeed": "DeepSpeed clips gradients by default and refuses channels-last weights; it is not measured yet",
     "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
 }
 
-NORMALISED = (
-    "batch normalisation has statistics of its own on each device, which is not the same training as one device's; "
-    "cifar100_resnet18 is measured on one device"
+#: Workloads with batch normalisation, and the strategies that take its statistics over all devices. With the others
+#: each device has statistics of its own: as good a training, and another one than one device's.
+NORMALISED = ("cifar100_resnet18",)
+WHOLE_BATCH = ("synchronised", "jit", "split")
+OWN_STATISTICS = (
+    "each device has running statistics of its own, of which an evaluation could take one device's only; train to the "
+    "end on one device, or with JAX's jit"
 )
+NOT_NORMALISED = "has no batch normalisation to synchronise; leave out the strategy"
 UNCOMPILED = "TensorFlow's strategies sum gradients outside of what XLA compiles; use the graph mode"
 ONE_DEVICE = "XLA compiles what runs on one device; with split use the graph mode"
+FLOAT32 = "DeepSpeed keeps the weights that its optimizer moves in float32"
+FLAT = "DeepSpeed's optimizer moves all weights as one, and lars and lamb need the norms of each; use ddp"
 STAGES = "a model that is split has two stages, with a device for each; ask for 2 devices"
 #: Workloads whose layers PyTorch and TensorFlow can split: their files have a function `stages`.
 STAGED = ("cifar100_cnn", "imdb_lstm")
@@ -26,6 +32,11 @@ def measured_of(framework: str) -> list[str]:
     return [name for name in STRATEGIES_OF[framework] if name not in NOT_MEASURED]
 
 
+def apart(cell: Cell) -> bool:
+    """Whether the cell's devices normalise their samples apart from each other."""
+    return cell.devices > 1 and cell.workload in NORMALISED and cell.strategy not in WHOLE_BATCH
+
+
 def not_measured(cell: Cell) -> str:
     """Why a cell with several devices is unsupported; empty if it may run."""
     if cell.devices == 1:
@@ -33,15 +44,25 @@ def not_measured(cell: Cell) -> str:
     own = measured_of(cell.framework)
     tensorflow, strategy = cell.framework == "tensorflow", cell.strategy
     staged = strategy == "split" and cell.framework != "jax"
+    deepspeed = strategy == "deepspeed"
+    synchronised_torch = strategy == "synchronised" and cell.framework == "pytorch"
     reasons = (
         (strategy in NOT_MEASURED, NOT_MEASURED.get(strategy, "")),
         (strategy not in own, f"{cell.framework} has no strategy {strategy}; it has {', '.join(own)}"),
         (cell.checkpointing == "on", "gradient checkpointing on several devices is not proved yet"),
         (cell.precision == "fp16", "the loss scale of fp16 on several devices is not proved yet; use bf16"),
-        (cell.workload == "cifar100_resnet18", NORMALISED),
+        (bool(cell.recipe) and apart(cell), OWN_STATISTICS),
+        (
+            strategy == "synchronised" and cell.workload in WORKLOADS and cell.workload not in NORMALISED,
+            f"{cell.workload} {NOT_NORMALISED}",
+        ),
+        (synchronised_torch and cell.compile != "eager", "SyncBatchNorm is measured in eager mode"),
         (tensorflow and cell.compile != "graph", ONE_DEVICE if staged else UNCOMPILED),
         (strategy == "jit" and cell.accumulate > 1, "jit would exchange batches to accumulate; use shard-map"),
         (strategy == "fsdp" and cell.compile != "eager", "FSDP2 is measured in eager mode; torch.compile with ddp"),
+        (deepspeed and cell.precision == "fp64", FLOAT32),
+        (deepspeed and cell.recipe in ("lars", "lamb"), FLAT),
+        (deepspeed and cell.compile != "eager", "DeepSpeed is measured in eager mode; torch.compile with ddp"),
         (staged and cell.compile not in ("eager", "graph"), "split is measured in eager mode; torch.compile with ddp"),
         (staged and cell.devices != 2, STAGES),
         (staged and cell.workload not in STAGED, f"{cell.workload} names no stages; {', '.join(STAGED)} do"),

@@ -24,6 +24,7 @@ STRATEGIES = {
     "deepspeed": "DeepSpeed",
     "horovod": "Horovod",
     "split": "split layers",
+    "synchronised": "synchronised batch statistics",
     "multiworker": "MultiWorkerMirroredStrategy",
     "mirrored": "MirroredStrategy",
     "shard-map": "shard_map",

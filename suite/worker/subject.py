@@ -15,7 +15,7 @@ from workloads.data.dataset import Array, DataSet
 from workloads.spec import WorkloadSpec
 
 #: Strategies that keep a part of the weights on each device: their state is not taken over by a fresh model.
-SHARDED = ("fsdp",)
+SHARDED = ("fsdp", "deepspeed")
 
 
 @dataclass(frozen=True)

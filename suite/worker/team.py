@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import MODEL_DIVIDED, Cell
-from suite.plan.strategies import not_measured
+from suite.plan.strategies import WHOLE_BATCH, not_measured
 from suite.record.environment import usable_cores
 from suite.record.ranks import AllReduce, Rank
 from suite.record.ranks import Ranks as Part
@@ -37,6 +37,7 @@ PEAK_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}
 
 #: The files of strategies that have one of their own, with the names of the framework's other one.
 FILES = {(name, "split"): f"{name}_split" for name in ("pytorch", "tensorflow", "jax")}
+FILES["pytorch", "deepspeed"] = "pytorch_deepspeed"
 
 #: What lies between the seeds of two ranks, so that no two launches share one.
 RANKS_APART = 1_000_003
@@ -91,7 +92,7 @@ class Team:
         settings = {
             "strategy": self.cell.strategy,
             "devices": self.cell.devices,
-            "batch_normalisation": "per replica",
+            "batch_normalisation": "whole batch" if self.cell.strategy in WHOLE_BATCH else "per replica",
             "threads_per_rank": usable_cores(),
         }
         added: dict[str, Any] = self.devices.unite(self.cell, device, self.ranks)

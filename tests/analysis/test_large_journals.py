@@ -12,6 +12,8 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from suite.session.journal import read
 from tests.studies import scale
 
@@ -43,6 +45,7 @@ print(loading, peak_bytes() - before)
 """
 
 
+@pytest.mark.slow
 def test_a_launch_takes_little_memory(tmp_path: Path) -> None:
     few, many, more = tmp_path / "few.jsonl", tmp_path / "many.jsonl", 1500
     scale.journal(many, 100 + more, cells=4)

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import STRATEGIES_OF, Cell
-from suite.plan.strategies import NOT_MEASURED, measured_of, not_measured
+from suite.plan.strategies import NORMALISED, NOT_MEASURED, apart, measured_of, not_measured
 
 
 @pytest.mark.parametrize("framework", STRATEGIES_OF)
 def test_each_strategy_is_measured_or_unsupported_with_the_reason(framework: str) -> None:
     for strategy in STRATEGIES_OF[framework]:
-        reason = not_measured(Cell("imdb_lstm", framework, devices=2, strategy=strategy))
+        workload = NORMALISED[0] if strategy == "synchronised" else "imdb_lstm"
+        reason = not_measured(Cell(workload, framework, devices=2, strategy=strategy))
         assert bool(reason) == (strategy in NOT_MEASURED)
     assert "split" in measured_of(framework)
     assert not not_measured(Cell("imdb_lstm", framework, compile="max"))
@@ -26,15 +27,30 @@ def test_each_strategy_is_measured_or_unsupported_with_the_reason(framework: str
     ("tensorflow", {"compile": "compile"}, "use the graph mode"),
     ("pytorch", {"workload": "imdb_transformer"}, "imdb_transformer names no stages"),
     ("tensorflow", {"workload": "own_thing"}, "own_thing names no stages"),
-    ("jax", {"workload": "cifar100_resnet18"}, "statistics of its own"),
     ("jax", {"precision": "fp16"}, "use bf16"),
+    ("pytorch", {"strategy": "deepspeed", "precision": "fp64"}, "in float32"),
+    ("pytorch", {"strategy": "deepspeed", "recipe": "lars"}, "the norms of each"),
+    ("pytorch", {"strategy": "deepspeed", "compile": "compile"}, "in eager mode"),
+    ("tensorflow", {"strategy": "synchronised"}, "no batch normalisation"),
+    ("pytorch", {"strategy": "synchronised", "workload": NORMALISED[0], "compile": "compile"}, "in eager mode"),
+    ("jax", {"strategy": "", "workload": NORMALISED[0], "recipe": "modern"}, "statistics of its own"),
 ])  # fmt: skip
-def test_what_cannot_be_split_says_why(framework: str, settings: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_measured_says_why(framework: str, settings: dict[str, Any], words: str) -> None:
     cell = Cell(**{"workload": "imdb_lstm", "framework": framework, "devices": 2, "strategy": "split"} | settings)
     assert words in not_measured(cell)
 
 
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm", "imdb_transformer"])
+def test_devices_normalise_apart_but_where_the_statistics_are_of_the_whole_batch() -> None:
+    cells = [Cell(NORMALISED[0], name, devices=2, strategy=s) for name, own in STRATEGIES_OF.items() for s in own]
+    together = {(cell.framework, cell.strategy) for cell in cells if not apart(cell)}
+    assert together >= {("tensorflow", "synchronised"), ("jax", "jit"), ("jax", "split")}
+    assert not together & {("pytorch", "ddp"), ("tensorflow", "multiworker"), ("jax", "shard-map"), ("jax", "local")}
+    assert not apart(Cell(NORMALISED[0], "jax"))
+    assert not apart(Cell("cifar100_cnn", "jax", devices=2))
+    assert not not_measured(Cell(NORMALISED[0], "jax", devices=2, strategy="jit", recipe="modern"))
+
+
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer"])
 @pytest.mark.parametrize("devices", [2, 4])
 def test_jax_divides_the_weights_of_any_workload_over_any_number_of_devices(workload: str, devices: int) -> None:
     assert not not_measured(Cell(workload, "jax", devices=devices, strategy="split"))

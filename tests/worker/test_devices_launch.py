@@ -18,7 +18,7 @@ from suite.record.record import Record
 from suite.session.launch import launch
 from suite.worker import checkpoint
 from suite.worker.ranks import Ranks
-from tests.frameworks import needs_frameworks
+from tests.frameworks import needs_deepspeed, needs_frameworks
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 
@@ -29,6 +29,7 @@ TRAINED = [
     ("imdb_lstm", "pytorch", "ddp"),
     ("imdb_lstm", "pytorch", "fsdp"),
     ("imdb_lstm", "pytorch", "split"),
+    ("imdb_lstm", "pytorch", "deepspeed"),
     ("imdb_lstm", "tensorflow", "multiworker"),
     ("imdb_lstm", "tensorflow", "mirrored"),
     ("imdb_lstm", "tensorflow", "split"),
@@ -50,7 +51,10 @@ def launched(asked: Job, tmp_path: Path) -> Record:
     return record
 
 
-@pytest.mark.parametrize(("workload", "framework", "strategy"), [pytest.param(*case, marks=real) for case in TRAINED])
+@pytest.mark.parametrize(
+    ("workload", "framework", "strategy"),
+    [pytest.param(*case, marks=[*real, needs_deepspeed] if "deepspeed" in case else real) for case in TRAINED],
+)
 def test_two_devices_train_to_the_end_as_one_does_and_go_on_from_a_checkpoint(
     twins: Path, programs: str, tmp_path: Path, workload: str, framework: str, strategy: str
 ) -> None:

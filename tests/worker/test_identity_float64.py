@@ -12,15 +12,16 @@ from suite.plan.cell import WORKLOADS
 from suite.worker.fingerprint import EARLY
 from suite.worker.optimizer import Formula, deviation
 from tests.frameworks import (
+    LARGE,
     Found,
     assert_within,
     batches,
     distance,
     distances,
     each_framework,
-    each_pair,
     each_workload,
-    each_workload_resnet_slow,
+    each_workload_and_framework,
+    each_workload_and_pair,
     found,
     narrow,
     needs_frameworks,
@@ -53,8 +54,7 @@ def proof(workload: str, framework: str, size: str = "small", **changes) -> Foun
         jax.config.update("jax_disable_most_optimizations", True)
 
 
-@each_workload
-@each_pair
+@each_workload_and_pair
 @each_size
 def test_logits_and_losses_agree(workload, one, other, size):
     a, b = proof(workload, one, size), proof(workload, other, size)
@@ -64,8 +64,7 @@ def test_logits_and_losses_agree(workload, one, other, size):
     )
 
 
-@each_workload
-@each_pair
+@each_workload_and_pair
 @each_size
 def test_every_gradient_agrees(workload, one, other, size):
     a, b = proof(workload, one, size), proof(workload, other, size)
@@ -78,8 +77,7 @@ def test_every_gradient_agrees(workload, one, other, size):
     assert_within(distances(a.gradients, b.gradients), TOLERANCE)
 
 
-@each_workload
-@each_pair
+@each_workload_and_pair
 @each_size
 def test_weights_agree_after_training(workload, one, other, size):
     a, b = proof(workload, one, size), proof(workload, other, size)
@@ -89,16 +87,14 @@ def test_weights_agree_after_training(workload, one, other, size):
     assert_within(distances(a.updates, b.updates), TOLERANCE)
 
 
-@each_workload
-@each_framework
+@each_workload_and_framework
 def test_the_first_step_s_loss_is_the_gradient_s_and_the_mean_over_the_batch(workload, framework):
     one = proof(workload, framework)
     assert one.losses[0] == pytest.approx(one.loss, rel=1e-14)
     assert one.loss == pytest.approx(np.log(CLASSES[specification(workload).data]), rel=0.25)
 
 
-@each_workload_resnet_slow
-@each_framework
+@each_workload_and_framework
 def test_the_optimizer_is_the_spec_s_formula(workload, framework):
     """Steps in NumPy along the gradients that the framework itself gives; an explained step is a step."""
     spec, plain = narrow(workload), proof(workload, framework)
@@ -245,7 +241,8 @@ BROKEN = [
 
 @pytest.mark.parametrize(("workload", "framework", "change"), BROKEN, ids=[change.__name__ for *_, change in BROKEN])
 def test_a_wrong_optimizer_is_caught_in_the_weights(workload, framework, change):
-    broken, right = proof(workload, framework, change=change), proof(workload, "jax")
+    other = next(name for name in ("tensorflow", "pytorch") if name != framework) if workload in LARGE else "jax"
+    broken, right = proof(workload, framework, change=change), proof(workload, other)
     assert_within(distances(broken.gradients, right.gradients), TOLERANCE)
     for compared in (distances(broken.after, right.after), distances(broken.updates, right.updates)):
         with pytest.raises(AssertionError, match="is off by"):

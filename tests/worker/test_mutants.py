@@ -28,7 +28,7 @@ CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "loop": ("pytorch: stops updating after 20 steps", ()),
     "accumulation": ("pytorch: gradients summed", ITSELF),
     "optimizer": ("pytorch: learning rate 1 % higher", ()),
-    "loss": ("tensorflow: averaged over two logits", ("pytorch",)),
+    "loss": ("pytorch: labels smoothed", ITSELF),
     "layout": ("pytorch: input and forget gate swapped", ()),
     "layer": ("pytorch: a bias that is not trained", ()),
     "LSTM": ("pytorch: padding not embedded", ("tensorflow",)),

@@ -36,6 +36,7 @@ def test_nnx_computes_what_the_own_loop_computes(workload: str, framework: str) 
     agree(computed(workload, "jax", "nnx"), computed(workload, framework, "native"))
 
 
+@pytest.mark.slow
 @needs_frameworks
 @pytest.mark.usefixtures("unoptimized")
 def test_a_restored_training_goes_on_as_if_nothing_had_happened() -> None:

@@ -107,7 +107,10 @@ def test_further_copies_of_the_batch_are_named() -> None:
     assert after.categories["copy and layout change"].calls > 2000
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax"])
+#: The loader is measured outside of the framework; each one's own profile is looked at after its launch.
+@pytest.mark.parametrize(
+    "framework", ["pytorch", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tensorflow", "jax"))]
+)
 def test_a_sleep_in_the_loader_is_named(framework: str) -> None:
     before, after = profiled("imdb_lstm", framework, sleeps_s=(0.0, 0.2))
     assert most(before, after) == "input pipeline"

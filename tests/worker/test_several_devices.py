@@ -9,15 +9,16 @@ import sys
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, USUAL_STRATEGY, Cell
 from suite.session import ranks
-from tests.frameworks import batches, needs_frameworks, training
+from tests.frameworks import batches, needs_deepspeed, needs_frameworks, training
 from tests.ranked import GLOBAL_BATCH, STEPS
-from workloads.spec import specification
+from workloads.spec import WorkloadSpec, specification
 
 pytestmark = [needs_frameworks, pytest.mark.launches]
 
@@ -29,6 +30,10 @@ STRATEGIES = {
 }
 CASES = [(framework, strategy) for framework, names in STRATEGIES.items() for strategy in names]
 TOLERANCE = 1e-12
+#: How far DeepSpeed may be off DDP in float32 and bf16; 2e-6 was found, with four devices.
+DEEPSPEED = 1e-5
+#: And a ResNet-18 that takes its statistics over all devices off one device's, in float64: 1.5e-11 was found.
+RESNET_TOLERANCE = 1e-10
 
 
 def counts(framework: str, strategy: str) -> tuple[int, ...]:
@@ -60,9 +65,13 @@ def alone(workload: str, framework: str) -> dict[str, np.ndarray]:
     """The same on one device, in this process."""
     spec = specification(workload, "small")
     with training(workload, framework, "fp64", spec=spec, weights=spec.reference_weights(7)) as running:
-        source = batches(spec, GLOBAL_BATCH)
-        losses = running.read([running.step(running.put(source[number])) for number in range(STEPS)])
-        return {"losses": np.array(losses), **running.weights()}
+        return stepped(running, spec)
+
+
+def stepped(running: Any, spec: WorkloadSpec) -> dict[str, np.ndarray]:
+    source = batches(spec, GLOBAL_BATCH)
+    losses = running.read([running.step(running.put(source[number])) for number in range(STEPS)])
+    return {"losses": np.array(losses), **running.weights()}
 
 
 def deviation(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
@@ -117,3 +126,64 @@ def test_gradients_that_keras_sums_are_noticed(folder: Path) -> None:
     cell = cell_of("imdb_lstm", "tensorflow", 2)
     summed = computed(cell, folder, "keras-sums")
     assert deviation(alone("imdb_lstm", "tensorflow"), summed) > 1e-6
+
+
+RESNET = "cifar100_resnet18"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("framework", "strategy"), [("tensorflow", "synchronised"), ("jax", "jit"), ("jax", "split")])
+def test_with_statistics_of_the_whole_batch_devices_compute_what_one_does(
+    framework: str, strategy: str, folder: Path
+) -> None:
+    several = computed(cell_of(RESNET, framework, 2, strategy), folder)
+    assert deviation(alone(RESNET, framework), several) < RESNET_TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("framework", "strategy"),
+    [
+        ("pytorch", "ddp"), ("pytorch", "fsdp"), ("tensorflow", "multiworker"), ("tensorflow", "mirrored"),
+        ("jax", "shard-map"), ("jax", "local"),
+    ],
+)  # fmt: skip
+def test_with_statistics_of_their_own_devices_compute_what_one_does_of_accumulated_batches(
+    framework: str, strategy: str, folder: Path
+) -> None:
+    """Each part of such a batch is normalised by itself too, and the weights follow the mean of the gradients."""
+    several = computed(cell_of(RESNET, framework, 2, strategy), folder)
+    accumulated = computed(cell_of(RESNET, framework, 1, accumulate=2), folder)
+    assert deviation(accumulated, several) < TOLERANCE
+    assert deviation(alone(RESNET, framework), several) > 1e-6
+
+
+def deepspeed_cell(workload: str, devices: int = 2, **settings: Any) -> Cell:
+    return cell_of(workload, "pytorch", devices, "deepspeed").but(**{"precision": "fp32", **settings})
+
+
+@needs_deepspeed
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("devices", [2, 4])
+def test_deepspeed_computes_what_ddp_does(workload: str, precision: str, devices: int, folder: Path) -> None:
+    """Its optimizer's weights are in float32, so that float64 is out of its reach; DDP is proved there."""
+    cell = deepspeed_cell(workload, devices, precision=precision)
+    assert deviation(computed(cell.but(strategy="ddp"), folder), computed(cell, folder)) < DEEPSPEED
+
+
+@needs_deepspeed
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+def test_deepspeed_averages_accumulated_batches_once(workload: str, folder: Path) -> None:
+    cell = deepspeed_cell(workload, batch=GLOBAL_BATCH // 4, accumulate=2)
+    assert deviation(computed(cell.but(strategy="ddp"), folder), computed(cell, folder)) < DEEPSPEED
+
+
+@needs_deepspeed
+@pytest.mark.slow
+def test_gradients_that_deepspeed_clips_are_noticed(folder: Path) -> None:
+    """In ResNet-18; those of the CNN's and the LSTM's first steps are shorter than 1."""
+    cell = deepspeed_cell(RESNET)
+    assert deviation(computed(cell.but(strategy="ddp"), folder), computed(cell, folder, "deepspeed-clips")) > 0.01

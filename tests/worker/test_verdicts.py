@@ -22,7 +22,8 @@ from suite.record.record import Record
 from suite.session.launch import ROOT, launch
 from tests.frameworks import needs_frameworks
 from tests.launches import SITE
-from workloads.data.prepare import prepare
+from workloads.data import cache as caches
+from workloads.data import synthetic
 
 pytestmark = [needs_frameworks, pytest.mark.alone]
 
@@ -44,7 +45,9 @@ Run = Callable[..., Record]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare("imdb", "synthetic", cache=tmp_path_factory.mktemp("cache"), say=lambda _: None)
+    folder = tmp_path_factory.mktemp("cache")
+    caches.write(synthetic.generate("imdb", train=8192, test=16), folder)
+    return caches.folder_of(folder, "imdb", "synthetic")
 
 
 @pytest.fixture(scope="module")

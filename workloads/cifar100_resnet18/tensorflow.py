@@ -1,11 +1,13 @@
 """`cifar100_resnet18` in TensorFlow: Keras 3 layers, and TensorFlow's fused batch normalisation.
 
 Keras' own BatchNormalization computes moments and scaling as separate operations, so the layer below calls the fused
-kernel, which both other frameworks use. The kernel has no float64; there the same formula is written out. Padding is
-explicit, because "same" with stride 2 pads on one side only.
+kernel, which both other frameworks use. The kernel has no float64 and knows no other device; there the same formula is
+written out. Padding is explicit, because "same" with stride 2 pads on one side only.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,26 +21,37 @@ from workloads.spec import Numbers
 
 
 class FusedBatchNormalization(keras.layers.Layer):
-    """Batch normalisation over (batch, height, width, channels); evaluation takes the running statistics."""
+    """Batch normalisation over (batch, height, width, channels); evaluation takes the running statistics.
+
+    On several devices each has statistics of its own, unless they are ``synchronised``; the running ones are averaged
+    where they are read.
+    """
+
+    def __init__(self, synchronised: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.synchronised = synchronised
+
+    def get_config(self) -> dict[str, Any]:
+        """What makes another layer like this."""
+        return super().get_config() | {"synchronised": self.synchronised}
 
     def build(self, shape: tuple[int, ...]) -> None:
         # Scale, shift and statistics stay in the weights' type in every precision.
         options = {"shape": shape[-1:], "autocast": False}
         self.scale = self.add_weight(**options, initializer="ones", name="scale")
         self.shift = self.add_weight(**options, initializer="zeros", name="shift")
-        self.mean = self.add_weight(**options, initializer="zeros", name="mean", trainable=False)
-        self.variance = self.add_weight(**options, initializer="ones", name="variance", trainable=False)
+        options |= {"trainable": False, "dtype": self.variable_dtype}
+        options |= {"aggregation": "mean", "synchronization": "on_read"}  # `add_weight` takes no synchronization
+        self.mean = keras.Variable(keras.initializers.Zeros(), name="mean", **options)
+        self.variance = keras.Variable(keras.initializers.Ones(), name="variance", **options)
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         scale, shift = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.shift)
         if training is False:
             numbers = (self.mean, self.variance, shift, scale)
             return tf.nn.batch_normalization(x, *(tf.cast(number, x.dtype) for number in numbers), EPSILON)
-        if x.dtype == tf.float64:
-            mean, variance = tf.nn.moments(x, [0, 1, 2])
-            y = tf.nn.batch_normalization(x, mean, variance, shift, scale, EPSILON)
-            count = tf.cast(tf.size(x) / tf.size(mean), x.dtype)
-            variance *= count / (count - 1)
+        if x.dtype == tf.float64 or self.synchronised:
+            y, mean, variance = self._composite(x, scale, shift)
         else:
             y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
                 x=x, scale=scale, offset=shift, mean=[], variance=[], epsilon=EPSILON, is_training=True
@@ -47,10 +60,23 @@ class FusedBatchNormalization(keras.layers.Layer):
         self.variance.assign_add(MOMENTUM * (variance - self.variance.value))
         return y
 
+    def _composite(self, x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The normalised batch, and its mean and unbiased variance, in the type of the statistics."""
+        exact = tf.cast(x, scale.dtype)
+        mean, variance = tf.nn.moments(exact, [0, 1, 2])
+        count = tf.cast(tf.size(x) / tf.size(mean), scale.dtype)
+        if self.synchronised and (replica := tf.distribute.get_replica_context()):  # there is none while it is built
+            own, kind = mean, tf.distribute.ReduceOp.MEAN
+            mean, within, square = replica.all_reduce(kind, [own, variance, tf.square(own)])
+            variance = within + square - tf.square(mean)  # within the devices, and between them
+            count *= replica.num_replicas_in_sync
+        y = tf.nn.batch_normalization(exact, mean, variance, shift, scale, EPSILON)
+        return tf.cast(y, x.dtype), mean, variance * count / (count - 1)
+
 
 def build(
     spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
-    checkpointing: bool = False,
+    checkpointing: bool = False, synchronised: bool = False,
 ) -> keras.Model:  # fmt: skip
     """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100); it has no dropout."""
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
@@ -59,7 +85,8 @@ def build(
     def normalised(c: Convolution, x: keras.KerasTensor) -> keras.KerasTensor:
         padded = layers.ZeroPadding2D(c.kernel // 2, dtype=dtype)(x) if c.kernel > 1 else x
         convolution = layers.Conv2D(c.outputs, c.kernel, c.stride, use_bias=False, name=c.name, dtype=dtype)
-        return FusedBatchNormalization(name=f"{c.name}_normalisation", dtype=dtype)(convolution(padded))
+        normalisation = FusedBatchNormalization(synchronised, name=f"{c.name}_normalisation", dtype=dtype)
+        return normalisation(convolution(padded))
 
     def residual(convolutions: list[Convolution], x: keras.KerasTensor) -> keras.KerasTensor:
         first, second, *shortcut = convolutions

@@ -58,17 +58,21 @@ def check(cell: Cell, device: str) -> None:
 
 
 def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
-    """The model of a workload's file, with gradient checkpointing if the cell asks for it.
+    """The model of a workload's file, with what the cell asks of it that not every file has.
 
     ``arguments`` are the first ones of the file's `build`: spec, numbers, dropout and device.
     """
-    if cell.checkpointing == "off":
-        return module.build(*arguments, cell.kernel)
-    if "checkpointing" not in signature(module.build).parameters:
-        raise UnsupportedError(
-            f"{cell.workload} names no blocks: build() in its {cell.framework}.py takes no checkpointing"
-        )
-    return module.build(*arguments, cell.kernel, checkpointing=True)
+    asked = {
+        "checkpointing": (cell.checkpointing == "on", "names no blocks"),
+        "synchronised": (
+            cell.framework == "tensorflow" and cell.strategy == "synchronised", "cannot synchronise batch statistics"
+        ),
+    }  # fmt: skip
+    taken = signature(module.build).parameters
+    for name, (wanted, lacks) in asked.items():
+        if wanted and name not in taken:
+            raise UnsupportedError(f"{cell.workload} {lacks}: build() in its {cell.framework}.py takes no {name}")
+    return module.build(*arguments, cell.kernel, **{name: True for name, (wanted, _) in asked.items() if wanted})
 
 
 def in_force(cell: Cell, found: str, **more: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src.lib import _jax
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from suite.plan.cell import Cell
@@ -115,10 +116,18 @@ class Training(single.Training):
         key, *arrays = batch
         key = jax.random.fold_in(key, jax.lax.axis_index(AXIS))  # every device draws its own masks
         results = super()._differentiate(state, statistics, (key, *arrays))
-        return results if self.cell.accumulate > 1 else _averaged(results)
+        return results if self.cell.accumulate > 1 else self._averaged(results)
 
     def _accumulate(self, state: single.State, batch: Any) -> tuple[Any, ...]:
-        return _averaged(super()._accumulate(state, batch))
+        return self._averaged(super()._accumulate(state, batch))
+
+    def _averaged(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Loss, gradients and the rest of a step with the gradients' mean over all devices."""
+        loss, gradients, *rest = results
+        if self.device.platform == "cpu":  # where XLA would sum each tensor by itself; on a GPU it joins them
+            flat, whole = ravel_pytree(gradients)
+            return loss, whole(jax.lax.pmean(flat, AXIS)), *rest
+        return loss, jax.lax.pmean(gradients, AXIS), *rest
 
     def step(self, batch: Any) -> jax.Array:
         """Make one update; returns the loss before it on each device, still there."""
@@ -176,12 +185,6 @@ def summing(cell: Cell, device: str, ranks: Ranks, size: int) -> Callable[[int],
         jax.block_until_ready(last)
 
     return run
-
-
-def _averaged(results: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Loss, gradients and the rest of a step with the gradients' mean over all devices."""
-    loss, gradients, *rest = results
-    return loss, jax.lax.pmean(gradients, AXIS), *rest
 
 
 def _mesh(cell: Cell, device: str) -> Mesh:

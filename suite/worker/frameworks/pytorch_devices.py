@@ -1,4 +1,7 @@
-"""PyTorch on several devices, a process for each: DistributedDataParallel, or FSDP2's `fully_shard`."""
+"""PyTorch on several devices, a process for each: DistributedDataParallel, or FSDP2's `fully_shard`.
+
+``synchronised`` is the former with `SyncBatchNorm`, which takes its statistics over all devices.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from suite.plan.cell import LOADERS, Cell
-from suite.worker.frameworks import pytorch
+from suite.worker.frameworks import UnsupportedError, pytorch
 from suite.worker.frameworks.pytorch_optimizer import optimizer
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
@@ -102,6 +105,10 @@ class Training(pytorch.Training):
             self.optimizer = optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
             self.parallel = self.model
             return
+        if cell.strategy == "synchronised":
+            if device == "cpu":
+                raise UnsupportedError("PyTorch's SyncBatchNorm computes on a GPU only")
+            self.model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
         if mode := pytorch.COMPILE_MODES[cell.compile]:
             _compile_model(self, mode)
         # Statistics of batch normalisation stay each rank's own. The gradients of eager steps are summed while the

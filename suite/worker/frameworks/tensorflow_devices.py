@@ -1,4 +1,7 @@
-"""TensorFlow on several devices: MultiWorkerMirroredStrategy, a process for each, or MirroredStrategy in one."""
+"""TensorFlow on several devices: MultiWorkerMirroredStrategy, a process for each, or MirroredStrategy in one.
+
+``synchronised`` is the former, with a model that takes its batch statistics over all devices.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     cuda = device == "cuda"
-    if cell.strategy == "multiworker":
+    if cell.processes > 1:
         options = tf.distribute.experimental
         kind = options.CommunicationImplementation.NCCL if cuda else options.CommunicationImplementation.RING
         communication = options.CommunicationOptions(implementation=kind)

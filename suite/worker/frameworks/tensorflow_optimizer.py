@@ -1,7 +1,8 @@
 """The spec's optimizers in TensorFlow.
 
 Keras' own SGD keeps the rate inside the velocity and has no coupled L2; its Adam and AdamW add epsilon before the bias
-correction, and AdamW decays every tensor unless told their names. The optimizers below state the spec's formulas.
+correction, and AdamW decays every tensor unless told their names. The optimizers below state the spec's formulas, and
+take TensorFlow's fused kernels for them: one pass over the weights and buffers of a tensor, as PyTorch's fused ones do.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ class Sgd(keras.optimizers.Optimizer):
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
         del learning_rate  # kept in float32 by Keras, which a float64 proof would notice
-        velocity = self.velocities[self._get_variable_index(variable)]
-        coupled = gradient + self.spec.l2 * tf.convert_to_tensor(variable)
-        new_velocity = self.spec.momentum * tf.convert_to_tensor(velocity) + coupled
-        velocity.assign(new_velocity)
-        variable.assign_sub(rate_of(self, gradient.dtype) * new_velocity)
+        dtype = gradient.dtype
+        tf.raw_ops.ResourceApplyMomentum(
+            var=variable.handle,
+            accum=self.velocities[self._get_variable_index(variable)].handle,
+            lr=tf.convert_to_tensor(rate_of(self, dtype), dtype),
+            grad=gradient + self.spec.l2 * tf.convert_to_tensor(variable),
+            momentum=tf.constant(self.spec.momentum, dtype),
+        )
 
 
 class Adam(keras.optimizers.Optimizer):
@@ -59,18 +63,22 @@ class Adam(keras.optimizers.Optimizer):
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
         del learning_rate  # as in Sgd
-        variable.assign_sub(self.move(gradient, variable))
-
-    def move(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
-        """What a step takes off a variable."""
-        index, spec = self._get_variable_index(variable), self.spec
-        mean, square = self.means[index], self.squares[index]
-        mean.assign(spec.beta1 * tf.convert_to_tensor(mean) + (1 - spec.beta1) * gradient)
-        square.assign(spec.beta2 * tf.convert_to_tensor(square) + (1 - spec.beta2) * tf.square(gradient))
-        step = tf.cast(self.iterations + 1, gradient.dtype)
-        beta1, beta2 = (tf.constant(beta, gradient.dtype) for beta in (spec.beta1, spec.beta2))
-        root = tf.sqrt(tf.convert_to_tensor(square) / (1 - tf.pow(beta2, step))) + spec.epsilon
-        return rate_of(self, gradient.dtype) / (1 - tf.pow(beta1, step)) * tf.convert_to_tensor(mean) / root
+        index, dtype = self._get_variable_index(variable), gradient.dtype
+        step = tf.cast(self.iterations + 1, dtype)
+        beta1, beta2 = (tf.constant(beta, dtype) for beta in (self.spec.beta1, self.spec.beta2))
+        beta2_power = tf.pow(beta2, step)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self.means[index].handle,
+            v=self.squares[index].handle,
+            beta1_power=tf.pow(beta1, step),
+            beta2_power=beta2_power,
+            lr=tf.convert_to_tensor(rate_of(self, dtype), dtype),
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=self.spec.epsilon * tf.sqrt(1 - beta2_power),  # the kernel adds it before the bias correction
+            grad=gradient,
+        )
 
 
 class AdamW(Adam):
@@ -78,8 +86,8 @@ class AdamW(Adam):
 
     spec: specs.AdamW
 
-    def move(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
-        move = super().move(gradient, variable)
-        if len(variable.shape) < 2:  # a bias or a scale
-            return move
-        return move + rate_of(self, gradient.dtype) * self.spec.decay * tf.convert_to_tensor(variable)
+    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+        if len(variable.shape) > 1:  # no bias and no scale
+            decay = rate_of(self, gradient.dtype) * self.spec.decay
+            variable.assign_sub(decay * tf.convert_to_tensor(variable))
+        super().update_step(gradient, variable, learning_rate)

@@ -20,7 +20,7 @@ COLLECTIVE = re.compile(r"^(Base)?Collective(OpV2Kernel|Executor)::")
 SCOPES = [
     (re.compile(pattern), category)
     for pattern, category in (
-        (r"^(sgd|adam|lars|lamb|loss_scale_optimizer)(_\d+)?/", "optimizer"),
+        (r"^(sgd|adam(_w)?|lars|lamb|loss_scale_optimizer)(_\d+)?/", "optimizer"),
         (r"(^|/)dropout(_\d+)*/", "random numbers and dropout"),
     )
 ]

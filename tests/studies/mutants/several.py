@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from tests.studies.mutants.mutant import Target, mutants
 
-CNN, LSTM = "cifar100_cnn", "imdb_lstm"
+CNN, LSTM, RESNET = "cifar100_cnn", "imdb_lstm", "cifar100_resnet18"
 
 
 def devices_of(target: Target) -> ModuleType:
@@ -33,7 +34,7 @@ def first_slice(target: Target) -> None:
 def never_exchanged(target: Target) -> None:
     """Every rank follows its own gradients."""
     if target.name == "jax":
-        target.patch.setattr(devices_of(target), "_averaged", lambda results: results)
+        target.patch.setattr(devices_of(target).Training, "_averaged", lambda _, results: results)
         return
 
     def alone(backward: Any) -> Any:
@@ -51,11 +52,36 @@ def same_masks(target: Target) -> None:
     target.patch.setattr(devices_of(target), "_own_draws", lambda draw: draw)
 
 
+def default_clipping(target: Target) -> None:
+    """DeepSpeed clips gradients, as it does by default."""
+    from suite.worker.frameworks import pytorch_deepspeed
+
+    def clipping(made: Any) -> Any:
+        def configured(*given: Any) -> dict[str, Any]:
+            config: dict[str, Any] = made(*given)
+            del config["gradient_clipping"], config["zero_optimization"]["compute_grad_norm"]
+            return config
+
+        return configured
+
+    target.wrap(pytorch_deepspeed, "configuration", clipping)
+
+
 KIND = "several devices"
 TWO: dict[str, Any] = {"devices": 2, "batch": 8}
 MUTANTS = [
     *mutants(KIND, "gradients summed, as Keras does", CNN, keras_sums, "early", of=["tensorflow"], **TWO),
     *mutants(KIND, "every rank takes the first slice", LSTM, first_slice, "batches", "fingerprint", **TWO),
     *mutants(KIND, "gradients not exchanged", LSTM, never_exchanged, "fingerprint", of=["pytorch", "jax"], **TWO),
+    *mutants(
+        KIND,
+        "gradients clipped, as DeepSpeed does",
+        RESNET,
+        default_clipping,
+        "early",
+        of=["pytorch"] if find_spec("deepspeed") else [],
+        strategy="deepspeed",
+        **TWO,
+    ),
     *mutants(KIND, "dropout's masks alike on all devices", CNN, same_masks, "dropout", of=["tensorflow"], **TWO),
 ]
