@@ -11,6 +11,7 @@ from suite.analysis.hardware import machine
 from suite.analysis.identity import Verdict
 from suite.analysis.metrics import clock_mhz, first_gpu, number
 from suite.analysis.wording import figure
+from suite.plan.strategies import normalised_apart
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -41,6 +42,8 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
     reasons += [f"the launches of {each.cell.id} ran under {words}" for each in both if (words := mixed(each))]
+    if min(row.cell.devices, other.cell.devices) > 1 and normalised_apart(row.cell) != normalised_apart(other.cell):
+        reasons.append("one takes batch statistics of each device, the other of the whole batch")
     if words := differences(row, other)[0]:
         reasons.append(f"they computed under different settings ({words})")
     for run in dict.fromkeys(each.run for each in both):

@@ -36,7 +36,7 @@ from suite.analysis.tolerances import (
     relative,
     tolerance_of,
 )
-from suite.plan.strategies import apart
+from suite.plan.strategies import normalised_apart
 from suite.record.evidence import Identity, Last, Recomputed, Trace
 from suite.record.record import Record
 
@@ -93,7 +93,7 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
 def _comparable(record: Record) -> tuple[str, ...]:
     cell, digests = record.cell, (str(source.get("digest")) for source in (record.data, record.workload))
     # Devices that normalise their samples apart from each other are another training than one device is.
-    devices = str(cell.devices) if apart(cell) else ""
+    devices = str(cell.devices) if normalised_apart(cell) else ""
     return cell.workload, cell.size, cell.precision, devices, *digests
 
 

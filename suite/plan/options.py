@@ -73,7 +73,7 @@ LISTS = {
     "cores; --batch is that of each (default: 1)",
     "strategy": "how several devices train together, one or more of: usual, "
     + "; ".join(f"{name}: {', '.join(measured_of(name))}" for name in STRATEGIES_OF)
-    + f". Each framework takes those that it has; {', '.join(NOT_MEASURED)} are reported as unsupported "
+    + f". Each framework takes those that it has; {' and '.join(NOT_MEASURED)} is reported as unsupported "
     "(default: usual, which is the first)",
     "checkpointing": "whether the backward pass computes the activations inside each block of the model again instead "
     "of keeping them, which saves memory and costs time: off, on (default: off)",

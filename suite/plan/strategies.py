@@ -32,7 +32,7 @@ def measured_of(framework: str) -> list[str]:
     return [name for name in STRATEGIES_OF[framework] if name not in NOT_MEASURED]
 
 
-def apart(cell: Cell) -> bool:
+def normalised_apart(cell: Cell) -> bool:
     """Whether the cell's devices normalise their samples apart from each other."""
     return cell.devices > 1 and cell.workload in NORMALISED and cell.strategy not in WHOLE_BATCH
 
@@ -51,7 +51,7 @@ def not_measured(cell: Cell) -> str:
         (strategy not in own, f"{cell.framework} has no strategy {strategy}; it has {', '.join(own)}"),
         (cell.checkpointing == "on", "gradient checkpointing on several devices is not proved yet"),
         (cell.precision == "fp16", "the loss scale of fp16 on several devices is not proved yet; use bf16"),
-        (bool(cell.recipe) and apart(cell), OWN_STATISTICS),
+        (bool(cell.recipe) and normalised_apart(cell), OWN_STATISTICS),
         (
             strategy == "synchronised" and cell.workload in WORKLOADS and cell.workload not in NORMALISED,
             f"{cell.workload} {NOT_NORMALISED}",

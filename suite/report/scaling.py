@@ -10,6 +10,7 @@ from suite.analysis.ratios import Ratio
 from suite.analysis.scaling import KINDS, Point, Scaling
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import DASH, NONE, figure, listing, middle
+from suite.plan.strategies import normalised_apart
 from suite.record.text import clean
 from suite.report.names import count, counts, framework, strategy, workload
 from suite.report.several import shares
@@ -26,6 +27,12 @@ WHAT = {
     "strong": "Strong scaling: the global batch is the same, and each device has a part of it. It is the same training "
     "in less time, with less work for each device in a step.",
 }
+
+#: In place of the latter.
+APART = (
+    "Strong scaling: the global batch is the same, and each device has a part of it, which it normalises by statistics "
+    "of its own. So it is another training than one device's. Compare the work done per second."
+)
 
 #: Settings that a scaling varies, or that its own columns show.
 OWN = ("devices", "strategy", "batch")
@@ -63,7 +70,11 @@ def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
     )  # fmt: skip
     title = f"{kind.capitalize()} scaling of the {workload(group)}: {KEPT[kind]}"
     numbered = [f"[{number}] {text}" for text, number in notes.items()]
-    return View(title, grid, [WHAT[kind], *_notes(table, scalings, tested), *numbered])
+    another = kind == "strong" and any(
+        normalised_apart(point.row.cell) for scaling in scalings for point in scaling.points
+    )
+    what = APART if another else WHAT[kind]
+    return View(title, grid, [what, *_notes(table, scalings, tested), *numbered])
 
 
 def _row(

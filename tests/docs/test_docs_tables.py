@@ -105,6 +105,25 @@ def settings(run: str, workload: str, axis: str) -> list[list[str]]:
     return table
 
 
+def scaling(run: str, workload: str) -> list[list[str]]:
+    """Several devices beside one; efficiency and the share of communication with their 95 % intervals."""
+    table = [["framework", "devices", "strategy", "n", "samples/s", "efficiency", "communication", "identity", "flags"]]
+    for row in rows(run, "cells.csv"):
+        if row["workload"] == workload:
+            line = [NAMES[row["framework"]], row["devices"], row["strategy"] or DASH, row["launches_ok"]]
+            line += [spread(row, "samples_per_s")]
+            line += [_percent(row, "efficiency", 100) if int(row["devices"]) > 1 else DASH]
+            table.append([*line, _percent(row, "communication_percent"), row["identity"], row["flags"] or DASH])
+    return table
+
+
+def _percent(row: Row, name: str, times: float = 1) -> str:
+    if not row[name]:
+        return DASH
+    ends = DASH.join(f"{times * float(row[f'{name}_{end}']):.0f}" for end in ("min", "max") if row[f"{name}_{end}"])
+    return f"{times * float(row[name]):.0f} %" + (f" ({ends})" if ends else "")
+
+
 def accuracy(run: str) -> list[list[str]]:
     read = rows(run, "accuracy.csv")
     formats = len({row["precision"] for row in read}) > 1
@@ -143,6 +162,7 @@ MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     "cells": cells,
     "details": details,
     "settings": settings,
+    "scaling": scaling,
     "accuracy": accuracy,
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import STRATEGIES_OF, Cell
-from suite.plan.strategies import NORMALISED, NOT_MEASURED, apart, measured_of, not_measured
+from suite.plan.strategies import NORMALISED, NOT_MEASURED, measured_of, normalised_apart, not_measured
 
 
 @pytest.mark.parametrize("framework", STRATEGIES_OF)
@@ -42,11 +42,11 @@ def test_what_cannot_be_measured_says_why(framework: str, settings: dict[str, An
 
 def test_devices_normalise_apart_but_where_the_statistics_are_of_the_whole_batch() -> None:
     cells = [Cell(NORMALISED[0], name, devices=2, strategy=s) for name, own in STRATEGIES_OF.items() for s in own]
-    together = {(cell.framework, cell.strategy) for cell in cells if not apart(cell)}
+    together = {(cell.framework, cell.strategy) for cell in cells if not normalised_apart(cell)}
     assert together >= {("tensorflow", "synchronised"), ("jax", "jit"), ("jax", "split")}
     assert not together & {("pytorch", "ddp"), ("tensorflow", "multiworker"), ("jax", "shard-map"), ("jax", "local")}
-    assert not apart(Cell(NORMALISED[0], "jax"))
-    assert not apart(Cell("cifar100_cnn", "jax", devices=2))
+    assert not normalised_apart(Cell(NORMALISED[0], "jax"))
+    assert not normalised_apart(Cell("cifar100_cnn", "jax", devices=2))
     assert not not_measured(Cell(NORMALISED[0], "jax", devices=2, strategy="jit", recipe="modern"))
 
 

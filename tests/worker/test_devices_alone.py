@@ -41,3 +41,28 @@ def test_compiled_ddp_leaves_the_loss_to_eager_mode_on_both_sides() -> None:
     made = alone(CELL.but(compile="compile"))
     assert made.loss is made.module.loss
     assert made.model._compiled_call_impl is not None
+
+
+def test_without_deepspeed_the_reason_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from suite.worker.frameworks import UnsupportedError, pytorch_deepspeed
+
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+    monkeypatch.setattr(pytorch_deepspeed, "import_module", missing)
+    with pytest.raises(UnsupportedError, match=r"DeepSpeed is not installed .* '\.\[pytorch-cpu,deepspeed\]'"):
+        pytorch_deepspeed._deepspeed()
+
+
+def test_deepspeed_is_told_to_clip_nothing_and_to_sum_in_float32() -> None:
+    from suite.worker.frameworks.pytorch_deepspeed import configuration
+
+    cell = CELL.but(strategy="deepspeed", accumulate=3, precision="bf16")
+    told = configuration(cell, specification(cell.workload, cell.size))
+    assert (told["train_micro_batch_size_per_gpu"], told["gradient_accumulation_steps"]) == (2, 3)
+    assert told["gradient_clipping"] == 0
+    assert told["zero_optimization"]["stage"] == 1
+    assert told["torch_autocast"] == {"enabled": True, "dtype": "bfloat16", "lower_precision_safe_modules": []}
+    assert not configuration(cell.but(precision="fp32"), specification(cell.workload, cell.size))["torch_autocast"][
+        "enabled"
+    ]

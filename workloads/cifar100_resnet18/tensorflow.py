@@ -23,8 +23,8 @@ from workloads.spec import Numbers
 class FusedBatchNormalization(keras.layers.Layer):
     """Batch normalisation over (batch, height, width, channels); evaluation takes the running statistics.
 
-    On several devices each has statistics of its own, unless they are ``synchronised``; the running ones are averaged
-    where they are read.
+    On several devices each has statistics of its own, unless they are ``synchronised``; a checkpoint has the mean of
+    the running ones.
     """
 
     def __init__(self, synchronised: bool = False, **options: Any) -> None:
@@ -68,7 +68,7 @@ class FusedBatchNormalization(keras.layers.Layer):
         if self.synchronised and (replica := tf.distribute.get_replica_context()):  # there is none while it is built
             own, kind = mean, tf.distribute.ReduceOp.MEAN
             mean, within, square = replica.all_reduce(kind, [own, variance, tf.square(own)])
-            variance = within + square - tf.square(mean)  # within the devices, and between them
+            variance = within + tf.maximum(square - tf.square(mean), 0)  # within the devices, and between them
             count *= replica.num_replicas_in_sync
         y = tf.nn.batch_normalization(exact, mean, variance, shift, scale, EPSILON)
         return tf.cast(y, x.dtype), mean, variance * count / (count - 1)

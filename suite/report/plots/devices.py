@@ -16,6 +16,7 @@ from suite.analysis.groups import RowKey
 from suite.analysis.scaling import STRONG, WEAK, Point, Scaling
 from suite.analysis.statistics import LEAST
 from suite.plan.cell import STRATEGIES_OF
+from suite.plan.strategies import normalised_apart
 from suite.report.names import FRAMEWORKS, count, strategy
 from suite.report.plots.canvas import Sheet, sheet
 from suite.report.plots.lines import DASHES, DOTTED, Look
@@ -41,8 +42,9 @@ NOTE = {
     WEAK: "More devices see a larger global batch, which is another training: compare the work, not its course.",
     STRONG: "Each device has a part of the same global batch: the same training, with less work for each device.",
 }
+APART = "Each device has a part of the same global batch, and batch statistics of its own, which is another training."
 #: How marks are filled, in the order of a framework's lines: whether hollow, and which half alone.
-FILLINGS = ((False, ""), (True, ""), (False, "left"), (False, "bottom"))
+FILLINGS = ((False, ""), (True, ""), (False, "left"), (False, "bottom"), (False, "right"), (False, "top"))
 
 #: Settings that a line varies or names itself.
 OWN = ("devices", "strategy", "batch")
@@ -112,6 +114,7 @@ def _sheet(
     """Returns a sheet with a legend on the right, and the width of its axes in inches."""
     kind = found[0].kind
     group = among(table, [row for row in table.group.rows if any(row in each.rows for each in found)])
+    another = kind == STRONG and any(normalised_apart(row.cell) for each in found for row in each.rows)
     handles = [
         *(look.handle() for look in looks),
         Line2D([], [], color=PALE, label="ideal: every device\nas fast as one", **DOTTED),
@@ -127,7 +130,7 @@ def _sheet(
         (across, high),
         left=0.95,
         right=right,
-        notes=[NOTE[kind], *_threads(found), _few(found)],
+        notes=[APART if another else NOTE[kind], *_threads(found), _few(found)],
     )
     key = layout.axes(across + 0.1, 0, right - 0.1, high)
     key.set_axis_off()

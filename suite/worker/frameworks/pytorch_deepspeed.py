@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from suite.plan.cell import Cell
-from suite.plan.strategies import not_measured
+from suite.plan.strategies import FLAT, not_measured
 from suite.worker.frameworks import UnsupportedError, pytorch, pytorch_devices
 from suite.worker.frameworks.pytorch_devices import gradient_bytes, loaders, summing
 from suite.worker.frameworks.pytorch_optimizer import optimizer
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
-from workloads.spec import WorkloadSpec
+from workloads.spec import LAYERWISE, WorkloadSpec
 
 # What `suite.worker.team` asks of the file for a strategy.
 __all__ = ("Training", "connect", "gradient_bytes", "likened", "loaders", "summing", "unite")
@@ -96,8 +96,8 @@ class Training(pytorch.Training):
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
         *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
     ) -> None:  # fmt: skip
-        if reason := not_measured(cell):  # the proof in float64, too
-            raise UnsupportedError(reason)
+        if reason := not_measured(cell) or (FLAT if isinstance(spec.optimizer, LAYERWISE) else ""):
+            raise UnsupportedError(reason)  # the proof in float64, too
         super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
         self.ranks = ranks
         likened(self, cell, spec)

@@ -71,7 +71,10 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
 
 def likened(local: single.Training, cell: Cell, spec: WorkloadSpec) -> None:
     """Give a training of one process by itself what the cell's strategy has besides communication."""
-    del local, cell, spec  # nothing: the strategies change no kernel, layout or optimizer
+    del spec
+    for layer in local.model.layers if cell.strategy == "synchronised" else ():
+        if hasattr(layer, "synchronised"):  # the same kernels, whose exchange with no other device does nothing
+            layer.synchronised = True
 
 
 class Training(single.Training):

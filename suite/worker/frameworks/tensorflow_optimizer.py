@@ -2,7 +2,7 @@
 
 Keras' own SGD keeps the rate inside the velocity and has no coupled L2; its Adam and AdamW add epsilon before the bias
 correction, and AdamW decays every tensor unless told their names. The optimizers below state the spec's formulas, and
-take TensorFlow's fused kernels for them: one pass over the weights and buffers of a tensor, as PyTorch's fused ones do.
+take TensorFlow's fused kernels for them; only SGD's L2 and AdamW's decay are passes of their own over the weights.
 """
 
 from __future__ import annotations

@@ -55,7 +55,10 @@ def main() -> int:
         problem = mutant.problem(judged[mutant].noticed, judged[mutant].killed, judged[mutant].kind == FAILED)
         problems += [f"{mutant.kind}: {mutant.id}: {problem}"] if problem else []
         print(f"{mutant.kind}: {mutant.id}: {judged[mutant].words or 'survives'}", flush=True)
-    cells = dict.fromkeys(mutant.cell.but(framework="pytorch") for mutant in chosen)
+    # A strategy that only one framework has is looked at there.
+    cells = dict.fromkeys(
+        mutant.cell if mutant.settings.get("strategy") else mutant.cell.but(framework="pytorch") for mutant in chosen
+    )
     for cell in () if options.part else cells:
         problems += [f"{cell.id}: a false alarm in {name}: {words}" for name, words in false_alarms(cell).items()]
     if options.write:

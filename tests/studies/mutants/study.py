@@ -100,7 +100,8 @@ def _compared(record: Record, unchanged: Mapping[str, Record]) -> Judgement:
 
 def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Record]:
     """The launches of this cell in some frameworks, without any difference; each is launched once."""
-    return {framework: _twin(cell.but(framework=framework)) for framework in frameworks}
+    others = {framework: cell.but(framework=framework) for framework in frameworks if framework != cell.framework}
+    return {framework: _twin(others.get(framework, cell)) for framework in frameworks}
 
 
 @cache
