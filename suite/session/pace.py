@@ -28,6 +28,9 @@ ENDED_EARLY_S = 2.0  # a launch that ends as unsupported
 COMPILING_S = {"pytorch": 28.0, "tensorflow": 9.0}  # on a CPU, besides the usual mode
 TRAINING_S = 60.0  # a training to the end; how long really is known after the first
 SLOW_TRAINING = {("cifar100_cnn", "jax"): 4.5}  # on a CPU, where XLA's convolutions are slow
+#: How many times as long a launch with several devices takes on a CPU: more processes start, and a phase more is measured.
+#: JAX compiles for longer there (run 0020).
+SEVERAL, SEVERAL_OF = 1.4, {"jax": 2.0}
 SEARCHING = 8  # tries of a search for the largest batch
 
 #: Longer than any launch takes: a year.
@@ -93,7 +96,8 @@ class Pace:
         unusual = self.cpu and cell.compile != USUAL_COMPILE[cell.framework]
         compiling_s = COMPILING_S.get(cell.framework, 0.0) if unusual else 0.0
         # Three phases of windows, each with about three windows of warm-up; windows last 1.3 times the least.
-        return STARTING_S + compiling_s + 3 * (self.plan.windows + 3) * 1.3 * self.plan.min_window_s
+        one_s = STARTING_S + compiling_s + 3 * (self.plan.windows + 3) * 1.3 * self.plan.min_window_s
+        return one_s * (SEVERAL_OF.get(cell.framework, SEVERAL) if self.cpu and cell.devices > 1 else 1.0)
 
     def _ends_early(self, cell: Cell) -> bool:
         """Whether the cell will probably end as unsupported. Its launch decides; this is for estimates only."""
@@ -126,6 +130,7 @@ def _distance(cell: Cell, other: Cell) -> float:
         "kernel",
         "recipe",
         "devices",
+        "strategy",
         *LATER,
     )
     modes = [each.compile != USUAL_COMPILE[each.framework] and each.compile for each in (cell, other)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from types import ModuleType
 from typing import Any
 
+from suite.plan.cell import Cell
 from suite.record.job import Job
 from workloads import registry
 from workloads.recipes import Recipe
-from workloads.spec import WorkloadSpec
+from workloads.spec import Numbers, WorkloadSpec
 
 
 def described(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> dict[str, Any]:
@@ -35,3 +37,11 @@ def training_key(job: Job, workload: str, data: str, environment: dict[str, Any]
     key: dict[str, Any] = {"cell": job.cell.to_json(), "seed": job.seed, "workload": workload, "data": data}
     key |= {"environment": environment["digest"], "machine": environment["machine"]}
     return key | {"device": device, "variables": environment["variables"]}
+
+
+def kernels(module: ModuleType, cell: Cell, spec: WorkloadSpec, numbers: Numbers, device: str) -> dict[str, str]:
+    """Which implementation of a layer runs, where there is a choice: a workload's usual one, or its strategy's."""
+    usual: dict[str, str] = module.kernels(spec, numbers, device, cell.kernel)
+    if cell.strategy != "synchronised":
+        return usual
+    return usual | {"batch_normalization": "composite" if cell.framework == "tensorflow" else "SyncBatchNorm"}

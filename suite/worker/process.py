@@ -31,7 +31,7 @@ from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
 from suite.worker import group, interfaces
 from suite.worker.counted import Counted
-from suite.worker.described import described, training_key
+from suite.worker.described import described, kernels, training_key
 from suite.worker.evidence import TIMED_STEPS, Evidence
 from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError
@@ -200,12 +200,6 @@ class _Launch:
         assert self.team
         return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 
-    def _synchronised(self) -> dict[str, str]:
-        """The kernels that a strategy takes in place of the workload's usual ones."""
-        if self.cell.strategy != "synchronised":
-            return {}
-        return {"batch_normalization": "composite" if self.cell.framework == "tensorflow" else "SyncBatchNorm"}
-
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
@@ -217,7 +211,7 @@ class _Launch:
         self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
             "loader": loader.settings,
-            "kernels": self.module.kernels(spec, numbers, self.device, self.cell.kernel) | self._synchronised(),
+            "kernels": kernels(self.module, self.cell, spec, numbers, self.device),
             "compute_type": numbers.compute,
             "weights_type": numbers.weights,
             "effective_batch": self.cell.effective_batch,

@@ -207,15 +207,6 @@ def test_what_changed_within_a_run_is_named_in_the_row(first: Any, rest: Any, wo
     assert found.frame["ratio_reason"].tolist() == ["", ""]
 
 
-def test_batch_statistics_of_each_device_are_not_compared_with_those_of_the_whole_batch() -> None:
-    cell: dict[str, Any] = {"workload": "cifar100_resnet18", "devices": 2}
-    held = [*records.launches(["pytorch"], **cell), *records.launches(["jax"], strategy="jit", **cell)]
-    (found,) = along("framework", held, "pytorch")
-    assert "batch statistics of each device" in " ".join(found.frame["ratio_reason"])
-    (found,) = along("framework", records.launches(["pytorch", "jax"], **cell), "pytorch")
-    assert found.frame["ratio_reason"].tolist() == ["", ""]
-
-
 def test_a_clock_that_heat_moves_is_no_obstacle_and_another_machine_s_driver_neither() -> None:
     held = records.launches(["pytorch", "jax"])
     (found,) = along("framework", [*watched(held[:2]), *watched(held[2:], clock=1900.0)], "pytorch")

@@ -161,16 +161,6 @@ def test_precisions_data_and_specs_are_never_mixed() -> None:
         assert kinds([torch, scaled(other, 1.5)]) == ["alone", "alone"]
 
 
-def test_devices_that_normalise_apart_are_compared_with_as_many_devices_only() -> None:
-    """And those that share their statistics with one device."""
-    cells = {"workload": "cifar100_resnet18", "n": 1}
-    one = records.launches(["pytorch"], **cells)
-    apart = records.launches(["pytorch", "jax"], devices=2, **cells)
-    assert kinds([*one, *(scaled(each, 1.5) for each in apart)]) == ["alone", "same", "same"]
-    together = records.launches(["jax"], devices=2, strategy="jit", **cells)
-    assert kinds([*one, scaled(together[0], 1.5)]) == ["differs", "differs"]
-
-
 def test_double_precision_is_held_to_its_own_tolerance() -> None:
     torch, flow, jax = records.launches(n=1, precision="fp64")
     assert kinds([torch, flow, jax]) == ["same"] * 3
