@@ -29,7 +29,7 @@ COMPILING_S = {"pytorch": 28.0, "tensorflow": 9.0}  # on a CPU, besides the usua
 TRAINING_S = 60.0  # a training to the end; how long really is known after the first
 SLOW_TRAINING = {("cifar100_cnn", "jax"): 4.5}  # on a CPU, where XLA's convolutions are slow
 #: How many times as long a launch with several devices takes on a CPU: more processes start, and a phase more is
-#: measured. JAX compiles for longer there (run 0020).
+#: measured. JAX compiles for longer there (runs 0020 and 0021).
 SEVERAL, SEVERAL_OF = 1.4, {"jax": 2.0}
 SEARCHING = 8  # tries of a search for the largest batch
 
