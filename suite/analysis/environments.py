@@ -26,11 +26,9 @@ ARITHMETIC = re.compile(
 )
 
 _OWN = {name for variables in VARIABLES.values() for name in variables}
-#: Says only what is printed; TensorFlow sets it when it is imported.
-_PRINTED = {"TF_CPP_MIN_LOG_LEVEL"}
-
-#: Asks NVML whether there is a GPU, and changes no speed; DeepSpeed sets it when it is imported.
-_ASKED = {"PYTORCH_NVML_BASED_CUDA_CHECK"}
+#: What changes no speed, and is set at an import: how much is printed, by TensorFlow, and that NVML is asked for a GPU,
+#: by DeepSpeed.
+_OF_IMPORTS = {"TF_CPP_MIN_LOG_LEVEL", "PYTORCH_NVML_BASED_CUDA_CHECK"}
 
 #: Keras sets it on every backend when it is imported, and only TensorFlow reads it.
 _OF_TENSORFLOW = {"TF_FORCE_GPU_ALLOW_GROWTH"}
@@ -52,13 +50,8 @@ def facts(record: Record) -> Facts:
     """The conditions that a record says its launch ran under, by name."""
     environment = record.environment
     values = {"Python": environment.get("python"), **_mapping(environment.get("packages"))}
-    own = (
-        _OWN
-        | _PRINTED
-        | _ASKED
-        | chosen(record.cell)
-        | (set() if record.cell.framework == "tensorflow" else _OF_TENSORFLOW)
-    )
+    foreign = set() if record.cell.framework == "tensorflow" else _OF_TENSORFLOW
+    own = _OWN | _OF_IMPORTS | chosen(record.cell) | foreign
     variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in own}
     values |= {f"${name}": value for name, value in variables.items()}
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
