@@ -123,7 +123,7 @@ class Evidence:
             self.parts["last"] = Last(first, not mismatched, movement(before, self.after))
 
     def afterwards(self, timed: Any = None) -> None:
-        """What needs models of its own. ``timed`` is the timed object where `Subject.proves_itself`.
+        """What needs models of its own. ``timed`` is the timed object where `Subject.adoptable`.
 
         What does not fit into memory beside the data is left out; the log says so.
         """

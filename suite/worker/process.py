@@ -160,7 +160,7 @@ class _Launch:
         if recipe:
             self._course(recipe, training, data, length)
             self._memory(None)
-        timed = training if subject.proves_itself and not recipe else None
+        timed = training if subject.adoptable and not recipe else None
         del training, loader, source
         evidence.afterwards(timed)
         self._measure_peak()

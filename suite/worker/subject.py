@@ -59,8 +59,16 @@ class Subject:
     @property
     def proves_itself(self) -> bool:
         """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
-        unsharded = self.cell.strategy not in SHARDED
-        return proof(self.spec) == self.spec and not self.draws and unsharded
+        return proof(self.spec) == self.spec and self._same_but_rate
+
+    @property
+    def adoptable(self) -> bool:
+        """Whether a fingerprint at the cell's own batch size can be taken by the very program that is timed."""
+        return self.proves_itself or (getattr(self.tools, "RATE_IN_STATE", False) and self._same_but_rate)
+
+    @property
+    def _same_but_rate(self) -> bool:
+        return not self.draws and self.cell.strategy not in SHARDED
 
     def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
         """Returns what a process takes of a batch: all of it on one device."""

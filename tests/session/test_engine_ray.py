@@ -1,91 +1,34 @@
-"""A Ray cluster of several nodes on this machine: a matrix, a launch over two nodes, and what is lost on the way.
-
-The stand-in for the worker runs the code that a test writes into a file, since a node keeps the variables with which
-it was started.
-"""
+"""A Ray cluster of several nodes on this machine: a matrix, a launch over two nodes, and what is lost on the way."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 
-from suite.plan.cell import FRAMEWORKS
-from tests.conftest import PREAMBLE
-from tests.processes import alive, wait_until
+from tests.processes import wait_until
+from tests.ray_nodes import GOOD, REAL, Nodes, nodes_in
 from tests.sessions import Done, Suite, records_of
 
-ray_cluster = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed: tox run -e ray")
+pytest.importorskip("ray.cluster_utils", reason="Ray is not installed: tox run -e ray")
 
 pytestmark = [pytest.mark.launches, pytest.mark.ray]
 
-#: Says which process it is, and answers with a record of the job's cell.
-GOOD = """
-cell = job["cell"]
-with open(folder / "launched", "a") as file:
-    file.write(f"{cell['framework']} {cell['batch']} {job['launch']} {os.getpid()} {os.getppid()}\\n")
-time.sleep(SECONDS)
-from tests import records
-send_all(records.record(cell["framework"], job["launch"], workload=cell["workload"], devices=cell["devices"]))
-"""
-REAL = "os.execv(sys.executable, [sys.executable, '-m', 'suite.worker.process', sys.argv[3], sys.argv[4]])"
-
 MATRIX = ("--workload", "imdb_lstm", "--framework", "jax,pytorch", "--batch", "16,32", "--no-control")
-
-
-@dataclass
-class Nodes:
-    """A cluster whose nodes run stand-ins. ``code`` is what they do next."""
-
-    cluster: Any
-    folder: Path
-    variables: dict[str, str]
-
-    def add(self) -> Any:
-        """One more node, which keeps the variables of this moment."""
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in self.variables.items():
-                patch.setenv(name, value)
-            return self.cluster.add_node(num_cpus=1)
-
-    def does(self, code: str, seconds: float = 0.0) -> None:
-        (self.folder / "launched").write_text("")
-        (self.folder / "code").write_text(dedent(code).replace("SECONDS", str(seconds)))
-
-    @property
-    def launched(self) -> list[list[str]]:
-        """Framework, batch, launch, worker and host process of what was started."""
-        return [line.split() for line in (self.folder / "launched").read_text().splitlines()]
-
-    def leave_nothing(self) -> None:
-        wait_until(lambda: not [pid for *_, pid, host in self.launched if alive(int(pid)) or alive(int(host))])
 
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory, twins: Path) -> Iterator[Nodes]:
     """A head that takes no launches, and two nodes."""
-    folder = tmp_path_factory.mktemp("nodes")
-    script, python = folder / "stand_in.py", folder / "python"
-    script.write_text(f"{PREAMBLE}\nfolder = Path({str(folder)!r})\nexec((folder / 'code').read_text())\n")
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
-    python.chmod(0o755)
-    variables = {f"SUITE_PYTHON_{framework.upper()}": str(python) for framework in FRAMEWORKS}
-    variables |= {"SUITE_CACHE_DIR": str(twins), "PYTHONPATH": str(Path(__file__).parents[2])}
-    cluster = ray_cluster.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    made = Nodes(cluster, folder, variables)
-    for _ in range(2):
-        made.add()
-    yield made
-    cluster.shutdown()
+    with nodes_in(tmp_path_factory.mktemp("nodes"), twins) as made:
+        yield made
 
 
 @pytest.fixture

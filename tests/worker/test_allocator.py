@@ -101,3 +101,21 @@ def set_only(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+
+
+#: 1 PiB of float32, more than an address space has.
+TOO_MUCH = (1 << 24, 1 << 24)
+ALLOCATIONS = {
+    "pytorch": lambda: import_module("torch").ones(TOO_MUCH),
+    "tensorflow": lambda: import_module("tensorflow").ones(TOO_MUCH),
+    "jax": lambda: import_module("jax").numpy.ones(TOO_MUCH).block_until_ready(),
+}
+
+
+@each_framework
+def test_an_allocation_that_fails_is_told_from_other_errors(framework: str) -> None:
+    code = framework_of(framework)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - each framework's own
+        ALLOCATIONS[framework]()
+    assert code.out_of_memory(raised.value), raised.value
+    assert not code.out_of_memory(ValueError("another"))

@@ -20,7 +20,7 @@ from suite.worker.draws import draws, spread
 from suite.worker.evidence import float64, own
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.subject import Subject
-from tests.frameworks import batches, data, each_framework, module, needs_frameworks
+from tests.frameworks import batches, data, each_framework, module, narrow, needs_frameworks
 from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
@@ -124,7 +124,22 @@ def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) 
     timed = one.training(one.cell, one.spec)
     timed.compile(timed.put(batches(one.spec, BATCH)[0]))
     assert own(one, timed)[0] == proof("imdb_lstm", framework)
-    assert not subject("cifar100_cnn", framework).proves_itself, "it draws masks that no fingerprint has"
+    assert not subject("cifar100_cnn", framework).adoptable, "it draws masks that no fingerprint has"
+
+
+@needs_frameworks
+def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_state() -> None:
+    own_rate = specification("cifar100_resnet18", "small").optimizer
+    spec = replace(narrow("cifar100_resnet18"), optimizer=own_rate)
+    one = replace(subject("cifar100_resnet18", "tensorflow"), spec=spec)
+    assert (one.adoptable, one.proves_itself) == (True, False)
+    timed = one.training(one.cell, one.spec)
+    timed.read([timed.step(timed.put(batches(one.spec, BATCH)[0]))])
+    function = timed.function
+    trace, adopted = own(one, timed)
+    assert adopted.function is function
+    assert trace == own(one)[0]
+    assert not subject("cifar100_resnet18", "jax").adoptable, "a constant of the compiled step"
 
 
 @cache

@@ -75,8 +75,8 @@ def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def starved(run: Run) -> Record:
-    """A launch whose loader is slower than its steps."""
-    return run(slowed_s=0.06)
+    """A launch whose loader is slower than its steps, and becomes ever slower."""
+    return run(slowed_s=0.06, grows_s=0.005)
 
 
 def verdict(*records: Record) -> str:
@@ -103,8 +103,8 @@ def test_data_on_the_device_leaves_the_steps_as_the_limit(run: Run) -> None:
     assert "compute-bound" in tries
 
 
-def test_steps_that_take_ever_longer_are_unsteady(run: Run) -> None:
-    assert "unsteady" in run(grows_s=0.005).flags
+def test_steps_that_take_ever_longer_are_unsteady(starved: Record) -> None:
+    assert "unsteady" in starved.flags
 
 
 @pytest.mark.slow

@@ -19,6 +19,10 @@ FIRST_STAGE = 6
 class Normalise(keras.layers.Layer):
     """uint8 images to standardised floats, in the weights' type; the layers after it cast to the compute type."""
 
+    def compute_output_spec(self, images: keras.KerasTensor) -> keras.KerasTensor:
+        """Of the images' shape; said here, as Keras would trace the layer to find out."""
+        return keras.KerasTensor(images.shape, self.variable_dtype)
+
     def call(self, images: tf.Tensor) -> tf.Tensor:
         mean, deviation = (tf.constant(values, self.variable_dtype) for values in (MEAN, DEVIATION))
         return (tf.cast(images, self.variable_dtype) - mean) / deviation

@@ -45,6 +45,10 @@ class FusedBatchNormalization(keras.layers.Layer):
         self.mean = keras.Variable(keras.initializers.Zeros(), name="mean", **options)
         self.variance = keras.Variable(keras.initializers.Ones(), name="variance", **options)
 
+    def compute_output_spec(self, x: keras.KerasTensor, **_: Any) -> keras.KerasTensor:
+        """Of the input's shape and type; said here, as Keras would trace the layer to find out."""
+        return keras.KerasTensor(x.shape, self.compute_dtype)
+
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         scale, shift = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.shift)
         if training is False:

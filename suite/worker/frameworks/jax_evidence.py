@@ -15,6 +15,8 @@ from workloads.data.dataset import Array
 
 #: A setting that is no attribute of JAX' configuration, unlike the others.
 OPTIMIZED_LITTLE = "jax_disable_most_optimizations"
+#: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
+RATE_IN_STATE = False  # it is a constant of the compiled step
 
 
 @contextmanager

@@ -14,6 +14,9 @@ from torch import Tensor
 
 from workloads.data.dataset import Array
 
+#: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
+RATE_IN_STATE = False  # nor need it be, as no program is adopted
+
 
 def on_host() -> AbstractContextManager[Any]:
     """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -11,16 +12,32 @@ import tensorflow as tf
 
 from workloads.data.dataset import Array
 
+#: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
+RATE_IN_STATE = True
 
-def on_host() -> AbstractContextManager[Any]:
+
+@contextmanager
+def on_host() -> Iterator[None]:
     """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
-    return tf.device("/CPU:0")  # a function's operations would be placed on a GPU where there is one
+    # A function's operations would be placed on a GPU where there is one.
+    with tf.device("/CPU:0"), programs_kept("", quickly=True):
+        yield
 
 
-def programs_kept(folder: str, quickly: bool) -> AbstractContextManager[Any]:
-    """A context in which compiled programs are kept in the folder and taken from there."""
-    del folder, quickly  # TensorFlow traces and optimises a graph in well under a second, and keeps none
-    return nullcontext()
+@contextmanager
+def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
+    """A context in which compiled programs are kept in the folder and taken from there; TensorFlow keeps none.
+
+    With ``quickly`` graphs are not optimised, which takes longer than a few steps of a small one.
+    """
+    del folder
+    options = tf.config.optimizer
+    previous = options.get_experimental_options().get("disable_meta_optimizer", False)
+    try:
+        options.set_experimental_options({"disable_meta_optimizer": quickly or previous})
+        yield
+    finally:
+        options.set_experimental_options({"disable_meta_optimizer": previous})
 
 
 def adopt(training: Any, other: Any) -> None:

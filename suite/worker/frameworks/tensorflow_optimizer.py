@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from suite.worker.frameworks import tensorflow_layerwise
-from suite.worker.frameworks.tensorflow_layerwise import rate_of
+from suite.worker.frameworks.tensorflow_layerwise import Rated
 from workloads import spec as specs
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
@@ -27,35 +27,31 @@ def optimizer(spec: WorkloadSpec, rates: Array | None) -> keras.optimizers.Optim
     return AdamW(config, rates) if isinstance(config, specs.AdamW) else Adam(config, rates)
 
 
-class Sgd(keras.optimizers.Optimizer):
+class Sgd(Rated):
     """`workloads.spec.Sgd` as a Keras optimizer."""
 
-    def __init__(self, spec: specs.Sgd, rates: Array | None = None) -> None:
-        super().__init__(learning_rate=spec.learning_rate)
-        self.spec, self.rates = spec, rates
+    spec: specs.Sgd
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
         self.velocities = self.add_optimizer_variables(variables, "velocity")
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
-        del learning_rate  # kept in float32 by Keras, which a float64 proof would notice
+        del learning_rate  # Keras' own
         dtype = gradient.dtype
         tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
             accum=self.velocities[self._get_variable_index(variable)].handle,
-            lr=tf.convert_to_tensor(rate_of(self, dtype), dtype),
+            lr=self.rate_now(dtype),
             grad=gradient + self.spec.l2 * tf.convert_to_tensor(variable),
             momentum=tf.constant(self.spec.momentum, dtype),
         )
 
 
-class Adam(keras.optimizers.Optimizer):
+class Adam(Rated):
     """`workloads.spec.Adam` as a Keras optimizer."""
 
-    def __init__(self, spec: specs.Adam, rates: Array | None = None) -> None:
-        super().__init__(learning_rate=spec.learning_rate)
-        self.spec, self.rates = spec, rates
+    spec: specs.Adam | specs.AdamW
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
@@ -73,7 +69,7 @@ class Adam(keras.optimizers.Optimizer):
             v=self.squares[index].handle,
             beta1_power=tf.pow(beta1, step),
             beta2_power=beta2_power,
-            lr=tf.convert_to_tensor(rate_of(self, dtype), dtype),
+            lr=self.rate_now(dtype),
             beta1=beta1,
             beta2=beta2,
             epsilon=self.spec.epsilon * tf.sqrt(1 - beta2_power),  # the kernel adds it before the bias correction
@@ -88,6 +84,6 @@ class AdamW(Adam):
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
         if len(variable.shape) > 1:  # no bias and no scale
-            decay = rate_of(self, gradient.dtype) * self.spec.decay
+            decay = self.rate_now(gradient.dtype) * self.spec.decay
             variable.assign_sub(decay * tf.convert_to_tensor(variable))
         super().update_step(gradient, variable, learning_rate)
