@@ -36,6 +36,8 @@ ROOT = Path(__file__).parents[2]
 NODES, WITHIN_S, KILLS_OF_A_RUN = 3, 20.0, 6
 #: Two frameworks, two batches and six launches.
 LAUNCHES, MATRIX = 24, ("--workload=imdb_lstm", "--framework=jax,pytorch", "--batch=16,32", "--launches=6")
+#: The parent of a process whose own parent has ended.
+INIT = 1
 WAYS = ("worker", "host", "actor", "node", "controller")
 
 
@@ -98,7 +100,7 @@ def _start(nodes: Nodes, folder: Path, resume: bool) -> subprocess.Popen[str]:
 
 def _kill(nodes: Nodes, process: subprocess.Popen[str], draw: random.Random) -> str:
     """Kill a part at random, of those that live; empty where there is none yet."""
-    running = [(int(worker), int(host)) for *_, worker, host in nodes.launched if alive(int(host))]
+    running = [(worker, host) for worker, host in _launched(nodes) if host != INIT and alive(host)]
     if not running:
         return ""
     (worker, host), way = draw.choice(running), draw.choice(WAYS)
@@ -110,17 +112,22 @@ def _kill(nodes: Nodes, process: subprocess.Popen[str], draw: random.Random) -> 
             nodes.add()
         else:
             victims = {"worker": worker, "host": host, "actor": psutil.Process(host).ppid()}
-            if way == "worker" and not alive(worker):
+            if victims[way] == INIT or not alive(victims[way]):
                 return ""
             psutil.Process(victims[way]).kill()
         return way
     return ""
 
 
+def _launched(nodes: Nodes) -> list[tuple[int, int]]:
+    """Workers and the processes that started them; `INIT` where those had ended before their worker began."""
+    return [(int(worker), int(host)) for *_, worker, host in nodes.launched]
+
+
 def _left(nodes: Nodes) -> list[int]:
     """Processes of launches and hosts that still live after a while."""
     deadline = time.monotonic() + WITHIN_S
-    known = {int(pid) for *_, worker, host in nodes.launched for pid in (worker, host)}
+    known = {pid for pair in _launched(nodes) for pid in pair if pid != INIT}
     while (found := sorted(filter(alive, known))) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
