@@ -49,13 +49,6 @@ each_workload_resnet_slow = pytest.mark.parametrize(
     "workload", [pytest.param(name, marks=[pytest.mark.slow] if "resnet" in name else []) for name in WORKLOADS]
 )
 #: The two studied workloads; the larger ones where they repeat what these show.
-each_workload_large_slow = pytest.mark.parametrize(
-    "workload",
-    [
-        pytest.param(name, marks=[] if name in ("cifar100_cnn", "imdb_lstm") else [pytest.mark.slow])
-        for name in WORKLOADS
-    ],
-)
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
 

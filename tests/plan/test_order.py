@@ -40,7 +40,7 @@ def with_plugin(suite: Suite, **how: object) -> None:
     suite.first = f"import sys; sys.path.insert(0, {str(suite.folder)!r})"
 
 
-@pytest.mark.parametrize("when", ["tryfirst", "trylast"])
+@pytest.mark.parametrize("when", [pytest.param("tryfirst", marks=pytest.mark.slow), "trylast"])
 def test_plugins_that_are_merely_there_change_no_order(suite: Suite, when: str) -> None:
     with_plugin(suite, when=when, late=False)
     done = suite("suite", "-p", "reversing")

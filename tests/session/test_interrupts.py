@@ -17,7 +17,16 @@ LAST = [cell.framework for cell, _ in blocks(matrix("smoke").cells, 1, 0) if cel
 HANGING = ("suite", "--launches=1", "--benchmark-save", "-k", "imdb")
 
 
-@pytest.mark.parametrize("signals", [("INT", "INT"), ("INT", "TERM"), ("TERM", "INT"), ("HUP", "HUP")], ids="-".join)
+@pytest.mark.parametrize(
+    "signals",
+    [
+        pytest.param(("INT", "INT"), marks=pytest.mark.slow),
+        ("INT", "TERM"),
+        pytest.param(("TERM", "INT"), marks=pytest.mark.slow),
+        ("HUP", "HUP"),
+    ],
+    ids="-".join,
+)
 def test_a_run_that_is_asked_to_end_saves_what_it_measured_and_can_go_on(
     suite: Suite, signals: tuple[str, str]
 ) -> None:

@@ -34,7 +34,7 @@ def kept(before: dict[Path, str]) -> bool:
     return all(path.read_text() == text for path, text in before.items())
 
 
-@pytest.mark.parametrize("lock", ["a folder", "closed"])
+@pytest.mark.parametrize("lock", ["a folder", pytest.param("closed", marks=pytest.mark.slow)])
 def test_a_lock_that_cannot_be_opened_costs_no_stored_run(suite: Suite, lock: str) -> None:
     before = stored(suite)
     path = suite.folder / "runs" / ".lock"
@@ -60,7 +60,7 @@ def test_where_nothing_can_be_saved_nothing_is_lost(suite: Suite) -> None:
     assert not list((suite.folder / "runs").rglob("*_mine.json"))
 
 
-@pytest.mark.parametrize("option", ["--junitxml", "--benchmark-json"])
+@pytest.mark.parametrize("option", [pytest.param("--junitxml", marks=pytest.mark.slow), "--benchmark-json"])
 def test_a_file_of_another_kind_that_cannot_be_written_does_not_undo_a_run_that_was_saved(
     suite: Suite, option: str
 ) -> None:

@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from suite.plan.cell import WORKLOADS
+from suite.plan.cell import FRAMEWORKS, WORKLOADS
 from suite.worker.fingerprint import EARLY
 from suite.worker.optimizer import Formula, deviation
 from tests.frameworks import (
@@ -111,8 +111,15 @@ def test_the_optimizer_is_the_spec_s_formula(workload, framework):
         assert deviation(before, running.weights(), expected) < 1e-12
 
 
-@each_framework
-@pytest.mark.parametrize("optimizer", [Lars(10.0), Lamb(1e-2)], ids=["lars", "lamb"])
+@pytest.mark.parametrize(
+    ("framework", "optimizer"),
+    [
+        pytest.param(framework, optimizer, id=f"{name}-{framework}", marks=[] if quick else [pytest.mark.slow])
+        for name, optimizer in (("lars", Lars(10.0)), ("lamb", Lamb(1e-2)))
+        for framework in FRAMEWORKS
+        for quick in [(name, framework) not in (("lars", "jax"), ("lamb", "tensorflow"))]
+    ],
+)
 def test_an_optimizer_of_large_batches_is_its_paper_s_formula(framework, optimizer):
     """With biases that start at zero, and at a rate that changes."""
     rates = np.array([1, 2, 0.5], np.float32) * np.float32(optimizer.learning_rate)
@@ -232,9 +239,9 @@ def channels_flattened_first(running):
 
 BROKEN = [
     ("cifar100_cnn", "tensorflow", keras_sgd),
-    ("imdb_lstm", "tensorflow", keras_adam),
+    pytest.param("imdb_lstm", "tensorflow", keras_adam, marks=pytest.mark.slow),
     ("imdb_lstm", "pytorch", both_biases_trained),
-    ("imdb_transformer", "tensorflow", keras_adamw),
+    pytest.param("imdb_transformer", "tensorflow", keras_adamw, marks=pytest.mark.slow),
     ("imdb_transformer", "pytorch", decay_coupled),
 ]
 

@@ -25,8 +25,7 @@ from workloads.data.cache import folder_of
     ("workload", "framework"),
     [
         ("imdb_lstm", "jax"),
-        ("cifar100_cnn", "pytorch"),
-        # JAX compiles it for longest, and `test_identity_float64` holds its loop to PyTorch's.
+        # JAX compiles it for longest.
         pytest.param("cifar100_cnn", "jax", marks=pytest.mark.slow),
     ],
 )

@@ -89,7 +89,7 @@ def trained(workload, framework, optimizer):
     ("workload", "optimizer"),
     [
         ("imdb_lstm", Sgd(0.01, momentum=0.9, l2=5e-4)),
-        ("imdb_lstm", Adam(1e-3)),
+        pytest.param("imdb_lstm", Adam(1e-3), marks=pytest.mark.slow),  # AdamW without decay
         ("imdb_lstm", AdamW(1e-3, decay=0.1)),
         pytest.param("cifar100_cnn", Lars(10.0), marks=pytest.mark.slow),
         pytest.param("imdb_lstm", Lamb(1e-2), marks=pytest.mark.slow),
