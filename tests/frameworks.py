@@ -48,9 +48,7 @@ each_workload = pytest.mark.parametrize("workload", WORKLOADS)
 each_workload_resnet_slow = pytest.mark.parametrize(
     "workload", [pytest.param(name, marks=[pytest.mark.slow] if "resnet" in name else []) for name in WORKLOADS]
 )
-#: The two studied workloads; the larger ones where they repeat what these show.
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
-each_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
 
 #: The workloads that JAX compiles for longest. Its proofs of them in float64 are slow tests: in every run, the three
 #: have the same fingerprint of the Transformer, and evaluate ResNet-18 alike after training, in float64.

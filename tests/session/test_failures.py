@@ -130,7 +130,7 @@ def faulty(suite: Suite, tmp_path: Path) -> Suite:
     ("matrix", "cells", "counts"),
     [
         ("faults", 5, "3 failed, 1 passed, 1 skipped"),
-        # How the others run out of memory is tested without a launch too, in tests/worker/test_allocator.py.
+        # That JAX runs out of memory is tested without a launch in every run, by tests/worker/test_allocator.py.
         pytest.param("all_faults", 8, "4 failed, 1 passed, 3 skipped", marks=pytest.mark.slow),
     ],
 )

@@ -34,10 +34,10 @@ from workloads.data import synthetic
 
 ROOT = Path(__file__).parents[2]
 NODES, WITHIN_S, KILLS_OF_A_RUN = 3, 20.0, 6
+#: More than a run takes, whatever dies in it.
 #: Two frameworks, two batches and six launches.
 LAUNCHES, MATRIX = 24, ("--workload=imdb_lstm", "--framework=jax,pytorch", "--batch=16,32", "--launches=6")
-#: The parent of a process whose own parent has ended.
-INIT = 1
+LASTS_S = 300.0
 WAYS = ("worker", "host", "actor", "node", "controller")
 
 
@@ -53,7 +53,7 @@ def main() -> int:
         folder, cache = Path(name), Path(name, "cache")
         caches.write(synthetic.generate("imdb", train=256, test=16), cache)
         with nodes_in(folder, cache, NODES) as nodes:
-            while ways.total() < options.kills:
+            while ways.total() < options.kills and not problems:
                 runs += 1
                 most = min(options.kills, ways.total() + KILLS_OF_A_RUN)
                 problems += _run(nodes, folder / f"run{runs}", draw, ways, most)
@@ -69,12 +69,16 @@ def _run(nodes: Nodes, folder: Path, draw: random.Random, ways: Counter[str], mo
     for attempt in range(10):
         process = _start(nodes, folder, resume=bool(attempt))
         killed: list[str] = []
+        deadline = time.monotonic() + LASTS_S
         while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(draw.uniform(0.5, 4.0))
             if process.poll() is None and ways.total() < most and (way := _kill(nodes, process, draw)):
                 killed.append(way)
                 ways[way] += 1
+            if time.monotonic() > deadline:
+                process.kill()
+                return [*problems, f"{killed}: no end after {LASTS_S:.0f} s: {process.communicate()[0][-3000:]}"]
         output = process.communicate()[0]
         problems += [f"{killed}: process {pid} lives" for pid in _left(nodes)]
         ends = Counter(record.outcome.status for record in _last(folder))
@@ -100,7 +104,10 @@ def _start(nodes: Nodes, folder: Path, resume: bool) -> subprocess.Popen[str]:
 
 def _kill(nodes: Nodes, process: subprocess.Popen[str], draw: random.Random) -> str:
     """Kill a part at random, of those that live; empty where there is none yet."""
-    running = [(worker, host) for worker, host in _launched(nodes) if host != INIT and alive(host)]
+    ours = {
+        each.pid for each in psutil.Process().children(recursive=True)
+    }  # the cluster is, and an orphan's parent not
+    running = [(worker, host) for worker, host in _launched(nodes) if host in ours and alive(host)]
     if not running:
         return ""
     (worker, host), way = draw.choice(running), draw.choice(WAYS)
@@ -112,7 +119,7 @@ def _kill(nodes: Nodes, process: subprocess.Popen[str], draw: random.Random) -> 
             nodes.add()
         else:
             victims = {"worker": worker, "host": host, "actor": psutil.Process(host).ppid()}
-            if victims[way] == INIT or not alive(victims[way]):
+            if victims[way] not in ours or not alive(victims[way]):
                 return ""
             psutil.Process(victims[way]).kill()
         return way
@@ -120,14 +127,21 @@ def _kill(nodes: Nodes, process: subprocess.Popen[str], draw: random.Random) -> 
 
 
 def _launched(nodes: Nodes) -> list[tuple[int, int]]:
-    """Workers and the processes that started them; `INIT` where those had ended before their worker began."""
+    """Workers and their parents: the processes that started them, or whatever orphans fall to where these had ended."""
     return [(int(worker), int(host)) for *_, worker, host in nodes.launched]
+
+
+def _is_host(pid: int) -> bool:
+    """Whether it is a process of the suite's on a host."""
+    with contextlib.suppress(psutil.Error):
+        return "suite.session.engines.host" in psutil.Process(pid).cmdline()
+    return False
 
 
 def _left(nodes: Nodes) -> list[int]:
     """Processes of launches and hosts that still live after a while."""
     deadline = time.monotonic() + WITHIN_S
-    known = {pid for pair in _launched(nodes) for pid in pair if pid != INIT}
+    known = {worker for worker, _ in _launched(nodes)} | {host for _, host in _launched(nodes) if _is_host(host)}
     while (found := sorted(filter(alive, known))) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found

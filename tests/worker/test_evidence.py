@@ -128,6 +128,15 @@ def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) 
 
 
 @needs_frameworks
+def test_graphs_are_optimised_again_after_the_small_ones() -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    tools, options = subject("imdb_lstm", "tensorflow").tools, tensorflow.config.optimizer.get_experimental_options
+    with tools.on_host():
+        assert options()["disable_meta_optimizer"]
+    assert not options()["disable_meta_optimizer"]
+
+
+@needs_frameworks
 def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_state() -> None:
     own_rate = specification("cifar100_resnet18", "small").optimizer
     spec = replace(narrow("cifar100_resnet18"), optimizer=own_rate)
@@ -138,6 +147,7 @@ def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_
     function = timed.function
     trace, adopted = own(one, timed)
     assert adopted.function is function
+    assert function.experimental_get_tracing_count() == 1
     assert trace == own(one)[0]
     assert not subject("cifar100_resnet18", "jax").adoptable, "a constant of the compiled step"
 

@@ -120,15 +120,16 @@ def test_the_optimizer_is_the_spec_s_formula(workload, framework):
         for quick in [(name, framework) not in (("lars", "jax"), ("lamb", "tensorflow"))]
     ],
 )
-def test_an_optimizer_of_large_batches_is_its_paper_s_formula(framework, optimizer):
-    """With biases that start at zero, and at a rate that changes."""
-    rates = np.array([1, 2, 0.5], np.float32) * np.float32(optimizer.learning_rate)
+@pytest.mark.parametrize("changes", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["table", "rate"])
+def test_an_optimizer_of_large_batches_is_its_paper_s_formula(framework, optimizer, changes):
+    """With biases that start at zero, and at a rate that changes or not."""
+    rates = np.array([1, 2, 0.5], np.float32) * np.float32(optimizer.learning_rate) if changes else None
     spec, formula = replace(narrow("imdb_lstm"), optimizer=optimizer), Formula(optimizer, rates)
     tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
     source = batches(spec, 8)
     with training("imdb_lstm", framework, spec=spec, rates=rates) as running:
         before = expected = running.weights()
-        for number in range(len(rates)):
+        for number in range(3):
             _, gradients = tools.explained_step(running, running.put(source[number]))
             expected = formula.step(expected, gradients)
         after = running.weights()

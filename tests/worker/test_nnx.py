@@ -25,7 +25,8 @@ from workloads.data.cache import folder_of
     ("workload", "framework"),
     [
         ("imdb_lstm", "jax"),
-        # JAX compiles it for longest.
+        ("cifar100_cnn", "pytorch"),
+        # JAX compiles it for longest, and `test_identity_float64` holds its loop to PyTorch's.
         pytest.param("cifar100_cnn", "jax", marks=pytest.mark.slow),
     ],
 )

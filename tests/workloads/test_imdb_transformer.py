@@ -49,9 +49,10 @@ def test_words_come_to_the_front(framework: str, positions: int) -> None:
 
 
 @each_framework
-def test_what_lies_behind_the_last_word_changes_nothing(framework: str) -> None:
+@pytest.mark.parametrize("layers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_lies_behind_the_last_word_changes_nothing(framework: str, layers: int) -> None:
     """More positions without words leave the logits and every gradient as they are."""
-    spec = replace(narrow(NAME), layers=1)
+    spec = replace(narrow(NAME), layers=layers)
     longer = replace(spec, positions=spec.positions + 8)
     weights = longer.reference_weights(0)
     table = "positions/table"

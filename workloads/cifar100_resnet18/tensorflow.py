@@ -69,7 +69,9 @@ class FusedBatchNormalization(keras.layers.Layer):
         exact = tf.cast(x, scale.dtype)
         mean, variance = tf.nn.moments(exact, [0, 1, 2])
         count = tf.cast(tf.size(x) / tf.size(mean), scale.dtype)
-        if self.synchronised and (replica := tf.distribute.get_replica_context()):  # there is none while it is built
+        if self.synchronised and (
+            replica := tf.distribute.get_replica_context()
+        ):  # there is none where Keras traces it
             own, kind = mean, tf.distribute.ReduceOp.MEAN
             mean, within, square = replica.all_reduce(kind, [own, variance, tf.square(own)])
             variance = within + tf.maximum(square - tf.square(mean), 0)  # within the devices, and between them
