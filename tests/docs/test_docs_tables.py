@@ -186,14 +186,15 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for kind, _ in (entry[1:3] for entry in found["docs/results-cpu.md"])]
-    assert kinds == 2 * ["cells", "details"]
+    assert kinds == [*2 * ["cells", "details"], "settings", "settings"]
     assert len(found["docs/accuracy.md"]) == 3
 
 
 def test_the_figures_in_the_readme_are_those_of_the_tables() -> None:
     text = (ROOT / "README.md").read_text().partition("## The answer")[2].partition("<!-- table")[0]
     trained = (accuracy("0006_accuracy_imdb"), accuracy("0009_accuracy_cnn_small"))
-    tables = (answer(*ANSWER), cells("0015_transformer_small", "imdb_transformer"), *trained)
+    compiled = (settings("0023_compiled", workload, "compile") for workload in MODELS)
+    tables = (answer(*ANSWER), cells("0015_transformer_small", "imdb_transformer"), *trained, *compiled)
     known = set(FIGURE.findall(" ".join(cell for table in tables for line in table for cell in line)))
     launches = [row for run in ANSWER for row in rows(run, "launches.csv") if row["workload"] == "imdb_lstm"]
     flags = [row["flags"] for row in launches if row["control"] != "True"]
