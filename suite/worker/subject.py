@@ -64,10 +64,12 @@ class Subject:
     @property
     def adoptable(self) -> bool:
         """Whether a fingerprint at the cell's own batch size can be taken by the very program that is timed."""
-        return self.proves_itself or (getattr(self.tools, "RATE_IN_STATE", False) and self._same_but_rate)
+        rate_in_state = getattr(self.tools, "RATE_IN_STATE", False)  # which an interface's file does not say
+        return self.proves_itself or (rate_in_state and self._same_but_rate)
 
     @property
     def _same_but_rate(self) -> bool:
+        """Whether a fingerprint's program is the one that is timed, but for the learning rate."""
         return not self.draws and self.cell.strategy not in SHARDED
 
     def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:

@@ -104,9 +104,7 @@ def _start(nodes: Nodes, folder: Path, resume: bool) -> subprocess.Popen[str]:
 
 def _kill(nodes: Nodes, process: subprocess.Popen[str], draw: random.Random) -> str:
     """Kill a part at random, of those that live; empty where there is none yet."""
-    ours = {
-        each.pid for each in psutil.Process().children(recursive=True)
-    }  # the cluster is, and an orphan's parent not
+    ours = {each.pid for each in psutil.Process().children(recursive=True)}  # not whatever orphans fall to
     running = [(worker, host) for worker, host in _launched(nodes) if host in ours and alive(host)]
     if not running:
         return ""

@@ -69,9 +69,8 @@ class FusedBatchNormalization(keras.layers.Layer):
         exact = tf.cast(x, scale.dtype)
         mean, variance = tf.nn.moments(exact, [0, 1, 2])
         count = tf.cast(tf.size(x) / tf.size(mean), scale.dtype)
-        if self.synchronised and (
-            replica := tf.distribute.get_replica_context()
-        ):  # there is none where Keras traces it
+        # There is no context where Keras traces the layer.
+        if self.synchronised and (replica := tf.distribute.get_replica_context()):
             own, kind = mean, tf.distribute.ReduceOp.MEAN
             mean, within, square = replica.all_reduce(kind, [own, variance, tf.square(own)])
             variance = within + tf.maximum(square - tf.square(mean), 0)  # within the devices, and between them

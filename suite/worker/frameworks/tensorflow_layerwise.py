@@ -1,4 +1,4 @@
-"""LARS and LAMB in TensorFlow: the arithmetic of `workloads.spec`, tensor by tensor.
+"""LARS and LAMB in TensorFlow: the arithmetic of `workloads.spec`, tensor by tensor; and the rate of all optimizers.
 
 Keras has no LARS, and its LAMB decays weights beside the move that is scaled, not within it.
 """
