@@ -43,8 +43,8 @@ REPLAYED_STEPS, LAST_STEPS, FP16_STEPS = 2, 1, 4
 #: Steps, batch and size in float64, for which XLA has no fast convolution on a CPU (a step of two images of the full
 #: `cifar100_cnn` took as long as one of 32 in float32). The small size has the same code, layers and optimizer.
 FLOAT64_STEPS, FLOAT64_BATCH, FLOAT64_SIZE = 3, 2, "small"
-#: The parts of small programs that run a few times.
-SMALL = ("dropout",)
+#: The parts whose programs are small and run a few times, and those of a launch that trains to its end.
+SMALL, SMALL_OF_RECIPE = ("dropout", "float64"), ("dropout",)
 #: Test samples of the evaluation in a record, and how many of them at a time.
 EVALUATED, EVALUATED_BATCH = 12, 8
 
@@ -134,9 +134,10 @@ class Evidence:
         if self.subject.cell.checkpointing == "on":
             parts["checkpointing"] = lambda: {"recomputed": recomputed(self.subject)}
         parts["float64"] = lambda: float64(self.subject)
+        small = SMALL_OF_RECIPE if self.subject.recipe else SMALL
         for name, compute in parts.items():
             try:
-                with self.subject.programs_kept(name in SMALL), self._part(name), only_new_collected():
+                with self.subject.programs_kept(name in small), self._part(name), only_new_collected():
                     self.parts |= compute()
                 continue
             except Exception as error:

@@ -65,15 +65,20 @@ def test_the_fingerprint_at_the_cell_s_batch_agrees(workload: str) -> None:
 
 @needs_frameworks
 def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alone(tmp_path: Path) -> None:
-    plain = own(subject("imdb_lstm", "jax"))[0]
+    plain, bounds, traces = own(subject("imdb_lstm", "jax"))[0], tolerance_of("imdb_lstm", "fp32", cuda=False), []
     sharing = replace(subject("imdb_lstm", "jax"), programs=str(tmp_path))
     kept: list[set[str]] = []
     for _ in range(2):
         with sharing.programs_kept():
-            assert own(sharing)[0] == plain
+            traces.append(own(sharing)[0])
         kept.append({path.name for path in tmp_path.iterdir()})
         own(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
         assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
+    assert traces[0] == traces[1]
+    losses, updates = apart(traces[0], plain)  # which XLA compiled as it does what is timed
+    assert bounds
+    assert losses <= bounds.first_loss
+    assert updates <= bounds.early_updates
     steps = [{name for name in names if "step" in name and name.endswith("-cache")} for names in kept]
     assert steps[0]
     assert steps[1] == steps[0], "the second found what the first had kept"
@@ -137,19 +142,22 @@ def test_graphs_are_optimised_again_after_the_small_ones() -> None:
 
 
 @needs_frameworks
-def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_state() -> None:
+@pytest.mark.parametrize("framework", FRAMEWORKS[1:])
+def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_state(framework: str) -> None:
     own_rate = specification("cifar100_resnet18", "small").optimizer
     spec = replace(narrow("cifar100_resnet18"), optimizer=own_rate)
-    one = replace(subject("cifar100_resnet18", "tensorflow"), spec=spec)
+    one = replace(subject("cifar100_resnet18", framework), spec=spec)
     assert (one.adoptable, one.proves_itself) == (True, False)
-    timed = one.training(one.cell, one.spec)
-    timed.read([timed.step(timed.put(batches(one.spec, BATCH)[0]))])
-    function = timed.function
+    timed, program = one.training(one.cell, one.spec), {"tensorflow": "function", "jax": "jitted"}[framework]
+    batch = timed.put(batches(one.spec, BATCH)[0])
+    timed.compile(batch)
+    timed.read([timed.step(batch)])
+    compiled = getattr(timed, program)
     trace, adopted = own(one, timed)
-    assert adopted.function is function
-    assert function.experimental_get_tracing_count() == 1
+    assert getattr(adopted, program) is compiled
+    assert timed.compiled()["graphs"] == 1
     assert trace == own(one)[0]
-    assert not subject("cifar100_resnet18", "jax").adoptable, "a constant of the compiled step"
+    assert not subject("cifar100_resnet18", "pytorch").adoptable, "the rate is a number of the optimizer"
 
 
 @cache

@@ -53,6 +53,9 @@ MATMUL_PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "fp64": "highest
 #: is measured; `tests/cuda` does that.
 DROPOUT_PRNG = {"cpu": "threefry2x32", "cuda": "threefry2x32"}
 
+#: Options of XLA for a step that compiles now. What is timed has none; `jax_evidence.programs_kept` sets some.
+COMPILER_OPTIONS: dict[str, Any] = {}
+
 Batch = tuple[jax.Array, jax.Array]
 
 
@@ -133,7 +136,7 @@ class Training:
 
     def compile(self, batch: Batch) -> bool:
         """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
-        self.jitted = self.jitted.lower(self.state, *batch).compile()
+        self.jitted = self.jitted.lower(self.state, *batch).compile(compiler_options=COMPILER_OPTIONS)
         return True
 
     def _step(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:
