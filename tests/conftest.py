@@ -197,7 +197,7 @@ def launches(twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def unoptimized() -> Iterator[None]:
-    """JAX compiles in a third of the time: for tests that ask nothing of a compiled program but that it is right.
+    """JAX compiles in a fraction of the time: for tests that ask nothing of a compiled program but that it is right.
 
     The proofs in float32, those of size full and all launches compile as usual.
     """
@@ -206,8 +206,13 @@ def unoptimized() -> Iterator[None]:
         return
     import jax
 
+    from suite.worker.frameworks.jax import COMPILER_OPTIONS
+    from suite.worker.frameworks.jax_evidence import WITHOUT_EMITTERS
+
     jax.config.update("jax_disable_most_optimizations", True)
+    COMPILER_OPTIONS.update(WITHOUT_EMITTERS)
     yield
+    COMPILER_OPTIONS.clear()
     jax.config.update("jax_disable_most_optimizations", False)
 
 

@@ -7,45 +7,23 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from suite.analysis.tolerances import DROPOUT, DROPOUT_SPREAD, OPTIMIZER, tolerance_of
-from suite.plan.cell import FRAMEWORKS, Cell
-from suite.record.evidence import Draws, Trace
+from suite.plan.cell import FRAMEWORKS
+from suite.record.evidence import Draws
 from suite.worker.draws import draws, spread
 from suite.worker.evidence import float64, own
 from suite.worker.optimizer import Formula, deviation
 from suite.worker.subject import Subject
-from tests.frameworks import batches, data, each_framework, module, narrow, needs_frameworks
+from tests.frameworks import each_framework, needs_frameworks
+from tests.subjects import apart, proof, subject
 from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
-
-BATCH = 16
-
-
-def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
-    code = import_module(f"suite.worker.frameworks.{framework}")
-    cell = Cell(workload, framework, batch=BATCH, size="small")
-    code.prepare(cell, "cpu", 0)
-    spec = replace(specification(workload, "small"), **spec_changes)
-    return Subject(cell, code, module(workload, framework), "cpu", spec, data(spec.data))
-
-
-@cache
-def proof(workload: str, framework: str) -> Trace:
-    return own(subject(workload, framework))[0]
-
-
-def apart(one: Trace, other: Trace) -> tuple[float, float]:
-    """The largest relative deviations of losses and of updates."""
-    losses = max(abs(a / b - 1) for a, b in zip(one.losses, other.losses, strict=True))
-    return losses, max(abs(one.updates[name] / other.updates[name] - 1) for name in one.updates)
-
 
 #: Whether the three CNNs are the same is compared over more steps by `test_identity_float32` and `_float64`; here it is
 #: whether the evidence shows it, which knows no workload.
@@ -61,27 +39,6 @@ def test_the_fingerprint_at_the_cell_s_batch_agrees(workload: str) -> None:
         losses, updates = apart(proof(workload, framework), proof(workload, FRAMEWORKS[0]))
         assert losses <= bounds.first_loss
         assert updates <= bounds.early_updates
-
-
-@needs_frameworks
-def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alone(tmp_path: Path) -> None:
-    plain, bounds, traces = own(subject("imdb_lstm", "jax"))[0], tolerance_of("imdb_lstm", "fp32", cuda=False), []
-    sharing = replace(subject("imdb_lstm", "jax"), programs=str(tmp_path))
-    kept: list[set[str]] = []
-    for _ in range(2):
-        with sharing.programs_kept():
-            traces.append(own(sharing)[0])
-        kept.append({path.name for path in tmp_path.iterdir()})
-        own(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
-        assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
-    assert traces[0] == traces[1]
-    losses, updates = apart(traces[0], plain)  # which XLA compiled as it does what is timed
-    assert bounds
-    assert losses <= bounds.first_loss
-    assert updates <= bounds.early_updates
-    steps = [{name for name in names if "step" in name and name.endswith("-cache")} for names in kept]
-    assert steps[0]
-    assert steps[1] == steps[0], "the second found what the first had kept"
 
 
 def half_of_the_batch(step: Callable[..., Any], training: Any, batch: Any) -> Any:
@@ -119,45 +76,6 @@ def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
     monkeypatch.setattr(code.Training, "step", lambda training, batch: fault(step, training, batch))
     losses, updates = apart(own(subject("imdb_lstm", framework))[0], right)
     assert losses > 10 * bounds.first_loss or updates > 10 * bounds.early_updates
-
-
-@needs_frameworks
-@each_framework
-def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) -> None:
-    one = subject("imdb_lstm", framework)
-    assert one.proves_itself
-    timed = one.training(one.cell, one.spec)
-    timed.compile(timed.put(batches(one.spec, BATCH)[0]))
-    assert own(one, timed)[0] == proof("imdb_lstm", framework)
-    assert not subject("cifar100_cnn", framework).adoptable, "it draws masks that no fingerprint has"
-
-
-@needs_frameworks
-def test_graphs_are_optimised_again_after_the_small_ones() -> None:
-    tensorflow = pytest.importorskip("tensorflow")
-    tools, options = subject("imdb_lstm", "tensorflow").tools, tensorflow.config.optimizer.get_experimental_options
-    with tools.on_host():
-        assert options()["disable_meta_optimizer"]
-    assert not options()["disable_meta_optimizer"]
-
-
-@needs_frameworks
-@pytest.mark.parametrize("framework", FRAMEWORKS[1:])
-def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_state(framework: str) -> None:
-    own_rate = specification("cifar100_resnet18", "small").optimizer
-    spec = replace(narrow("cifar100_resnet18"), optimizer=own_rate)
-    one = replace(subject("cifar100_resnet18", framework), spec=spec)
-    assert (one.adoptable, one.proves_itself) == (True, False)
-    timed, program = one.training(one.cell, one.spec), {"tensorflow": "function", "jax": "jitted"}[framework]
-    batch = timed.put(batches(one.spec, BATCH)[0])
-    timed.compile(batch)
-    timed.read([timed.step(batch)])
-    compiled = getattr(timed, program)
-    trace, adopted = own(one, timed)
-    assert getattr(adopted, program) is compiled
-    assert timed.compiled()["graphs"] == 1
-    assert trace == own(one)[0]
-    assert not subject("cifar100_resnet18", "pytorch").adoptable, "the rate is a number of the optimizer"
 
 
 @cache

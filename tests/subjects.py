@@ -1,0 +1,36 @@
+"""Subjects of evidence at size small on synthetic data, and how far their fingerprints are apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from suite.plan.cell import Cell
+from suite.record.evidence import Trace
+from suite.worker.evidence import own
+from suite.worker.subject import Subject
+from tests.frameworks import data, module
+from workloads.spec import specification
+
+BATCH = 16
+
+
+def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
+    code = import_module(f"suite.worker.frameworks.{framework}")
+    cell = Cell(workload, framework, batch=BATCH, size="small")
+    code.prepare(cell, "cpu", 0)
+    spec = replace(specification(workload, "small"), **spec_changes)
+    return Subject(cell, code, module(workload, framework), "cpu", spec, data(spec.data))
+
+
+@cache
+def proof(workload: str, framework: str) -> Trace:
+    return own(subject(workload, framework))[0]
+
+
+def apart(one: Trace, other: Trace) -> tuple[float, float]:
+    """The largest relative deviations of losses and of updates."""
+    losses = max(abs(a / b - 1) for a, b in zip(one.losses, other.losses, strict=True))
+    return losses, max(abs(one.updates[name] / other.updates[name] - 1) for name in one.updates)
