@@ -193,16 +193,18 @@ def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
 def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
     """A fingerprint at the cell's own batch size, and the model that made it.
 
-    With what ``timed`` has compiled, where that is the same program.
+    With what ``timed`` has compiled, where that is the same program; it draws masks, but drops nothing.
     """
-    cell = subject.cell
-    training = subject.training(cell, proof(subject.spec))
+    cell, dropout = subject.cell, timed is not None and subject.draws
+    training = subject.training(cell, proof(subject.spec), dropout=dropout)
     host_batches = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
     batches = [training.put(subject.mine(batch, cell.accumulate)) for batch in host_batches]
     if timed is None:
         training.compile(batches[0])
     else:
         subject.tools.adopt(training, timed)
+        if dropout:
+            subject.tools.without_dropout(training)
     before = training.weights()
     losses = check([training.step(batch) for batch in batches], training, "the fingerprint at the cell's batch")
     return Trace(tuple(losses), movement(before, training.weights())), training

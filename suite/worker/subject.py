@@ -59,18 +59,14 @@ class Subject:
     @property
     def proves_itself(self) -> bool:
         """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
-        return proof(self.spec) == self.spec and self._same_but_rate
+        return proof(self.spec) == self.spec and not self.draws and self.cell.strategy not in SHARDED
 
     @property
     def adoptable(self) -> bool:
         """Whether a fingerprint at the cell's own batch size can be taken by the very program that is timed."""
         rate_in_state = getattr(self.tools, "RATE_IN_STATE", False)  # which an interface's file does not say
-        return self.proves_itself or (rate_in_state and self._same_but_rate)
-
-    @property
-    def _same_but_rate(self) -> bool:
-        """Whether a fingerprint's program is the one that is timed, but for the learning rate."""
-        return not self.draws and self.cell.strategy not in SHARDED
+        dropout_in_state = not self.draws or getattr(self.module, "DROPOUT_IN_STATE", False)
+        return self.proves_itself or (rate_in_state and dropout_in_state and self.cell.strategy not in SHARDED)
 
     def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
         """Returns what a process takes of a batch: all of it on one device."""

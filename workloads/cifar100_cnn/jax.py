@@ -15,10 +15,14 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from workloads.checkpointing.jax import recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
+from workloads.dropout.jax import COLLECTION, switched, switches
 from workloads.spec import Numbers
 
 Tree = dict[str, Any]
 Layer = tuple[str, int, int, int]
+
+#: Whether dropout is in a training's state, so that what is timed can train without it.
+DROPOUT_IN_STATE = True
 
 
 class Cnn(nn.Module):
@@ -40,8 +44,13 @@ class Cnn(nn.Module):
             x = (recomputed(block) if self.checkpointing else block)(self, x)
         x = x.reshape(len(x), -1)
         x = nn.relu(nn.Dense(self.spec.hidden, name="hidden", **types)(x))
-        x = nn.Dropout(self.spec.hidden_dropout, deterministic=not self.dropout)(x)
+        x = self.dropped(self.spec.hidden_dropout, x)
         return nn.Dense(CLASSES, name="logits", **types)(x)
+
+    def dropped(self, rate: float, x: jax.Array) -> jax.Array:
+        """Dropout, where the model has it."""
+        dropped = nn.Dropout(rate, deterministic=not self.dropout)(x)
+        return switched(self, dropped, x) if self.dropout else x
 
 
 def _block(first: Layer, second: Layer, rate: float, types: Tree, model: Cnn, x: jax.Array) -> jax.Array:
@@ -50,7 +59,7 @@ def _block(first: Layer, second: Layer, rate: float, types: Tree, model: Cnn, x:
     x = nn.relu(nn.Conv(outputs, window, padding="SAME", name=first[0], **types)(x))
     x = nn.relu(nn.Conv(outputs, window, padding="VALID", name=second[0], **types)(x))
     x = nn.max_pool(x, (2, 2), strides=(2, 2))
-    return nn.Dropout(rate, deterministic=not model.dropout)(x)
+    return model.dropped(rate, x)
 
 
 def build(
@@ -70,7 +79,8 @@ def loss(
     model: Cnn, weights: Tree, statistics: Tree, key: jax.Array, images: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, Tree]:
     """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
-    logits = model.apply({"params": weights}, images, rngs={"dropout": key}).astype(model.numbers.weights)
+    variables = {"params": weights, COLLECTION: statistics}
+    logits = model.apply(variables, images, rngs={"dropout": key}).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
 
 
@@ -88,8 +98,8 @@ def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[s
 
 
 def statistics(model: Cnn) -> Tree:
-    """What training changes besides the weights, at its start: nothing."""
-    return {}
+    """What a step depends on besides the weights: whether dropout is on."""
+    return switches(model.dropout)
 
 
 def import_weights(model: Cnn, weights: dict[str, Array]) -> Tree:

@@ -9,11 +9,15 @@ import tensorflow as tf
 from workloads.checkpointing.tensorflow import Recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
+from workloads.dropout.tensorflow import Dropout
 from workloads.spec import Numbers
 
 #: Layers of the first of two stages: up to the first convolution of the second block. In the full size these have 405
 #: of 770 MFLOP.
 FIRST_STAGE = 6
+
+#: Whether dropout is in a training's state, so that what is timed can train without it.
+DROPOUT_IN_STATE = True
 
 
 class Normalise(keras.layers.Layer):
@@ -43,13 +47,13 @@ def build(
             layers.Conv2D(outputs, KERNEL, padding="same", activation="relu", name=first, dtype=dtype),
             layers.Conv2D(outputs, KERNEL, padding="valid", activation="relu", name=second, dtype=dtype),
             layers.MaxPooling2D(2, dtype=dtype),
-            layers.Dropout(rate if dropout else 0, dtype=dtype),
+            Dropout(rate if dropout else 0, dtype=dtype),
         ]
         stack += [Recomputed(keras.Sequential(block), dtype)] if checkpointing else block
     stack += [
         layers.Flatten(dtype=dtype),
         layers.Dense(spec.hidden, activation="relu", name="hidden", dtype=dtype),
-        layers.Dropout(spec.hidden_dropout if dropout else 0, dtype=dtype),
+        Dropout(spec.hidden_dropout if dropout else 0, dtype=dtype),
         layers.Dense(CLASSES, name="logits", dtype=dtype),
     ]
     return keras.Sequential(stack)

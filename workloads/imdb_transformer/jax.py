@@ -18,12 +18,16 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from workloads.checkpointing.jax import recomputed
 from workloads.data.dataset import Array
+from workloads.dropout.jax import COLLECTION, switched, switches
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError
 
 Tree = dict[str, Any]
 
 CUDNN_TYPES = ("bfloat16", "float16")
+
+#: Whether dropout is in a training's state, so that what is timed can train without it.
+DROPOUT_IN_STATE = True
 
 
 class Transformer(nn.Module):
@@ -64,7 +68,9 @@ class Transformer(nn.Module):
         return attended.reshape(batch, positions, -1)
 
     def dropped(self, x: jax.Array) -> jax.Array:
-        return nn.Dropout(self.spec.dropout, deterministic=not self.dropout)(x)
+        """Dropout, where the model has it."""
+        dropped = nn.Dropout(self.spec.dropout, deterministic=not self.dropout)(x)
+        return switched(self, dropped, x) if self.dropout else x
 
 
 def _block(name: str, model: Transformer, x: jax.Array, count: jax.Array) -> jax.Array:
@@ -115,7 +121,8 @@ def loss(
     model: Transformer, weights: Tree, statistics: Tree, key: jax.Array, tokens: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, Tree]:
     """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
-    logits = model.apply({"params": weights}, tokens, rngs={"dropout": key}).astype(model.numbers.weights)
+    variables = {"params": weights, COLLECTION: statistics}
+    logits = model.apply(variables, tokens, rngs={"dropout": key}).astype(model.numbers.weights)
     return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean(), statistics
 
 
@@ -139,8 +146,8 @@ def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -
 
 
 def statistics(model: Transformer) -> Tree:
-    """What training changes besides the weights, at its start: nothing."""
-    return {}
+    """What a step depends on besides the weights: whether dropout is on."""
+    return switches(model.dropout)
 
 
 def import_weights(model: Transformer, weights: dict[str, Array]) -> Tree:

@@ -14,8 +14,12 @@ import tensorflow as tf
 
 from workloads.checkpointing.tensorflow import Recomputed
 from workloads.data.dataset import Array
+from workloads.dropout.tensorflow import Dropout
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError
+
+#: Whether dropout is in a training's state, so that what is timed can train without it.
+DROPOUT_IN_STATE = True
 
 
 class Moved(keras.layers.Layer):
@@ -88,7 +92,7 @@ def build(
 
     def added(x: keras.KerasTensor, y: keras.KerasTensor) -> keras.KerasTensor:
         # The sum that runs through all blocks stays in the weights' type.
-        return layers.Add(dtype=wide)([x, layers.Dropout(spec.dropout if dropout else 0, dtype=dtype)(y)])
+        return layers.Add(dtype=wide)([x, Dropout(spec.dropout if dropout else 0, dtype=dtype)(y)])
 
     def learned(block: str, x: keras.KerasTensor, words: keras.KerasTensor) -> keras.KerasTensor:
         y = layers.LayerNormalization(epsilon=EPSILON, name=f"{block}_norm1", dtype=dtype)(x)
@@ -105,7 +109,7 @@ def build(
     places, words = Moved(spec.positions, dtype=wide)(tokens)
     x = layers.Embedding(VOCABULARY, spec.width, name="words", dtype=wide)(places)
     x = Positions(name="positions", dtype=wide)(x)
-    x = layers.Dropout(spec.dropout if dropout else 0, dtype=wide)(x)
+    x = Dropout(spec.dropout if dropout else 0, dtype=wide)(x)
     for block in spec.blocks:
         if checkpointing:
             entrance = [keras.Input(each.shape[1:], dtype=wide) for each in (x, words)]

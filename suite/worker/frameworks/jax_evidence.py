@@ -13,6 +13,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from suite.worker.frameworks.jax import COMPILER_OPTIONS
 from workloads.data.dataset import Array
+from workloads.dropout.jax import SWITCH, turned_off
 
 #: What compiles a step on a CPU in half the time, and hardly changes how long it takes: loops fused as before XLA had
 #: emitters. The full `cifar100_cnn` at batch 8 compiled in 0.8 s instead of 1.7, and the median of five steps was 205
@@ -78,6 +79,11 @@ def adopt(training: Any, other: Any) -> None:
     training.jitted = other.jitted
 
 
+def without_dropout(training: Any) -> None:
+    """Train without dropout from now on, by the same program, where its workload's file has that in the state."""
+    training.state = training.state._replace(statistics=turned_off(training.state.statistics))
+
+
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
@@ -90,7 +96,7 @@ def draws(training: Any, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
 
     def logits(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
-        statistics = training.state.statistics
+        statistics = {name: tree for name, tree in training.state.statistics.items() if name != SWITCH}
         if not statistics:
             return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})
         variables = {"params": weights, "batch_stats": statistics}

@@ -42,6 +42,11 @@ def adopt(training: Any, other: Any) -> None:
     del training, other  # torch.compile keeps its graphs by itself
 
 
+def without_dropout(training: Any) -> None:
+    """Train without dropout from now on, by the same program; none is adopted that has any."""
+    raise NotImplementedError(training)
+
+
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     losses = training.backward(batch)

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.data.dataset import Array
+from workloads.dropout.tensorflow import turn_off
 
 #: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
 RATE_IN_STATE = True
@@ -45,9 +46,15 @@ def adopt(training: Any, other: Any) -> None:
 
     A trace holds the variables of its own model, so that model comes with it, set back to where this one stands.
     """
-    start = training.checkpoint().values()
-    other.restore(dict(zip(other.checkpoint(), start, strict=True)))  # Keras numbers its models; the order is the same
+    pairs = zip(training._variables().values(), other._variables().values(), strict=True)  # of one order
+    for start, variable in pairs:
+        variable.assign(tf.convert_to_tensor(start))
     training.model, training.optimizer, training.function = other.model, other.optimizer, other.function
+
+
+def without_dropout(training: Any) -> None:
+    """Train without dropout from now on, by the same program, where its workload's file has that in the state."""
+    turn_off(training.model)
 
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:

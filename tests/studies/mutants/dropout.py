@@ -59,7 +59,7 @@ def _by_channel_tensorflow(target: Target) -> None:
         shape = (None, 1, 1, None) if next(number) % 4 < 3 else None
         return layers.Dropout(rate, noise_shape=shape, dtype=dtype)
 
-    target.overlay("keras", layers=Overlay(layers, Dropout=dropout))
+    target.patch.setattr(target.workload, "Dropout", dropout)
 
 
 def _by_channel_jax(target: Target) -> None:

@@ -1,0 +1,85 @@
+"""Dropout in the state draws and drops as the framework's own layer does, until it is turned off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.analysis.tolerances import tolerance_of
+from suite.worker.evidence import own
+from suite.worker.subject import Subject
+from tests.frameworks import batches, narrow, needs_frameworks
+from tests.subjects import BATCH, apart, subject
+
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
+
+COMPILED = pytest.mark.parametrize("framework", ["tensorflow", "jax"])
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64", "mixed_bfloat16"])
+def test_tensorflow_s_drops_what_keras_own_layer_drops(precision: str) -> None:
+    keras = pytest.importorskip("keras")
+    from workloads.dropout.tensorflow import Dropout
+
+    x = np.random.default_rng(0).normal(size=(50, 20)).astype(np.float32)
+    answers = []
+    for layer in (Dropout, keras.layers.Dropout):
+        keras.utils.set_random_seed(3)
+        dropped = layer(0.25, dtype=precision)
+        answers.append([np.asarray(dropped(x, training=training), np.float64) for training in (True, True, False)])
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (answers[0][0] == 0).mean() == pytest.approx(0.25, abs=0.05)
+
+
+def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
+    jax = pytest.importorskip("jax")
+    nn = pytest.importorskip("flax.linen")
+    from workloads.dropout.jax import COLLECTION, switched, switches, turned_off
+
+    class Model(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            dropped = nn.Dropout(0.25, deterministic=False)(x)
+            return dropped, switched(self, dropped, x)
+
+    x = jax.numpy.ones((50, 20))
+    for statistics, left in ((switches(True), 0), (turned_off(switches(True)), 1)):
+        answers = Model().apply({COLLECTION: statistics}, x, rngs={"dropout": jax.random.key(0)})
+        np.testing.assert_array_equal(answers[1], (answers[0], x)[left])
+    assert switches(False) == turned_off({}) == {}
+
+
+def timed_cnn(framework: str) -> tuple[Subject, Any]:
+    """A little CNN with dropout, compiled and trained for a step at a rate that is not the fingerprint's."""
+    spec = narrow("cifar100_cnn")
+    spec = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.5))
+    one = replace(subject("cifar100_cnn", framework), spec=spec)
+    timed = one.training(one.cell, one.spec, dropout=True)
+    batch = timed.put(batches(one.spec, BATCH)[0])
+    timed.compile(batch)
+    timed.read([timed.step(batch)])
+    return one, timed
+
+
+@COMPILED
+def test_what_is_timed_with_dropout_takes_a_fingerprint_without(framework: str) -> None:
+    one, timed = timed_cnn(framework)
+    assert one.adoptable
+    assert not one.proves_itself
+    bounds = tolerance_of("cifar100_cnn", "fp32", cuda=False)
+    assert bounds
+    losses, updates = apart(own(one, timed)[0], own(one)[0])
+    assert losses <= bounds.first_loss
+    assert updates <= bounds.early_updates
+    assert timed.compiled()["graphs"] == 1, "nothing was compiled anew"
+
+
+@COMPILED
+def test_dropout_that_stays_on_would_show(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, timed = timed_cnn(framework)
+    monkeypatch.setattr(one.tools, "without_dropout", lambda training: None)
+    assert apart(own(one, timed)[0], own(one)[0])[1] > 0.05
