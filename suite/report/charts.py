@@ -19,6 +19,8 @@ DIGITS = 6
 
 #: Two charts stand side by side if neither has more cells than this.
 BESIDE_MOST = 12
+#: The name of cells that differ from others in having the usual compile mode of their framework.
+USUAL_MODE = "usual mode"
 
 
 def throughput(table: Table) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def throughput(table: Table) -> dict[str, Any]:
         "title": f"{capital(workload(table.group))}: training throughput",
         "unit": "samples/s",
         "better": "higher is better",
-        "groups": groups,
+        "groups": _labels(groups),
         "cells": cells,
     }
 
@@ -83,7 +85,7 @@ def accuracy(table: Learned) -> dict[str, Any]:
         "title": f"{capital(workload(table.group))}: test accuracy",
         "unit": "test accuracy",
         "better": "higher is better",
-        "styles": styles,
+        "styles": _labels(styles),
         "target": target_of(table.group),
         "lines": lines,
     }
@@ -97,6 +99,11 @@ def _setting(row: Row, group: Group) -> str:
     usual = row.cell.compile == USUAL_COMPILE[row.cell.framework]
     names = [name for name in group.varying if not (usual and name == "compile")]
     return ", ".join(WORDS[name].format(SETTINGS[name](row)) for name in names)
+
+
+def _labels(settings: list[str]) -> list[str]:
+    """Returns the names of settings, of which one may be the usual compile mode alone."""
+    return [name or USUAL_MODE for name in settings] if len(settings) > 1 else settings
 
 
 def _rate(launch: Launch) -> float | None:
