@@ -35,6 +35,20 @@ def test_tensorflow_s_drops_what_keras_own_layer_drops(precision: str) -> None:
     assert (answers[0][0] == 0).mean() == pytest.approx(0.25, abs=0.05)
 
 
+def test_tensorflow_s_is_turned_off_within_blocks_too() -> None:
+    keras = pytest.importorskip("keras")
+    from workloads.dropout.tensorflow import Dropout, turn_off
+
+    def block() -> Any:
+        return keras.Sequential([keras.Input((20,)), Dropout(0.5)])
+
+    model = keras.Sequential([keras.Input((20,)), block(), Dropout(0.5)])
+    x = np.ones((3, 20), np.float32)
+    assert (np.asarray(model(x, training=True)) == 0).any()
+    turn_off(model.layers)
+    np.testing.assert_array_equal(model(x, training=True), x)
+
+
 def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
     jax = pytest.importorskip("jax")
     nn = pytest.importorskip("flax.linen")

@@ -45,8 +45,9 @@ class Dropout(keras.layers.Layer):
             self.variable.assign(0)
 
 
-def turn_off(model: keras.Model) -> None:
-    """Turn the dropout of a model off."""
-    for layer in model._flatten_layers():
-        if isinstance(layer, Dropout):
-            layer.turn_off()
+def turn_off(layers: list[keras.layers.Layer]) -> None:
+    """Turn the dropout of a model with these layers off, and of the blocks among them."""
+    for outer in layers:
+        for layer in outer._flatten_layers():
+            if isinstance(layer, Dropout):
+                layer.turn_off()

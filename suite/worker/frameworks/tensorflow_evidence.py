@@ -54,7 +54,7 @@ def adopt(training: Any, other: Any) -> None:
 
 def without_dropout(training: Any) -> None:
     """Train without dropout from now on, by the same program, where its workload's file has that in the state."""
-    turn_off(training.model)
+    turn_off(training.model.layers)
 
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
