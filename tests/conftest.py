@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
@@ -206,14 +207,13 @@ def unoptimized() -> Iterator[None]:
         return
     import jax
 
-    from suite.worker.frameworks.jax import COMPILER_OPTIONS
     from suite.worker.frameworks.jax_evidence import WITHOUT_EMITTERS
 
-    jax.config.update("jax_disable_most_optimizations", True)
-    COMPILER_OPTIONS.update(WITHOUT_EMITTERS)
-    yield
-    COMPILER_OPTIONS.clear()
-    jax.config.update("jax_disable_most_optimizations", False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "jit", partial(jax.jit, compiler_options=WITHOUT_EMITTERS))
+        jax.config.update("jax_disable_most_optimizations", True)
+        yield
+        jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

@@ -49,6 +49,8 @@ def test_the_answers_of_the_published_runs() -> None:
     for path in RUNS:
         launches = list(load([path]).launches)
         for by in ("framework", "precision", "batch", "loader", "compile"):
+            if by != "framework" and len({str(getattr(launch.record.cell, by)) for launch in launches}) == 1:
+                continue
             found = answered(launches, by)
             if by != "framework" and all("no two cells" in sentence for sentence in found.sentences):
                 continue

@@ -61,7 +61,8 @@ def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
             return dropped, switched(self, dropped, x)
 
     x = jax.numpy.ones((50, 20))
-    for statistics, left in ((switches(True), 0), (turned_off(switches(True)), 1)):
+    off = turned_off(switches(True))
+    for statistics, left in ((switches(True), 0), (off, 1), (turned_off(off), 1)):
         answers = Model().apply({COLLECTION: statistics}, x, rngs={"dropout": jax.random.key(0)})
         np.testing.assert_array_equal(answers[1], (answers[0], x)[left])
     assert switches(False) == turned_off({}) == {}

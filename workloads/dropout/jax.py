@@ -23,5 +23,8 @@ def switched(model: nn.Module, dropped: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def turned_off(statistics: dict[str, Any]) -> dict[str, Any]:
-    """The collection with the switch off, on the same devices; empty where there is none."""
-    return {name: jax.jit(jnp.logical_not, out_shardings=on.sharding)(on) for name, on in statistics.items()}
+    """The same with the switch off, on the same devices, where there is one."""
+    if SWITCH not in statistics:
+        return statistics
+    on = statistics[SWITCH]
+    return statistics | {SWITCH: jax.jit(jnp.zeros_like, out_shardings=on.sharding)(on)}
