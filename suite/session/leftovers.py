@@ -32,6 +32,7 @@ GUARD = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.leftove
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux shows POSIX shared memory
 END_WITHIN_S = 5.0  # a killed process may take this long to disappear, as the kernel frees its memory
+LOOKS = 2  # so often none is found, as a process that starts a program shows no environment for a moment
 
 MARK_FILE = "mark"  # in a launch's scratch folder
 
@@ -59,13 +60,16 @@ def end(mark: str, pids: Iterable[int] = ()) -> None:
     ``pids`` are further processes of the launch that have ended. Returns when all are gone, or after `END_WITHIN_S`.
     """
     killed = set(pids)
-    deadline = time.monotonic() + END_WITHIN_S
-    while (alive := _marked(mark)) and time.monotonic() < deadline:
+    deadline, clean = time.monotonic() + END_WITHIN_S, 0
+    while clean < LOOKS and time.monotonic() < deadline:
+        alive = _marked(mark)
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         killed.update(alive)
-        time.sleep(0.01)
+        clean = 0 if alive else clean + 1
+        if clean < LOOKS:
+            time.sleep(0.01)
     _clear_shared_memory(mark, killed)
 
 
