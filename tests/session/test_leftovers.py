@@ -92,6 +92,24 @@ def test_what_bears_another_mark_or_none_is_left_alone() -> None:
             process.wait()
 
 
+def test_a_process_that_shows_itself_at_the_second_look_only_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = leftovers.mark()
+    late = subprocess.Popen(["sleep", "60"], env={MARK: mine}, start_new_session=True)
+    look, looks = leftovers._marked, []
+
+    def hidden_at_first(mark: str) -> list[int]:
+        looks.append(mark)
+        return look(mark) if len(looks) > 1 else []
+
+    monkeypatch.setattr(leftovers, "_marked", hidden_at_first)
+    try:
+        leftovers.end(mine)
+        assert late.wait(timeout=10) == -signal.SIGKILL
+    finally:
+        late.kill()
+        late.wait()
+
+
 @pytest.fixture
 def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[subprocess.Popen[bytes], Any]]]:
     """Starts a parent that launches this code, with temporary files in a folder of the test's own."""

@@ -14,7 +14,7 @@ from tests.frameworks import batches, each_framework, narrow, needs_frameworks
 from tests.subjects import BATCH, apart, proof, subject
 from workloads.spec import specification
 
-pytestmark = pytest.mark.usefixtures("unoptimized")
+unoptimized = pytest.mark.usefixtures("unoptimized")
 
 
 @needs_frameworks
@@ -29,7 +29,7 @@ def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alo
         own(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
         assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
     assert traces[0] == traces[1]
-    losses, updates = apart(traces[0], plain)  # which XLA compiled as it does what is timed
+    losses, updates = apart(traces[0], plain)  # which is compiled as what is timed, unlike what serves evidence alone
     assert bounds
     assert losses <= bounds.first_loss
     assert updates <= bounds.early_updates
@@ -38,6 +38,7 @@ def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alo
     assert steps[1] == steps[0], "the second found what the first had kept"
 
 
+@unoptimized
 @needs_frameworks
 @each_framework
 def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) -> None:
@@ -49,6 +50,7 @@ def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) 
     assert subject("cifar100_cnn", framework).adoptable == (framework != "pytorch"), "masks that no fingerprint has"
 
 
+@unoptimized
 @needs_frameworks
 def test_graphs_are_optimised_again_after_the_small_ones() -> None:
     tensorflow = pytest.importorskip("tensorflow")
@@ -58,6 +60,7 @@ def test_graphs_are_optimised_again_after_the_small_ones() -> None:
     assert not options()["disable_meta_optimizer"]
 
 
+@unoptimized
 @needs_frameworks
 @pytest.mark.parametrize("framework", FRAMEWORKS[1:])
 def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_state(framework: str) -> None:

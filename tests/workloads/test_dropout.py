@@ -93,6 +93,15 @@ def test_what_is_timed_with_dropout_takes_a_fingerprint_without(framework: str) 
     assert timed.compiled()["graphs"] == 1, "nothing was compiled anew"
 
 
+def test_pytorch_s_is_turned_off_too() -> None:
+    one = subject("cifar100_cnn", "pytorch")
+    training = one.training(one.cell, one.spec, dropout=True)
+    batch = training.put(batches(one.spec, BATCH)[0])
+    assert not np.array_equal(training.logits(batch), training.logits(batch))
+    one.tools.without_dropout(training)
+    np.testing.assert_array_equal(training.logits(batch), training.logits(batch))
+
+
 @COMPILED
 def test_dropout_that_stays_on_would_show(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one, timed = timed_cnn(framework)
