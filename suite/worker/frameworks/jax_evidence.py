@@ -44,8 +44,8 @@ def on_host() -> Iterator[None]:
 def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there.
 
-    On a CPU they compile sooner, and with ``quickly`` in a fifth of the time or less, but then run more slowly: for small
-    ones that run a few times.
+    On a CPU they compile sooner. With ``quickly`` they take a fifth of the time or less, but then run more slowly: for
+    small ones that run a few times.
     """
     wanted = {
         "jax_compilation_cache_dir": folder,
