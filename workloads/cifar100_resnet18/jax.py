@@ -18,7 +18,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from workloads.checkpointing.jax import recomputed
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
-from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, Convolution, ResNetSpec
+from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, MOMENTUM, Convolution, ResNetSpec
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
 
@@ -117,17 +117,20 @@ def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dic
 
 def statistics(model: ResNet) -> Tree:
     """What training changes besides the weights, at its start: running means of 0 and variances of 1."""
-    images = jax.ShapeDtypeStruct((1, *IMAGE), jnp.uint8)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), images)["batch_stats"]
     dtype = model.numbers.weights  # where flax itself would start in float32
-    flat = flatten_dict(shapes)
-    return unflatten_dict({path: jnp.full(s.shape, float(path[-1] == "var"), dtype) for path, s in flat.items()})
+    start = {"mean": np.zeros, "var": np.ones}
+    arrays = {
+        f"{c.name}_normalisation": {name: make(c.outputs, dtype) for name, make in start.items()}
+        for c in model.spec.convolutions
+    }
+    return jax.device_put(arrays, may_alias=False)
 
 
 def import_weights(model: ResNet, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
-    parameters = {_own_name(name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
-    return unflatten_dict(parameters, sep="/")
+    dtype = model.numbers.weights  # converted by NumPy: JAX would compile a program for each shape
+    arrays = {_own_name(name): np.asarray(array, dtype) for name, array in weights.items()}
+    return unflatten_dict(jax.device_put(arrays, may_alias=False), sep="/")
 
 
 def export_weights(model: ResNet, weights: Tree) -> dict[str, Array]:

@@ -152,8 +152,9 @@ def statistics(model: Transformer) -> Tree:
 
 def import_weights(model: Transformer, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
-    parameters = {_NAMES.get(name, name): jnp.array(array, model.numbers.weights) for name, array in weights.items()}
-    return unflatten_dict(parameters, sep="/")
+    dtype = model.numbers.weights  # converted by NumPy: JAX would compile a program for each shape
+    arrays = {_NAMES.get(name, name): np.asarray(array, dtype) for name, array in weights.items()}
+    return unflatten_dict(jax.device_put(arrays, may_alias=False), sep="/")
 
 
 def export_weights(model: Transformer, weights: Tree) -> dict[str, Array]:

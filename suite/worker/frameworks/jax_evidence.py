@@ -49,7 +49,7 @@ def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
     """
     wanted = {
         "jax_compilation_cache_dir": folder,
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        "jax_persistent_cache_min_compile_time_secs": 0.02,
         "jax_persistent_cache_enable_xla_caches": "none",
     }
     previous = {name: getattr(jax.config, name) for name in wanted}
