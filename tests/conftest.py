@@ -45,7 +45,7 @@ def send_all(record):
 
 
 #: Where JAX keeps what it compiled, since many tests compile the same model. Launches drop the variable.
-PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"}
+PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02"}
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,6 +21,7 @@ STEPS, GLOBAL_BATCH = 5, 16
 def main(text: str, output: str, change: str = "") -> None:
     from suite.plan.cell import Cell
     from suite.plan.frameworks import VARIABLES
+    from suite.worker.frameworks import imported
     from suite.worker.ranks import joined
     from suite.worker.team import Team, training_of
     from workloads.data import synthetic
@@ -30,7 +31,7 @@ def main(text: str, output: str, change: str = "") -> None:
     cell = Cell.from_json(json.loads(text))
     os.environ.update(VARIABLES[cell.framework])
     ranks = joined()
-    framework: Any = import_module(f"suite.worker.frameworks.{cell.framework}")
+    framework: Any = imported(cell.framework)
     team = Team(cell, ranks) if cell.devices > 1 else None
     if team:
         team.connect("cpu")

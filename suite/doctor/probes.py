@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from importlib import import_module
 from typing import Any
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
 from suite.session.launch import LateError, LaunchError, ask
-from suite.worker.frameworks import UnsupportedError
+from suite.worker.frameworks import UnsupportedError, imported
 
 #: Importing a framework from a cold disk on a busy machine has taken almost this long.
 ANSWER_WITHIN_S = 60.0
@@ -30,7 +29,7 @@ def installation(framework: str) -> Installed:
     A framework that is not installed in this interpreter has ``lack`` and ``error`` instead.
     """
     try:
-        adapter = import_module(f"suite.worker.frameworks.{framework}")
+        adapter = imported(framework)
     except ModuleNotFoundError as error:
         return {"lack": NOT_INSTALLED, "error": f"is not installed (no module named {error.name})"}
     installed: Installed = adapter.installation()

@@ -34,7 +34,7 @@ from suite.worker.counted import Counted
 from suite.worker.described import described, kernels, training_key
 from suite.worker.evidence import TIMED_STEPS, Evidence
 from suite.worker.fingerprint import DIGESTED_BATCHES
-from suite.worker.frameworks import UnsupportedError
+from suite.worker.frameworks import UnsupportedError, imported
 from suite.worker.outcome import check, classify
 from suite.worker.peaks import measure_peaks
 from suite.worker.phases import measure_phases, since
@@ -76,7 +76,7 @@ def main(descriptor: str, text: str) -> None:
             interpreter_s = _since(job.spawned_ns)
             if job.workload_folder:
                 registry.register(job.workload_folder)
-            framework = import_module(f"suite.worker.frameworks.{job.cell.framework}")
+            framework = imported(job.cell.framework)
             ranks = joined()
             _Launch(job, framework, send, interpreter_s, ranks).run()
         except BaseException as error:  # any exception becomes the result of this launch

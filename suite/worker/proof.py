@@ -23,6 +23,7 @@ import numpy as np
 from suite.plan.cell import Cell
 from suite.record.text import clean
 from suite.worker.fingerprint import proof
+from suite.worker.frameworks import imported
 from workloads import registry
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec, specification
@@ -49,6 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     weights = {name.removeprefix("weights/"): a for name, a in given.items() if name.startswith("weights/")}
     count = sum(name.startswith("inputs/") for name in given)
     batches = [(given[f"inputs/{step}"], given[f"labels/{step}"]) for step in range(count)]
+    imported(options.framework)
     module = import_module(f"workloads.{options.workload}.{options.framework}")
     facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
@@ -62,7 +64,7 @@ def collect(
 
     A stage that raises ends the collection; ``failed`` then has its name and the error in one line.
     """
-    code = import_module(f"suite.worker.frameworks.{framework}")
+    code = imported(framework)
     tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
     spec = proof(spec)
     cell = Cell(workload, framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)

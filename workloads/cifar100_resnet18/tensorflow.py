@@ -19,9 +19,8 @@ from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, 
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
 
-
-#: How kernels start until `import_weights`. Eleven million random numbers take longer than the rest of a model, which was
-#: built in 0.10 to 0.12 s instead of 0.16 to 0.44 (AMD EPYC, 2 cores, n = 4 each).
+#: How kernels start until `import_weights`: eleven million random numbers take longer than the rest of a model, which
+#: was built in 0.10 to 0.12 s instead of 0.16 to 0.44 (AMD EPYC, 2 cores, n = 4).
 UNSET = "zeros"
 
 

@@ -11,7 +11,9 @@ has the optimizers by the spec's formulas. Importing this package imports none o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from importlib import import_module
 from inspect import signature
 from types import ModuleType
 from typing import Any
@@ -22,6 +24,22 @@ from suite.plan.cell import KERNELS_OF, Cell
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
 LOSS_SCALE_GROWTH_STEPS = 2000
+
+
+def imported(name: str) -> ModuleType:
+    """A framework's file, and with it the framework by itself.
+
+    TensorFlow imports JAX where that is installed too, for a converter that nothing here uses: half a second and 109 MB
+    of a launch (TensorFlow 2.21, n = 3).
+    """
+    alone = name == "tensorflow" and "jax" not in sys.modules
+    if alone:
+        sys.modules["jax"] = None  # type: ignore[assignment]  # so that importing it fails
+    try:
+        return import_module(f"{__name__}.{name}")
+    finally:
+        if alone:
+            del sys.modules["jax"]
 
 
 class UnsupportedError(RuntimeError):
