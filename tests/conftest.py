@@ -221,7 +221,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons draw no plots, which take most of their time."""
     from suite.report import plots
 
-    for name in ("draw", "draw_learned"):
+    for name in ("draw", "draw_learned", "draw_hero"):
         monkeypatch.setattr(plots, name, lambda *_: [])
 
 

@@ -13,6 +13,7 @@ import platform
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
 
     ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
     """
-    installed = sorted({f"{d.metadata['Name']}=={d.version}".lower() for d in metadata.distributions()})
+    installed = _installed()
     versions = {_normal(name): version for name, _, version in (line.partition("==") for line in installed)}
     return {
         "machine": machine(),
@@ -56,6 +57,13 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
         "variables": recorded(os.environ),
         "digest": hashlib.sha256("\n".join(installed).encode()).hexdigest(),
     }
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Every installed distribution with its version, in lower case and sorted; each is a file to read."""
+    headers = [distribution.metadata for distribution in metadata.distributions()]  # each access reads the file anew
+    return tuple(sorted({f"{header['Name']}=={header['Version']}".lower() for header in headers}))
 
 
 def recorded(variables: Mapping[str, str]) -> dict[str, str]:

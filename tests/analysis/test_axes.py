@@ -15,11 +15,12 @@ from suite.analysis.statistics import LEAST, welch
 from suite.compare.__main__ import main
 from suite.plan.cell import Loader
 from suite.record.record import Record
-from suite.report import plots
 from suite.report.tables import Table, table
 from tests import records
 from tests.records import replace
 from tests.shown import in_markdown, terminal
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 ELSEWHERE = {"machine": {**records.MACHINE, "cpu": "Another CPU 9000"}}
 
@@ -36,12 +37,6 @@ def quicker(held: Sequence[Record], factor: float) -> list[Record]:
         windows = tuple(w._replace(seconds=w.seconds / factor) for w in one.phases["train"].windows)
         found.append(replace(one, phases=one.phases | {"train": replace(one.phases["train"], windows=windows)}))
     return found
-
-
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
 
 
 @pytest.mark.parametrize(

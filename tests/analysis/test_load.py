@@ -202,6 +202,7 @@ def test_hostile_text_in_a_message_neither_controls_the_terminal_nor_breaks_the_
     assert not set(said[:-1]) & set("\x1b\x07\r\u202e\ud800")
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("schema", [1, 2, 3])
 def test_records_of_older_schemas_still_load(schema: int, tmp_path: Path) -> None:
     old = [records.older(record, schema) for record in records.launches(n=2)]

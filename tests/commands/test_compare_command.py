@@ -13,6 +13,7 @@ import pytest
 from suite.analysis.load import Loaded, load
 from suite.compare.__main__ import main
 from suite.compare.show import LINES, WIDTH
+from suite.report import plots
 from tests import records
 from tests.records import mixed
 from workloads.data import progress
@@ -65,7 +66,6 @@ def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest
     assert Path("there/table.md").read_text() in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("extra", "suffixes"),
     [
@@ -76,8 +76,9 @@ def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest
     ],
 )
 def test_a_folder_of_one_s_own_gets_svg_and_parquet_unless_asked_otherwise(
-    run: Path, extra: list[str], suffixes: set[str]
+    run: Path, extra: list[str], suffixes: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(plots, "draw", lambda *_: [])  # the overview is left
     records.save(run, records.launches(n=1))
     assert main(["--output", "there", *extra]) == 0
     written = {path.suffix.removeprefix(".") for path in Path("there").iterdir()}

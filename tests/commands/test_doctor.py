@@ -201,7 +201,7 @@ def test_an_interpreter_without_the_framework_answers_so(monkeypatch: pytest.Mon
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
-    monkeypatch.setattr(probes, "import_module", missing)
+    monkeypatch.setattr(probes, "imported", missing)
     answer = probes.installation("pytorch")
     assert answer == {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}
 

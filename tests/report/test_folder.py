@@ -20,13 +20,9 @@ from suite.report.text import no_formula
 from tests import records
 from tests.records import replace
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
 
 
 @pytest.mark.parametrize("reason", ["=1+1", "@SUM(A1)", "+1", "-1+1|cmd", "\t=1"])

@@ -14,12 +14,13 @@ from test_page import Page
 from suite.analysis.load import LoadError, find
 from suite.compare.__main__ import main
 from suite.record.record import Record
-from suite.report import plots
 from suite.report.folder import staged
 from suite.report.site import scan
 from suite.report.summary import SummaryError, read
 from tests import records
 from tests.records import HOSTILE, mixed, replace
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def saved(folder: Path, name: str, held: list[Record], run: str = "run-a") -> str:
@@ -37,12 +38,6 @@ def index(site: Path) -> Page:
 def links(page: Page) -> list[str | None]:
     """Where the page leads: from a card and from the table, so each once."""
     return list(dict.fromkeys(attributes.get("href") for tag, attributes in page.tags if tag == "a"))
-
-
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
 
 
 def test_a_run_gets_a_folder_and_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

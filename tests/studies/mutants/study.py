@@ -10,6 +10,7 @@ from functools import cache
 from suite.analysis.identity import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
+from suite.worker import evidence
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.ranked import rehearse_ranks
 from tests.studies.mutants.rehearsal import rehearse
@@ -111,6 +112,7 @@ def _twin(cell: Cell) -> Record:
     record = rehearse(cell)
     gc.collect()
     gc.freeze()  # launches collect often, which takes its time with three frameworks loaded
+    evidence.FROZEN = True
     return record
 
 
