@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from suite.analysis import statistics
-from suite.analysis.environments import facts
+from suite.analysis.conditions import facts
 from suite.analysis.groups import Row
 from suite.record.ranks import Ranks
 from suite.record.record import Record

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from suite.analysis.axes import AXES, order
+from suite.analysis.conditions import Conditions, conditions
 from suite.analysis.hardware import machine
 from suite.analysis.load import Launch
 from suite.analysis.wording import middle
@@ -99,6 +100,11 @@ class Row:
         return sorted(
             (launch.record for launch in self.launches if launch.record.outcome.ok), key=lambda record: record.launch
         )
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What the successful launches ran under besides the machine."""
+        return conditions(self.ok)
 
     @cached_property
     def batch(self) -> str:

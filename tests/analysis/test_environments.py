@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.environments import facts
+from suite.analysis.conditions import facts
 from suite.analysis.groups import group
 from suite.analysis.load import Launch
 from suite.analysis.tolerances import TOLERANCE
