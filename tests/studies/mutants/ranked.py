@@ -27,6 +27,7 @@ def rehearse_ranks(cell: Cell, mutant: str = "") -> Record:
     base = os.environ | {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory(prefix="mutants-ranks-") as folder, ExitStack() as started:
         output = Path(folder) / "record.json"
+        base["TMPDIR"] = folder  # a rank ends without cleaning up
         command = [sys.executable, "-m", __name__, json.dumps(cell.to_json()), str(output), mutant]
         processes = []
         for own in ranks.environments(cell, "cpu"):
