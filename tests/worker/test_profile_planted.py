@@ -22,11 +22,14 @@ from workloads.spec import specification
 pytestmark = frameworks.needs_frameworks
 
 STEPS, BATCH = 3, 16
+#: How often the same steps are recorded: what else the machine does only adds to a category's time, so that the
+#: least of them is closest to the truth.
+RECORDINGS = 3
 
 
 def profiled(
-    workload: str, framework: str, plant: Callable[[Any], None] = lambda _: None, sleeps_s: Sequence[float] = (0.0,),
-    **changes: Any,
+    workload: str, framework: str, plant: Callable[[Any], None] = lambda _: None,
+    sleeps_s: Sequence[float] = (0.0,) * RECORDINGS, **changes: Any,
 ) -> list[Profile]:  # fmt: skip
     """The profile of some steps in size small for each time that the loader sleeps, with ``plant`` done first."""
     tools = import_module(f"suite.worker.profilers.{framework}")
@@ -55,18 +58,18 @@ def profiled(
     return found
 
 
-def grown(before: Profile, after: Profile) -> dict[str, float]:
-    """By how many seconds each category grew, the largest first."""
-    names = {*before.categories, *after.categories}
+def grown(before: Sequence[Profile], after: Sequence[Profile]) -> dict[str, float]:
+    """By how many seconds the least time of each category grew, the largest first."""
+    names = {name for profile in (*before, *after) for name in profile.categories}
 
-    def seconds(profile: Profile, name: str) -> float:
-        return profile.categories[name].seconds if name in profile.categories else 0.0
+    def seconds(profiles: Sequence[Profile], name: str) -> float:
+        return min(profile.categories[name].seconds if name in profile.categories else 0.0 for profile in profiles)
 
     differences = {name: seconds(after, name) - seconds(before, name) for name in names}
     return dict(sorted(differences.items(), key=lambda item: -item[1]))
 
 
-def most(before: Profile, after: Profile) -> str:
+def most(before: Sequence[Profile], after: Sequence[Profile]) -> str:
     return next(iter(grown(before, after)))
 
 
@@ -84,8 +87,8 @@ def test_a_layout_change_before_each_convolution_is_named() -> None:
             if isinstance(layer, torch.nn.Conv2d):
                 layer.register_forward_pre_hook(relaid)
 
-    (before,) = profiled("cifar100_cnn", "pytorch")
-    (after,) = profiled("cifar100_cnn", "pytorch", plant)
+    before = profiled("cifar100_cnn", "pytorch")
+    after = profiled("cifar100_cnn", "pytorch", plant)
     assert most(before, after) == "copy and layout change"
 
 
@@ -101,10 +104,10 @@ def test_further_copies_of_the_batch_are_named() -> None:
 
         training.step = copying
 
-    (before,) = profiled("imdb_lstm", "pytorch")
-    (after,) = profiled("imdb_lstm", "pytorch", plant)
+    before = profiled("imdb_lstm", "pytorch")
+    after = profiled("imdb_lstm", "pytorch", plant)
     assert "copy and layout change" in list(grown(before, after))[:2], "beside the overhead of so many calls"
-    assert after.categories["copy and layout change"].calls > 2000
+    assert after[0].categories["copy and layout change"].calls > 2000
 
 
 #: The loader is measured outside of the framework; each one's own profile is looked at after its launch.
@@ -113,7 +116,7 @@ def test_further_copies_of_the_batch_are_named() -> None:
 )
 def test_a_sleep_in_the_loader_is_named(framework: str) -> None:
     before, after = profiled("imdb_lstm", framework, sleeps_s=(0.0, 0.2))
-    assert most(before, after) == "input pipeline"
+    assert most([before], [after]) == "input pipeline"
     assert after.categories["input pipeline"].seconds == pytest.approx(0.2, rel=0.3)
 
 
@@ -125,14 +128,14 @@ def test_a_slow_optimizer_is_named() -> None:
 
         def slow(gradient: Any, variable: Any, rate: Any) -> None:
             wave = gradient
-            for _ in range(60):
+            for _ in range(300):
                 wave = tf.sin(wave)
             update(gradient + 0 * wave, variable, rate)
 
         training.optimizer.update_step = slow
 
-    (before,) = profiled("cifar100_cnn", "tensorflow")
-    (after,) = profiled("cifar100_cnn", "tensorflow", plant)
+    before = profiled("cifar100_cnn", "tensorflow")
+    after = profiled("cifar100_cnn", "tensorflow", plant)
     assert most(before, after) == "optimizer"
 
 
@@ -152,9 +155,9 @@ def test_an_lstm_unrolled_in_python_is_named() -> None:
 
         lstm.forward = unrolled
 
-    (before,) = profiled("imdb_lstm", "pytorch", length=24)
-    (after,) = profiled("imdb_lstm", "pytorch", plant, length=24)
-    assert "recurrent kernel" in before.categories
-    assert "recurrent kernel" not in after.categories
+    before = profiled("imdb_lstm", "pytorch", length=24)
+    after = profiled("imdb_lstm", "pytorch", plant, length=24)
+    assert "recurrent kernel" in before[0].categories
+    assert "recurrent kernel" not in after[0].categories
     assert most(before, after) in ("host and launch overhead", "matrix product", "element-wise")
-    assert after.categories["matrix product"].calls > 50
+    assert after[0].categories["matrix product"].calls > 50
