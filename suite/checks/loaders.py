@@ -15,6 +15,7 @@ from typing import Any
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.plan.measuring import Plan
 from suite.session.launch import LaunchError, ask
+from suite.worker.frameworks import imported
 from suite.worker.measure import measure
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -78,7 +79,7 @@ def measure_loaders(options: argparse.Namespace) -> list[tuple[str, list[float],
     (framework,) = options.framework
     data, spec = open_cached(Path(options.folder)), specification(options.workload)
     source = Batches(data, options.batch, 0, getattr(spec, "length", None))
-    adapter = import_module(f"suite.worker.frameworks.{framework}")
+    adapter = imported(framework)
     base = Cell(options.workload, framework, batch=options.batch)
     device, _ = adapter.prepare(base, "auto", 0)
     module = import_module(f"workloads.{options.workload}.{framework}")

@@ -17,6 +17,7 @@ from suite.analysis.statistics import interval
 from suite.plan.cell import FRAMEWORKS, SIZES, Cell
 from suite.plan.matrix import STUDIED
 from suite.session.launch import LaunchError, ask
+from suite.worker.frameworks import imported
 from suite.worker.measure import Steps
 from suite.worker.phases import training_steps
 from workloads.data import synthetic
@@ -128,7 +129,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     data = synthetic.generate(spec.data, train=BATCHES * cell.batch, test=100)
     source = Batches(data, cell.batch, 0, getattr(spec, "length", None))
     batches = [source[number] for number in range(BATCHES)]
-    adapter = import_module(f"suite.worker.frameworks.{framework}")
+    adapter = imported(framework)
     device, _ = adapter.prepare(cell, "auto", 0)
     module = import_module(f"workloads.{workload}.{framework}")
     training = adapter.Training(cell, spec, module, spec.reference_weights(0), device)

@@ -47,8 +47,6 @@ FLOAT64_STEPS, FLOAT64_BATCH, FLOAT64_SIZE = 3, 2, "small"
 SMALL, SMALL_OF_RECIPE = ("dropout", "float64"), ("dropout",)
 #: Test samples of the evaluation in a record, and how many of them at a time.
 EVALUATED, EVALUATED_BATCH = 12, 8
-#: Whether a caller of many launches has called `gc.freeze` itself; to ask for the count of frozen objects takes 90 ms.
-FROZEN = False
 
 
 class Evidence:
@@ -164,14 +162,12 @@ def only_new_collected() -> Iterator[None]:
 
     What was there before is not looked through: a framework's objects are so many that it takes a quarter of a second.
     """
-    if not FROZEN:
-        gc.freeze()
+    gc.freeze()
     try:
         yield
         gc.collect()
     finally:
-        if not FROZEN:
-            gc.unfreeze()
+        gc.unfreeze()
 
 
 def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
