@@ -24,6 +24,7 @@ from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.frameworks import VARIABLES
 from suite.session.devices import BUILDS
 from suite.worker.fingerprint import EARLY, proof
+from suite.worker.frameworks import UnsupportedError
 from workloads.data import synthetic
 from workloads.data.augment import Batches
 from workloads.data.dataset import Array, DataSet
@@ -134,7 +135,10 @@ def training(
     code = framework_of(framework)
     cell = Cell(workload, framework, precision=precision, size=size)
     with switches_restored(framework):
-        code.prepare(cell, "cpu", 0)
+        try:
+            code.prepare(cell, "cpu", 0)
+        except UnsupportedError as reason:
+            pytest.skip(str(reason))
         weights = weights or spec.reference_weights(0)
         running = code.Training(cell, spec, module(workload, framework), weights, "cpu", dropout=dropout, rates=rates)
         if framework == "jax":  # what a step returns is bound to its device, and would have the next step compile again

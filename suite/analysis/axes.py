@@ -22,6 +22,7 @@ from suite.plan.cell import (
     PRECISIONS,
     SIZES,
     STRATEGIES,
+    TUNINGS,
     USUAL_COMPILE,
     USUAL_STRATEGY,
     Cell,
@@ -132,6 +133,7 @@ _AXES = (
         ("checkpointing",),
     ),
     Axis("allocator", lambda row: row.cell.allocator, lambda row: ALLOCATORS.index(row.cell.allocator), ("allocator",)),
+    Axis("tuning", lambda row: row.cell.tuning, lambda row: TUNINGS.index(row.cell.tuning), ("tuning",)),
     Axis("interface", lambda row: row.cell.interface, lambda row: INTERFACES.index(row.cell.interface), ("interface",)),
     # A device alone has no strategy, so it is the base for all of them; among several devices only the same one is.
     Axis(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from suite.analysis.conditions import conditions
+from suite.analysis.conditions import UNSET, conditions
 from suite.analysis.groups import Row
-from suite.plan.frameworks import host_memory
+from suite.plan.tunings import host_memory
 from suite.record.record import Record
 
 #: Variables that change the numbers, not only the speed: rows in which they differ get no ratio.
@@ -35,9 +35,10 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
     speed: list[str] = []
     for name in sorted({*one.values, *two.values}):
         values, other_values = one.of(name), two.of(name)
-        comparable = same_framework or name in shared
-        # What the suite chose for each framework's cell is no other condition.
-        comparable |= name.startswith("$") and not (_chosen(name, values, row) and _chosen(name, other_values, other))
+        variable = name.startswith("$")
+        # What the suite chose for each cell is no other condition.
+        chosen = variable and _chosen(name, values, row) and _chosen(name, other_values, other)
+        comparable = not chosen and (same_framework or variable or name in shared)
         if comparable and values and other_values and values != other_values:
             words = f"{_word(name)} {' and '.join(values)} against {' and '.join(other_values)}"
             (numbers if ARITHMETIC.fullmatch(_word(name)) else speed).append(words)
@@ -57,7 +58,7 @@ def changed(stored: Iterable[Record], again: Iterable[Record]) -> list[str]:
 
 def _chosen(name: str, values: list[str], row: Row) -> bool:
     """Whether all launches of a row had a variable as the suite sets it for the cell."""
-    return values == [host_memory(row.cell).get(_word(name))]
+    return values == [host_memory(row.cell).get(_word(name), UNSET)]
 
 
 def _on_cpu(row: Row) -> bool:

@@ -23,6 +23,7 @@ AXES_OF_GAINS = (
     "strategy",
     "checkpointing",
     "allocator",
+    "tuning",
     "interface",
 )
 

@@ -17,7 +17,7 @@ from suite.analysis.conditions import Conditions, conditions
 from suite.analysis.hardware import machine
 from suite.analysis.load import Launch
 from suite.analysis.wording import middle
-from suite.plan.cell import COMPILES, FRAMEWORKS, KERNELS, LATER, PRECISIONS, SIZES, WORKLOADS, Cell, Loader
+from suite.plan.cell import FRAMEWORKS, LATER, SIZES, WORKLOADS, Cell
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
 
@@ -36,6 +36,7 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "strategy": lambda row: row.cell.strategy,
     "checkpointing": lambda row: row.cell.checkpointing,
     "allocator": lambda row: row.cell.allocator,
+    "tuning": lambda row: row.cell.tuning,
     "interface": lambda row: row.cell.interface,
 }
 
@@ -57,24 +58,13 @@ WORDS = {
     "strategy": "strategy {}",
     "checkpointing": "checkpointing {}",
     "allocator": "allocator {}",
+    "tuning": "tuning {}",
     "interface": "interface {}",
 }
 DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": "", **LATER}
 
 #: A value of each setting, put in where that setting is to be ignored.
-OPEN: dict[str, Any] = {
-    "framework": FRAMEWORKS[0],
-    "precision": PRECISIONS[0],
-    "batch": 1,
-    "compile": COMPILES[0],
-    "loader": Loader(),
-    "size": SIZES[0],
-    "accumulate": 1,
-    "kernel": KERNELS[0],
-    "devices": 1,
-    "strategy": "",
-    **LATER,
-}
+OPEN: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
 
 RowKey = tuple[str, Cell]
 #: Workload, recipe, size, data kind, data digest and spec digest.

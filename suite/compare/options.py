@@ -77,7 +77,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="AXIS",
         help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
         "precision, batch, compile, loader, size, kernel, accumulate (at the same effective batch), devices (with the "
-        "same batch on each), strategy, checkpointing, allocator or interface; or machine",
+        "same batch on each), strategy, checkpointing, allocator, tuning or interface; or machine",
     )
     parser.add_argument(
         "--baseline",

@@ -13,7 +13,7 @@ PREFIX = "training_suite_"
 #: The settings of a cell, as labels.
 CELL = (
     "workload", "framework", "precision", "batch", "compile", "loader", "size", "accumulate", "kernel", "recipe",
-    "devices", "strategy", "checkpointing", "allocator", "interface",
+    "devices", "strategy", "checkpointing", "allocator", "tuning", "interface",
 )  # fmt: skip
 LAUNCH = ("run", *CELL, "launch")
 GPU = ("gpu", "name")

@@ -1,7 +1,6 @@
 """The allocators of a GPU's memory, by framework: the variables that choose each, or why a framework lacks it.
 
-This is the memory of a GPU. How glibc keeps the host's memory is set alike for all frameworks
-(`suite.plan.frameworks.HOST_MEMORY`), and is no setting of a cell. Nothing here has run on a GPU yet.
+This is the memory of a GPU; for the host's see `suite.plan.tunings`. Nothing here has run on a GPU yet.
 
 ``default`` leaves the choice to the framework, with its preallocation switched off (`suite.plan.frameworks.VARIABLES`)
 and the user's own variables in place. ``cudaMallocAsync`` is CUDA's stream-ordered pool. ``expandable`` are segments
@@ -51,7 +50,7 @@ REPLACED = (
     "TF_FORCE_UNIFIED_MEMORY", "XLA_PYTHON_CLIENT_ALLOCATOR",
 )  # fmt: skip
 
-ON_A_CPU = "a CPU has no allocator of GPU memory to choose; that of its own memory is the same for all frameworks"
+ON_A_CPU = "a CPU has no allocator of GPU memory to choose; --tuning chooses how its own memory is kept"
 
 
 def variables(cell: Cell, environment: Mapping[str, str]) -> dict[str, str]:

@@ -29,6 +29,8 @@ SIZES = ("full", "small")
 RECIPES = ("", "study", "modern", "no-dropout", "linear", "lars", "lamb")
 CHECKPOINTINGS = ("off", "on")
 ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
+#: The free switches of a CPU (see `suite.plan.tunings`), from none to all that are known to help.
+TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known")
 #: What drives a training: the suite's own loop in the framework, or Keras on it, by `train_on_batch` or by `fit`.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 
@@ -71,7 +73,7 @@ COMPILES_OF = {"pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "
 SEVERAL = ("devices", "strategy")
 
 #: Settings that a cell's JSON leaves out at their default, as it did before there were any.
-LATER = {"checkpointing": "off", "allocator": "default", "interface": "native"}
+LATER = {"checkpointing": "off", "allocator": "default", "tuning": "known", "interface": "native"}
 
 
 class CellError(ValueError):
@@ -161,8 +163,9 @@ class Cell:
     fused kernel, or the plain formula). With a ``recipe`` (see `workloads.recipes`) the
     cell trains to its end and is evaluated after every epoch. With ``checkpointing`` the backward pass computes the
     activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
-    (see `suite.plan.allocators`). The ``interface`` is what drives the training; with
-    Keras, the framework is its backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch.
+    (see `suite.plan.allocators`), and ``tuning`` sets the free switches of a CPU (see `suite.plan.tunings`). The
+    ``interface`` is what drives the training; with Keras, the framework is its backend; ``nnx`` is flax.nnx in JAX, and
+    ``lightning`` Lightning in PyTorch.
     """
 
     workload: Annotated[str, _ONE_WORKLOAD]
@@ -179,6 +182,7 @@ class Cell:
     strategy: Annotated[str, _one_of(("", *STRATEGIES))] = ""
     checkpointing: Annotated[str, _one_of(CHECKPOINTINGS)] = "off"
     allocator: Annotated[str, _one_of(ALLOCATORS)] = "default"
+    tuning: Annotated[str, _one_of(TUNINGS)] = "known"
     interface: Annotated[str, _one_of(INTERFACES)] = "native"
 
     def __post_init__(self) -> None:
@@ -191,6 +195,7 @@ class Cell:
         _choice("recipe", self.recipe, RECIPES)
         _choice("checkpointing", self.checkpointing, CHECKPOINTINGS)
         _choice("allocator", self.allocator, ALLOCATORS)
+        _choice("tuning", self.tuning, TUNINGS)
         _choice("interface", self.interface, INTERFACES)
         if type(self.batch) is not int or self.batch != AUTO:
             _natural("batch", self.batch, least=1)
@@ -245,6 +250,7 @@ class Cell:
         parts += [self.kernel] if self.kernel != "auto" else []
         parts += ["checkpointing"] if self.checkpointing == "on" else []
         parts += [self.allocator] if self.allocator != "default" else []
+        parts += [self.tuning] if self.tuning != LATER["tuning"] else []
         parts += [f"d{self.devices}"] if self.devices > 1 else []
         parts += [self.strategy] if self.strategy not in ("", USUAL_STRATEGY[self.framework]) else []
         parts += [self.interface] if self.interface != INTERFACES[0] else []

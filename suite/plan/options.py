@@ -79,6 +79,9 @@ LISTS = {
     "of keeping them, which saves memory and costs time: off, on (default: off)",
     "allocator": f"of a GPU's memory, one or more of: {', '.join(ALLOCATORS)}; what a framework lacks, and all but "
     "default on a CPU, is reported as unsupported (default: default)",
+    "tuning": f"free switches of a CPU, one or more of: {', '.join(CHOICES['tuning'])}. installed sets none; known "
+    "sets those that are known to help (freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, "
+    "denormals and tcmalloc set one each (default: known)",
     "interface": f"what drives the training, one or more of: {', '.join(CHOICES['interface'])}. native is the suite's "
     "own loop; keras is Keras' train_on_batch on the framework as its backend, keras-fit its fit; "
     "nnx is flax.nnx, in JAX only, and lightning Lightning's fit, in PyTorch only (default: native)",

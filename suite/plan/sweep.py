@@ -19,6 +19,7 @@ from suite.plan.cell import (
     SIZES,
     STRATEGIES,
     STRATEGIES_OF,
+    TUNINGS,
     USUAL_COMPILE,
     WORKLOADS,
     Cell,
@@ -40,13 +41,14 @@ CHOICES = {
     "strategy": ("usual", *STRATEGIES),
     "checkpointing": CHECKPOINTINGS,
     "allocator": ALLOCATORS,
+    "tuning": TUNINGS,
     "interface": INTERFACES,
 }
 
 #: All axes, in the order of their values in the name of a sweep.
 AXES = (
     "workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size", "devices",
-    "strategy", "checkpointing", "allocator", "interface",
+    "strategy", "checkpointing", "allocator", "tuning", "interface",
 )  # fmt: skip
 
 #: The axes whose values are numbers, and what these count.

@@ -16,6 +16,7 @@ from suite.plan.cell import (
     RECIPES,
     SIZES,
     STRATEGIES,
+    TUNINGS,
     WORKLOADS,
     Cell,
     Loader,
@@ -28,6 +29,7 @@ PLACES = {
     "kernel": {name: name for name in KERNELS[1:]},
     "checkpointing": {"checkpointing": "on"},
     "allocator": {name: name for name in ALLOCATORS[1:]},
+    "tuning": {name: name for name in TUNINGS[:-1]},
     "size": {name: name for name in SIZES[1:]},
 }
 PARTS = [part for parts in PLACES.values() for part in parts]

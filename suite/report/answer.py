@@ -21,7 +21,7 @@ from suite.analysis.ratios import Ratio, ratios
 from suite.analysis.scaling import Scaling, decided_by
 from suite.analysis.statistics import LEAST, MARGIN
 from suite.record.record import Record
-from suite.report import clauses, devices, training
+from suite.report import clauses, devices, switches, training
 from suite.report.gains import along, along_card, best_setting, training_time
 from suite.report.names import count, framework, number, times, workload
 from suite.report.tables import Table
@@ -47,7 +47,10 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """At most `MOST` sentences, a card per table in the order of the tables, and the machine in words."""
+    """At most `MOST` sentences, a card per table in the order of the tables, and the machine in words.
+
+    Where the free switches of a CPU were measured, one more sentence is about them.
+    """
 
     sentences: tuple[str, ...]
     cards: tuple[Card, ...]
@@ -93,7 +96,9 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         shorter.append(training_time(each.gains, training.same_as_fp32(accuracy), training.train_seconds(accuracy)))
         short = training.short(accuracy)
         cards.append(_card(group, f"{short}; {clauses.card(each.contests, clauses.CARD - len(short) - 2)}", short))
-    sentences = _chosen([*timed, *accuracies], [*grown, best_setting(every_gain), *shorter], speeds)
+    other_gains = [(group, gain) for group, gain in every_gain if gain.axis != "tuning"]
+    sentences = _chosen([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
+    sentences += [words] if (words := switches.sentence(every_gain)) else []
     groups = [*(table.group for table in tables), *(each.group for each in learned)]
     machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
     words = "; ".join(dict.fromkeys(name for name in machines if name))

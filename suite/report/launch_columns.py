@@ -65,6 +65,7 @@ COLUMNS = (
     Column("strategy", TEXT, "", "how several devices trained together; empty for one"),
     Column("checkpointing", TEXT, "", "whether the backward pass computed activations again: `off` or `on`"),
     Column("allocator", TEXT, "", "allocator of the GPU's memory that was asked for"),
+    Column("tuning", TEXT, "", "free switches of a CPU: `known`, `installed`, or one of them"),
     Column("interface", TEXT, "", "what drove the training: the suite's own loop, or Keras on the framework"),
     Column("global_batch", WHOLE, "samples", "another name of `effective_batch`"),
     Column("recipe", TEXT, "", "recipe of a cell that trained to its end; empty if steps were timed"),

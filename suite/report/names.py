@@ -47,6 +47,7 @@ PHRASES = {
     "strategy": ("with strategy {}", "with strategies", "strategies"),
     "checkpointing": ("with checkpointing {}", "with checkpointing", "values of checkpointing"),
     "allocator": ("with allocator {}", "with allocators", "allocators"),
+    "tuning": ("with tuning {}", "with tunings", "tunings"),
     "interface": ("with interface {}", "with interfaces", "interfaces"),
 }
 
@@ -70,6 +71,7 @@ SUBJECTS = {
     "strategy": "strategy {}",
     "checkpointing": "checkpointing {}",
     "allocator": "allocator {}",
+    "tuning": "tuning {}",
     "interface": "interface {}",
     "devices": "{} devices",
     "size": "size {}",

@@ -89,6 +89,7 @@ def _row(launch: Launch) -> dict[str, Any]:
         "strategy": cell.strategy,
         "checkpointing": cell.checkpointing,
         "allocator": cell.allocator,
+        "tuning": cell.tuning,
         "interface": cell.interface,
         "global_batch": record.effective_batch or None,
         "recipe": cell.recipe,

@@ -27,7 +27,8 @@ import psutil
 from suite.monitor.sampler import Monitor
 from suite.plan import allocators
 from suite.plan.cell import WORKLOADS, Cell
-from suite.plan.frameworks import host_memory, variables_of
+from suite.plan.frameworks import variables_of
+from suite.plan.tunings import host_memory
 from suite.record.environment import machine, recorded, redact
 from suite.record.job import Job
 from suite.record.mark import MARK

@@ -103,7 +103,8 @@ class Pace:
         """Whether the cell will probably end as unsupported. Its launch decides; this is for estimates only."""
         uncompiled = cell.framework == "pytorch" and cell.workload == "imdb_lstm" and cell.compile != "eager"
         on_gpu_only = cell.precision in ("tf32", "fp16") or cell.kernel == "cudnn" or cell.allocator != "default"
-        return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or (self.cpu and on_gpu_only)
+        own = cell.tuning == "denormals" and cell.framework != "pytorch"
+        return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or own or (self.cpu and on_gpu_only)
 
 
 def durations(took_s: float, searching_s: float) -> dict[str, float]:

@@ -50,6 +50,7 @@ def quicker(held: Sequence[Record], factor: float) -> list[Record]:
         ("loader", {"loader": Loader("workers", 2)}, "tuned"),
         ("size", {"size": "small"}, "full"),
         ("kernel", {"kernel": "scan"}, "auto"),
+        ("tuning", {"tuning": "installed"}, "installed"),
         ("interface", {"interface": "keras"}, "native"),
         ("accumulate", {"accumulate": 4, "batch": 8, "identity": records.identity("pytorch")}, "1"),
     ],
@@ -258,5 +259,5 @@ def test_a_base_that_is_not_there_is_one_line(
 def test_every_setting_has_an_axis() -> None:
     assert set(AXES) == {
         "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
-        "devices", "strategy", "checkpointing", "allocator", "interface",
+        "devices", "strategy", "checkpointing", "allocator", "tuning", "interface",
     }  # fmt: skip

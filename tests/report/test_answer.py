@@ -213,3 +213,21 @@ def test_where_a_framework_ran_in_several_modes_the_fastest_is_named() -> None:
     found = of(held)
     assert "PyTorch in mode compile is fastest, 4.0x as fast as JAX (95 %" in found.sentences[0]
     assert found.cards[0].verdict == "PyTorch in mode compile is fastest, 4.0x JAX"
+
+
+def test_the_free_switches_of_a_cpu_get_both_verdicts_their_gain_and_the_lines_that_turn_them_on() -> None:
+    installed = {"pytorch": 1.8, "tensorflow": 1.82, "jax": 3.0}
+    known = installed | {"pytorch": 1.0}
+    held = [
+        *steps(installed, workload="imdb_lstm", batch=64, tuning="installed"),
+        *steps(known, workload="imdb_lstm", batch=64),
+    ]
+    told = of(held).sentences
+    assert len(told) == 2
+    assert "with tuning known PyTorch is fastest" in told[0]
+    assert "PyTorch and TensorFlow cannot be told apart with tuning installed" in told[0]
+    assert "of PyTorch by 1.8" in told[1]
+    assert "TensorFlow by 1.00x" in told[1]
+    assert "MALLOC_MMAP_MAX_=0" in told[1]
+    assert "torch.set_flush_denormal(True)" in told[1]
+    assert not any("MALLOC" in each for each in of(steps(known)).sentences)

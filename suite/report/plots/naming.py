@@ -23,6 +23,7 @@ VALUES = {
     "devices": "{} devices",
     "checkpointing": "checkpointing {}",
     "allocator": "{} allocator",
+    "tuning": "tuning {}",
     "interface": "{} interface",
 }
 

@@ -18,7 +18,7 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
-from suite.plan import allocators
+from suite.plan import allocators, tunings
 from suite.plan.cell import KERNELS_OF, Cell
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
@@ -69,7 +69,7 @@ def check(cell: Cell, device: str) -> None:
         raise UnsupportedError(f"{cell.workload} has no {layer} whose kernel could be {cell.kernel}")
     if cell.kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
-    if reason := allocators.lacking(cell, device):
+    if reason := allocators.lacking(cell, device) or tunings.lacking(cell):
         raise UnsupportedError(reason)
     if cell.checkpointing == "on" and cell.workload in ONE_BLOCK:
         raise UnsupportedError(ONE_BLOCK[cell.workload])

@@ -13,6 +13,7 @@ from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
+from suite.plan.tunings import flushes
 from suite.worker.frameworks import (
     LOSS_SCALE,
     LOSS_SCALE_GROWTH_STEPS,
@@ -22,7 +23,7 @@ from suite.worker.frameworks import (
     check_batch,
     no_cuda,
 )
-from suite.worker.frameworks.pytorch_device import allocator, installation, memory, out_of_memory, reset_memory
+from suite.worker.frameworks.pytorch_device import allocator, installation, lacking, memory, out_of_memory, reset_memory
 from suite.worker.frameworks.pytorch_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
@@ -61,11 +62,11 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     check(cell, device)
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
-    if cell.workload == "imdb_lstm" and cell.compile != "eager":
-        raise UnsupportedError("torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode")
+    if reason := lacking(cell, device):
+        raise UnsupportedError(reason)
     torch.manual_seed(seed)
     # TensorFlow and XLA do so by themselves on a CPU. Threads inherit it, so it comes before the first computation.
-    torch.set_flush_denormal(True)
+    torch.set_flush_denormal(flushes(cell))
     _set_tf32(cell.precision == "tf32")
     if device == "cuda":
         torch.cuda.set_per_process_memory_fraction(MEMORY_FRACTION)

@@ -22,6 +22,28 @@ def installation() -> dict[str, Any]:
     }
 
 
+def lstm_in_bf16() -> bool:
+    """Whether this CPU can compute an LSTM in bf16: oneDNN has it for AVX-512 and newer, and PyTorch has no other."""
+    step = torch.nn.LSTM(1, 1)
+    try:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            step(torch.zeros(1, 1, 1))
+    except RuntimeError:
+        return False
+    return True
+
+
+def lacking(cell: Cell, device: str) -> str:
+    """Why PyTorch cannot train the cell's LSTM as it asks; empty if it can."""
+    if cell.workload != "imdb_lstm":
+        return ""
+    if cell.compile != "eager":
+        return "torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode"
+    if (cell.precision, device) == ("bf16", "cpu") and not lstm_in_bf16():
+        return "PyTorch computes an LSTM in bf16 by oneDNN, which needs AVX-512; this CPU lacks it"
+    return ""
+
+
 def allocator(cell: Cell) -> dict[str, Any]:
     """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it."""
     backend = torch.cuda.get_allocator_backend()

@@ -1,0 +1,52 @@
+"""The free switches of a CPU as a setting: in ids, sweeps, variables and conditions."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.plan import tunings
+from suite.plan.cell import TUNINGS, Cell
+from suite.plan.matrix import matrix
+from suite.plan.sweep import parsed, swept, usual
+from suite.plan.tunings import flushes, host_memory, lacking
+from suite.profile.chosen import chosen
+
+LSTM = Cell("imdb_lstm", "pytorch", batch=64)
+
+
+def test_the_usual_tuning_changes_no_id_and_no_record() -> None:
+    assert LSTM.tuning == "known"
+    assert LSTM.id == "imdb_lstm-pytorch-fp32-b64-eager-tuned"
+    assert "tuning" not in LSTM.to_json()
+    for name in TUNINGS[:-1]:
+        cell = LSTM.but(tuning=name)
+        assert cell.id == f"{LSTM.id}-{name}"
+        assert Cell.from_json(cell.to_json()) == cell == chosen(cell.id)
+
+
+def test_each_tuning_sets_its_own_switches_and_installed_none() -> None:
+    found = {name: (set(host_memory(LSTM.but(tuning=name))), flushes(LSTM.but(tuning=name))) for name in TUNINGS}
+    kept, arenas = {"MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_"}, {"MALLOC_ARENA_MAX"}
+    assert found == {
+        "installed": (set(), False),
+        "memory": (kept, False),
+        "arenas": (arenas, False),
+        "denormals": (set(), True),
+        "tcmalloc": ({"LD_PRELOAD"}, True),
+        "known": (kept | arenas, True),
+    }
+
+
+def test_a_sweep_crosses_tunings_and_the_matrix_cpu_has_one_batch_as_installed() -> None:
+    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "tuning": parsed("tuning", "installed,known")}
+    assert [cell.tuning for cell in swept(usual(gpu=False), axes).cells] == ["installed", "known"]
+    cells = matrix("cpu").cells
+    assert {cell.batch for cell in cells if cell.tuning == "installed"} == {64}
+    assert {cell.but(tuning="known") for cell in cells} == {cell for cell in cells if cell.tuning == "known"}
+
+
+def test_what_cannot_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "only PyTorch" in lacking(Cell("imdb_lstm", "jax", tuning="denormals"))
+    assert not lacking(LSTM.but(tuning="denormals"))
+    monkeypatch.setattr(tunings, "TCMALLOC", "libnosuch.so.1")
+    assert "libtcmalloc-minimal4" in lacking(LSTM.but(tuning="tcmalloc"))
