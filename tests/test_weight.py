@@ -15,10 +15,9 @@ from suite.monitor.timeline import Sample, Span, cut, line, summary
 from suite.record.record import Record
 from suite.session.storage import compact
 from tests import records
+from tests.published import RESULTS, RUNS
 from tests.studies import scale
 from tests.weights import published, weight
-
-RESULTS = Path(__file__).parents[1] / "results"
 
 #: Bytes in git of a published run of 96 launches with its raw file.
 RUN_MOST = 600_000
@@ -78,11 +77,11 @@ def test_a_published_run_of_96_launches_takes_less_than_600_kb_in_git(gpu: bool,
 
 
 def test_results_are_light() -> None:
-    runs = published(RESULTS)
+    runs = {name: [path, RESULTS / name] for name, path in RUNS.items()}
     first = [path for name, paths in runs.items() for path in paths if name[:4] <= FIRST]
     assert weight(first).disk < FIRST_MOST, "publish them anew: python -m tests.studies.redraw NEW --in-place"
     later = {name: str(weight(paths)) for name, paths in runs.items() if name[:4] > FIRST}
     assert not {name: text for name, text in later.items() if weight(runs[name]).git >= RUN_MOST}
-    heavy = [path for path in RESULTS.rglob("*") if path.suffix in (".svg", ".parquet")]
+    heavy = [path for paths in runs.values() for path in paths[-1].iterdir() if path.suffix in (".svg", ".parquet")]
     assert not heavy, "these can be had by `python -m suite.compare RUN --output DIR`"
-    assert all(len(paths) == 2 for paths in runs.values()), "every run has a folder of its name"
+    assert all(path.exists() for paths in runs.values() for path in paths), "every run has a folder of its name"

@@ -5,22 +5,25 @@ from __future__ import annotations
 import gc
 import io
 import sys
-from collections.abc import Sequence
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from suite.analysis.accuracy import learned, trains_to_the_end
 from suite.analysis.axes import AXES, base
 from suite.analysis.groups import Group, group
-from suite.analysis.load import LoadError, find, load
+from suite.analysis.load import REPORT, LoadError, find, load
 from suite.analysis.metrics import Prices
 from suite.analysis.regress import Change, changes
 from suite.compare.options import parse
-from suite.compare.show import show
+from suite.compare.show import left_alone, show
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
-from suite.report.folder import INDEX, Compared, place_for, write
+from suite.report.folder import INDEX, Compared, is_written, place_for, write
 from suite.report.site import check, publish
 from suite.report.tables import table
+from suite.report.terminal import Terminal
 from workloads.data.progress import waiting
 
 RESULTS = Path("results")
@@ -42,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             groups = group(loaded.launches, options.by, options.across_machines)
         _check_baseline(groups, options.by, options.baseline)
         runs = {launch.run for launch in loaded.launches}
-        folder = options.output or place_for(options.publish or RESULTS, _name(paths), runs)
-        if options.publish:
-            check(options.publish, folder)
+        folder = _place(options, _name(paths), runs)
+        # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
+        stands = not (options.output or options.publish) and is_written(folder)
     except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -56,20 +59,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         courses = [learned(each, framework) for each in groups if trains_to_the_end(each)]
     names = [path.name for path in paths]
+    notes += loaded.notes
     compared = Compared(loaded, tables, courses, names, options.one_file, published=bool(options.publish), paths=paths)
+    if options.format != "html":  # which shows its plots; anything else is said before they are drawn
+        show(compared, notes, options, folder, stands)
+        sys.stdout.flush()
     try:
         with waiting("drawing the plots and writing the report"):
-            notes += [*loaded.notes, *write(folder, compared, options.extra)]
-            notes += publish(options.publish) if options.publish else []
+            late, page = _write(folder, compared, options, stands)
     except OSError as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
-    show(compared, notes, options.format, folder, verbose=options.verbose, with_why=options.why)
+    Terminal().out(page, end="")
+    for note in late:
+        print(f"note: {clean(note)}", file=sys.stderr)
     if options.verbose or options.format != "terminal":  # else the screen has said it
-        print(f"written to {folder}: report.html, tables, launches, plots", file=sys.stderr)
+        written = f"written to {folder}: report.html, tables, launches, plots"
+        print(left_alone(folder) if stands else written, file=sys.stderr)
     if options.publish:
         print(f"published: {options.publish / INDEX}", file=sys.stderr)
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
+
+
+def _place(options: Namespace, name: str, runs: Iterable[str]) -> Path:
+    """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
+    try:
+        folder: Path = options.output or place_for(options.publish or RESULTS, name, runs)
+        if options.publish:
+            check(options.publish, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LoadError(f"{error}: choose another folder with --output") from None
+    return folder
+
+
+def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -> tuple[list[str], str]:
+    """Write the comparison, unless one ``stands`` there; returns notes on it, and the page if that is to be printed."""
+    printed = options.format == "html"
+    if stands and not printed:
+        return [], ""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        place = Path(elsewhere) if stands else folder
+        notes = write(place, compared, options.extra)
+        notes += publish(options.publish) if options.publish else []
+        return notes, (place / REPORT).read_text(encoding="utf-8") if printed else ""
 
 
 def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: float) -> int:

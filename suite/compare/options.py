@@ -23,10 +23,11 @@ FORMATS = ("terminal", "markdown", "json", "html")
 
 DESCRIPTION = """\
 Compare the cells of one or more runs. The command prints the answer and the columns that decide, on one screen, and
-writes everything into a folder: report.html (a page with all tables and plots), table.md, cells.csv (one row per cell),
-launches.csv (one row per launch, failed ones included; results/SCHEMA.md describes its columns), the plots as PNG, and
-run.json, a summary. Cells that train to their end are in accuracy.csv and epochs.csv instead of cells.csv. With
---output, the folder also has the plots as SVG, for papers, and the launches as launches.parquet, with types.
+then writes everything into a new folder: report.html (a page with all tables and plots), table.md, cells.csv (one row
+per cell), launches.csv (one row per launch, failed ones included; results/SCHEMA.md describes its columns), the plots
+as PNG, and run.json, a summary. Cells that train to their end are in accuracy.csv and epochs.csv instead of cells.csv.
+With --output, the folder also has the plots as SVG, for papers, and the launches as launches.parquet, with types. A
+folder that already holds a comparison of the run is changed by --output and --publish alone.
 
 Ratios are only formed between rows with the same data, spec, size, precision, settings and run, and only if their
 fingerprints agree. A cell that failed keeps its row, with its outcome.
@@ -115,7 +116,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="print what makes one row slower than another, from the profiles of pytest suite --profile",
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="default: results/ and the name of the run")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="default: results/ and the name of the run, if nothing stands there"
+    )
     parser.add_argument(
         "--publish",
         type=Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,31 +25,34 @@ from suite.report.words import legend
 WIDTH, LINES = 120, 40
 
 
-def show(
-    compared: Compared, notes: Sequence[str], form: str, folder: Path, *, verbose: bool, with_why: bool = False
-) -> None:
-    """Print the comparison to stdout in one of the formats; ``folder`` holds its report.
+def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: Path, stands: bool) -> None:
+    """Print the comparison to stdout, in the format of the options.
 
-    Everything but the one screen of a terminal holds causes, where there are profiles; ``with_why`` prints them there.
+    ``folder`` is where its report goes, unless what ``stands`` there stays. Everything but the one screen of a terminal
+    holds causes, where there are profiles; ``--why`` prints them there.
     """
     terminal = Terminal()
     notes = [clean(note) for note in notes]
-    notes += [no_profile()] if with_why and not is_profiled(compared.tables) else []
+    notes += [no_profile()] if options.why and not is_profiled(compared.tables) else []
     incomplete = missing.sentences(counts(compared.loaded))
-    if form == "html":
-        terminal.out((folder / REPORT).read_text(encoding="utf-8"), end="")
-    elif form == "json":
+    if options.format == "json":
         terminal.out(to_json(compared.tables, compared.learned, compared.loaded, compared.sources, notes), end="")
-    elif form == "markdown":
+    elif options.format == "markdown":
         summary = "".join(f"{markdown.escape(text)}\n\n" for text in _answer(compared))
         lines = "".join(f"- {markdown.escape(note)}\n" for note in [*incomplete, *notes])
         terminal.out(f"Read: {markdown.escape(_sources(compared))}\n\n{summary}{text_of(compared)}\n{lines}", end="")
-    elif verbose:
+    elif options.verbose:
         _everything(terminal, compared, [*incomplete, *notes])
-    elif with_why:
+    elif options.why:
         _why(terminal, compared, [*incomplete, *notes])
     else:
-        _screen(terminal, compared, [*incomplete, *notes], folder)
+        report = left_alone(folder) if stands else f"Full report: {folder / REPORT}"
+        _screen(terminal, compared, [*incomplete, *notes], report)
+
+
+def left_alone(folder: Path) -> str:
+    """Returns that files of an earlier comparison stay, and how to write this one."""
+    return f"{folder} was left as it is; --output DIR writes this comparison"
 
 
 def _sources(compared: Compared) -> str:
@@ -61,13 +65,12 @@ def _answer(compared: Compared) -> list[str]:
     return [*found.sentences, f"Measured on: {found.machine or 'a machine that was not recorded'}."]
 
 
-def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], folder: Path) -> None:
+def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], report: str) -> None:
     width, lines = (terminal.width, terminal.height) if terminal.is_terminal else (WIDTH, LINES)
     found = answer(compared.tables, compared.learned)
     launches = count(len(compared.loaded.launches), "launch")
     first = f"{_sources(compared)}: {launches}{f' on {found.machine}' if found.machine else ''}"
-    report = folder / REPORT
-    last = [*notes, f"Full report: {report}. All columns, legend and notes: add --verbose."]
+    last = [*notes, f"{report}. All columns, legend and notes: add --verbose."]
     room = Room(width, lines - 2, "add --verbose")  # without the first line and the prompt
     shown = screen(found.sentences, compared.tables, compared.learned, room, last)
     terminal.print(first if len(first) < width else f"{first[: width - 2]}…", soft_wrap=True)

@@ -170,7 +170,7 @@ def staged(folder: Path, ours: bool = False) -> Iterator[Path]:
     `OSError`, and `FileExistsError` for a file of another origin.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    ours = ours or _runs_in(folder) not in (None, set())
+    ours = ours or is_written(folder)
     with scratch(folder, ".partial-") as staging:
         yield staging
         files = [path for path in staging.iterdir() if path.name != OWNED]
@@ -197,6 +197,11 @@ def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
         if _runs_in(folder) in (None, ids):
             return folder
     raise FileExistsError(f"{parent / folder_name} holds another run")
+
+
+def is_written(folder: Path) -> bool:
+    """Returns whether an earlier comparison wrote into the folder."""
+    return bool(_runs_in(folder))
 
 
 def _runs_in(folder: Path) -> set[str] | None:

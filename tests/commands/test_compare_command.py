@@ -61,6 +61,40 @@ def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys:
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    "question", [["--by", "precision"], ["--format", "html"], ["--format", "json"], ["--margin", "9%"]]
+)
+def test_asking_about_a_run_changes_no_file_that_stands(
+    run: Path, question: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    records.save(run, [*records.launches(), *records.launches(precision="bf16")])
+    assert main(["smoke", "--publish", "results"]) == 0
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in Path("results").rglob("*.*")}
+    capsys.readouterr()
+    assert main(["smoke", *question]) == 0
+    said = capsys.readouterr()
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in Path("results").rglob("*.*")} == before
+    assert "results/0001_smoke was left as it is; --output DIR writes this comparison" in said.out + said.err
+    assert main(["smoke", *question, "--output", "results/0001_smoke"]) == 0
+    assert {path: path.read_bytes() for path in before} != {path: text for path, (_, text) in before.items()}
+
+
+def test_the_answer_is_printed_before_anything_is_drawn(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+
+    def draw(*_: object) -> list[Path]:
+        said.append(capsys.readouterr().out)
+        return []
+
+    for name in ("draw", "draw_learned", "draw_hero"):
+        monkeypatch.setattr(plots, name, draw)
+    assert main(["smoke"]) == 0
+    assert "Measured 3 times only" in said[0]
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["smoke", "--format", "markdown", "--output", "there"]) == 0
     assert Path("there/table.md").read_text() in capsys.readouterr().out
@@ -256,7 +290,7 @@ def test_a_closed_pipe_is_no_error(small: Path) -> None:
     done = fresh(cwd=small.parents[3], code=code)
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr
-    assert Path("results/0001_smoke/table.md").exists(), "files are written before anything is said"
+    assert Path("results/0001_smoke/table.md").exists(), "files are written even if nobody reads what is said"
 
 
 def test_help_teaches() -> None:

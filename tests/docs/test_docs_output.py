@@ -10,6 +10,7 @@ import pytest
 from suite.compare import __main__ as command
 from tests.documents import ROOT
 from tests.expected import golden
+from tests.published import numbered
 
 PAGE = ROOT / "docs" / "read-a-table.md"
 SHOWN = re.compile(r"(<!-- output: suite\.compare (\d+) -->\n```text\n).*?(```\n)", re.DOTALL)
@@ -22,6 +23,6 @@ def test_the_output_of_compare_is_as_shown(
     text = PAGE.read_text(encoding="utf-8")
     found = SHOWN.search(text)
     assert found
-    assert command.main([found[2], "--output", str(tmp_path / "out")]) == 0
+    assert command.main([str(numbered(found[2])), "--output", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out.partition("Full report:")[0]
     golden(PAGE, SHOWN.sub(lambda match: f"{match[1]}{printed.rstrip()}\n{match[3]}", text))

@@ -14,10 +14,11 @@ from suite.export import contents
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from tests import records
+from tests.published import numbered
 from tests.records import HOSTILE
 
 #: A run of each kind: throughput, with a monitor's readings, and trained to its end.
-RUNS = [path for number in ("0002", "0005", "0006") for path in Path("results/runs").rglob(f"{number}_*.json")]
+RUNS = [numbered(number) for number in ("0002", "0005", "0006")]
 
 
 def test_the_settings_of_a_cell_are_all_there() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,7 @@ from suite.report.clauses import CARD
 from suite.report.tables import table
 from tests import records
 from tests.expected import golden
-
-RUNS = sorted((Path(__file__).parents[2] / "results" / "runs").rglob("*.json"))
+from tests.published import RUNS
 
 
 def answered(launches: list[Launch], by: str = "framework") -> Answer:
@@ -46,7 +44,7 @@ def steps(seconds: dict[str, float], n: int = 6, noise: float = 0.01, **changes:
 
 def test_the_answers_of_the_published_runs() -> None:
     lines = []
-    for path in RUNS:
+    for path in RUNS.values():
         launches = list(load([path]).launches)
         for by in ("framework", "precision", "batch", "loader", "compile"):
             if by != "framework" and len({str(getattr(launch.record.cell, by)) for launch in launches}) == 1:

@@ -18,10 +18,11 @@ from suite.report import plots
 from suite.report.document import charts_script
 from tests import browser, records
 from tests.browser import Browser
+from tests.published import RUNS
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ROOT / "tests" / "golden" / "runs" / "settings.jsonl"
-ACCURACY = ROOT / "results" / "runs" / "Linux-CPython-3.11-64bit" / "0006_accuracy_imdb.json"
+ACCURACY = RUNS["0006_accuracy_imdb"]
 
 PAGES = ("index.html", "0001_cpu/report.html", "settings/report.html", "0006_accuracy_imdb/report.html")
 

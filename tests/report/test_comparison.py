@@ -19,9 +19,9 @@ from suite.report.comparison_schema import json_schema
 from suite.report.tables import table
 from tests import records
 from tests.expected import golden
+from tests.published import numbered
 
 ROOT = Path(__file__).parents[2]
-RUNS = {path.stem.partition("_")[0]: path for path in (ROOT / "results" / "runs").rglob("*.json")}
 
 
 def compared(loaded: Loaded) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_the_published_schema_is_up_to_date() -> None:
 def test_published_runs_fit_the_schema(name: str) -> None:
     validator = jsonschema.Draft202012Validator(json_schema())
     validator.check_schema(json_schema())
-    data = compared(load([RUNS[name]]))
+    data = compared(load([numbered(name)]))
     validator.validate(data)
     assert not validator.is_valid(data | {"schema": 2})
 
@@ -77,7 +77,7 @@ def test_it_has_the_figures_of_the_tables() -> None:
 
 
 def test_trained_cells_have_their_differences() -> None:
-    (trained,) = compared(load([RUNS["0009"]]))["accuracies"]
+    (trained,) = compared(load([numbered("0009")]))["accuracies"]
     by_cell = {(each["framework"], each["precision"]): each for each in trained["cells"]}
     bf16 = by_cell["tensorflow", "bf16"]
     assert bf16["to_fp32"]["verdict"] == bf16["to_baseline"]["verdict"] == "same"

@@ -97,7 +97,7 @@ def test_a_report_from_before_there_were_summaries_is_not_overwritten(
     other = saved(tmp_path / "b", "0001_smoke", records.launches(n=1, run="run-b"), "run-b")
     assert main([other, "--publish", str(site)]) == 0
     assert links(index(site)) == ["0001_smoke-run-b/report.html"]
-    assert "0001_smoke is left out of the index: it has no run.json" in " ".join(capsys.readouterr().out.split())
+    assert "0001_smoke is left out of the index: it has no run.json" in capsys.readouterr().err
     assert main([run, "--publish", str(site)]) == 0
     assert len(links(index(site))) == 2, "the same run takes its folder again"
 

@@ -106,7 +106,7 @@ def test_without_pyarrow_the_file_is_left_out_and_a_note_says_so(tmp_path: Path)
     command = [sys.executable, "-W", "error", "-c", code, str(run), "--output", str(tmp_path / "out")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("launches.parquet was left out") == 1
+    assert done.stderr.count("launches.parquet was left out") == 1
     assert not (tmp_path / "out" / "launches.parquet").exists()
     assert (tmp_path / "out" / "launches.csv").exists()
 

@@ -16,8 +16,7 @@ from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
 from suite.session.pace import LEAST, Pace
 from suite.session.wording import duration, launches
-
-RUNS = sorted((Path(__file__).parents[2] / "results" / "runs").rglob("*.json"))
+from tests.published import RUNS
 
 #: How far an estimate may be off.
 FACTOR = 1.5
@@ -49,7 +48,7 @@ def durations(records: list[Record]) -> list[float]:
     return [after - before for before, after in pairwise(starts)] + [end]
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUNS.values(), ids=RUNS)
 def test_from_the_third_launch_on_the_time_left_of_a_committed_run_is_right_within_a_factor(path: Path) -> None:
     for records in by_run(path).values():
         stored = records[0].run.get("plan")

@@ -25,8 +25,9 @@ from scipy import stats
 from suite.analysis import power
 from suite.analysis.control import controls
 from suite.analysis.groups import Group, group
-from suite.analysis.load import STORAGE, find, load
+from suite.analysis.load import load
 from suite.analysis.statistics import LEVEL, MARGIN, Paired, holm, paired, verdict, verdicts
+from tests.published import numbered
 
 ROWS = 6
 OUTLIER = 0.7
@@ -38,8 +39,7 @@ Rule = Callable[[Sequence[Paired], Sequence[float]], list[str]]
 @cache
 def groups(run: str) -> tuple[Group, ...]:
     """The committed run's launches, one group per workload."""
-    paths, _ = find([run], STORAGE)
-    return tuple(group(load(paths).launches))
+    return tuple(group(load([numbered(run)]).launches))
 
 
 @cache
