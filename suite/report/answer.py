@@ -6,6 +6,7 @@ Accuracies are tested in their own tables. Figures that were not tested are told
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from suite.analysis.contests import Contest, contests
 from suite.analysis.control import doubtful
 from suite.analysis.family import Family, family
 from suite.analysis.gains import Gain, gains, gains_along
-from suite.analysis.groups import Group
+from suite.analysis.groups import Group, flags_of
 from suite.analysis.hardware import gpus, processor
 from suite.analysis.identity import verdicts
 from suite.analysis.ratios import Ratio, ratios
@@ -80,9 +81,11 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         else:
             text = f"{_where(group)}, {along(group, each.gains, table.baseline)}"
             verdict = along_card(group, each.gains)
-        timed.append(text + _doubt(table))
+        timed.append(text + _flagged(group) + _doubt(table))
         doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
-        cards.append(_card(group, *(doubted if _doubt(table) else [verdict])))
+        cards.append(
+            _card(group, *(doubted if _doubt(table) else [f"{verdict}{_flagged(group, short=True)}", verdict]))
+        )
     if tables and (most := max(_most(table.group) for table in tables)) < LEAST:
         timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
     else:
@@ -92,7 +95,7 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         group = each.group
         accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
         few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
-        speeds.append(clauses.sentence(each.contests, _where(group), "seed") + few)
+        speeds.append(clauses.sentence(each.contests, _where(group), "seed") + few + _flagged(group))
         shorter.append(training_time(each.gains, training.same_as_fp32(accuracy), training.train_seconds(accuracy)))
         short = training.short(accuracy)
         cards.append(_card(group, f"{short}; {clauses.card(each.contests, clauses.CARD - len(short) - 2)}", short))
@@ -185,6 +188,16 @@ def _doubt(table: Table) -> str:
     if not doubtful(table.controls):
         return ""
     return "; DO NOT TRUST THIS: a second copy of the same cell came out different (see the control under the table)"
+
+
+def _flagged(group: Group, short: bool = False) -> str:
+    """Returns the flags that more than half of the launches have, with their number; empty without any."""
+    records = [record for row in group.rows for record in row.ok]
+    counts = Counter(flag for record in records for flag in flags_of(record))
+    words = [(flag, n) for flag, n in sorted(counts.items()) if 2 * n > len(records)]
+    if short:
+        return f" ({', '.join(f'{flag} {n}/{len(records)}' for flag, n in words)})" if words else ""
+    return "".join(f"; {n} of {len(records)} launches are flagged {flag}" for flag, n in words)
 
 
 def _absent(group: Group) -> str:

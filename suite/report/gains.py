@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from suite.analysis.axes import OF_A_FRAMEWORK
@@ -9,7 +10,7 @@ from suite.analysis.bottleneck import GAIN
 from suite.analysis.gains import Gain
 from suite.analysis.groups import SETTINGS, Group
 from suite.analysis.wording import listing
-from suite.report.clauses import span
+from suite.report.clauses import CARD, span
 from suite.report.names import (
     PHRASES,
     SETTING_NAMES,
@@ -33,64 +34,77 @@ def best_setting(gains: Sequence[tuple[Group, Gain]]) -> str:
         return ""
     tested = [each for each in gains if each[1].ratio.verdict]
     decided = [each for each in tested if each[1].ratio.verdict == "faster"]
+    lost = [each for each in tested if each[1].ratio.verdict == "slower"]
     names = listing([SETTING_NAMES.get(name, name) for name in dict.fromkeys(gain.axis for _, gain in gains)], "or")
+    loss = min(lost, key=lambda each: each[1].ratio.value or 0.0, default=None)
     if tested and not decided:
-        return f"no other {names} makes a framework decidedly faster"
+        nothing = f"no other {names} makes a framework decidedly faster"
+        return f"{nothing}; {_largest('loss', *loss, gains)}" if loss else nothing
     group, gain = max(decided or gains, key=lambda each: each[1].ratio.value or 0.0)
     if (gain.ratio.value or 0.0) < GAIN:
         return f"no other {names} gained {GAIN - 1:.0%} or more"
+    words = _largest("gain", group, gain, gains)
+    # What loses more than anything gains is the more important news.
+    return f"{words}; {_largest('loss', *loss, gains)}" if loss and _size(loss[1]) > _size(gain) else words
+
+
+def _largest(kind: str, group: Group, gain: Gain, gains: Sequence[tuple[Group, Gain]]) -> str:
+    """Returns the largest gain or loss, and what the same change does to the other frameworks."""
     own = [each for other, each in gains if other is group]
-    verb = "is" if decided else "was"
     where = f"{framework(gain.framework)}'s on the {workload(group)}{_among(gain, own)}"
-    words = f"the largest measured gain is {where}: {_place(gain)} it {verb} {_ratio(gain)}"
-    return f"{words}{_others(gain, own)}"
+    verb = "is" if gain.ratio.verdict else "was"
+    return f"the largest measured {kind} is {where}: {_place(gain)} it {verb} {_ratio(gain)}{_others(gain, own)}"
+
+
+def _size(gain: Gain) -> float:
+    """Returns how large a difference is in either direction: half as fast is as far as twice as fast."""
+    return abs(math.log(gain.ratio.value or 1.0))
 
 
 def along(group: Group, gains: Sequence[Gain], base: str) -> str:
     """Returns what a table along an axis shows; ``base`` is the value that its ratios are to."""
     if not gains:
         return f"no two cells differ in nothing but the {_axis(group)}"
-    best = _best(gains)
+    largest = _differences(gains)
     parts = [
-        f"{framework(name)}'s largest measured gain is {_place(gain)}{_among(gain, gains)}, {_ratio(gain)}"
-        for name, gain in best.items()
+        f"{framework(name)}'s largest measured {_kind(gain)} is {_place(gain)}{_among(gain, gains)}, {_ratio(gain)}"
+        for name, gain in largest.items()
     ]
-    rest = [name for name in dict.fromkeys(gain.framework for gain in gains) if name not in best]
-    if rest:
-        untested = not any(gain.ratio.verdict for gain in gains)
-        verb = (
-            "ran no faster" if untested else "is not decidedly faster" if len(rest) == 1 else "are not decidedly faster"
-        )
+    if rest := [name for name in dict.fromkeys(gain.framework for gain in gains) if name not in largest]:
         reference = f"another {_axis(group)} than {'the usual one' if group.by in OF_A_FRAMEWORK else base}"
-        parts.append(f"{frameworks(rest)} {verb} with {reference}")
+        parts.append(f"for {frameworks(rest)} no difference of {reference} is decided")
     return "; ".join(parts)
 
 
 def along_card(group: Group, gains: Sequence[Gain]) -> str:
     """Returns the same in a line for an index."""
-    best = _best(gains)
-    if not best:
-        return f"no other {_axis(group)} is faster" if gains else "nothing to compare"
+    largest = _differences(gains)
+    if not largest:
+        return f"no other {_axis(group)} makes a decided difference" if gains else "nothing to compare"
     tested = any(gain.ratio.verdict for gain in gains)
     note = "" if tested else f" (n = {min(gain.ratio.blocks for gain in gains)}, not tested)"
-    words = [f"{framework(name)} {span([gain.ratio.value or 0.0])}x {_place(gain)}" for name, gain in best.items()]
-    return f"{', '.join(words)}{note}"
+    words = [f"{framework(name)} {span([gain.ratio.value or 0.0])}x {_place(gain)}" for name, gain in largest.items()]
+    fitting = (", ".join(words[:n]) + note for n in range(len(words), 0, -1))
+    return next((text for text in fitting if len(text) <= CARD), f"{words[0]}{note}")
+
+
+def _kind(gain: Gain) -> str:
+    return "gain" if (gain.ratio.value or 0.0) >= 1 else "loss"
 
 
 def _axis(group: Group) -> str:
     return SETTING_NAMES.get(group.by, group.by)
 
 
-def _best(gains: Sequence[Gain]) -> dict[str, Gain]:
-    """Returns each framework's largest gain: of those that are decided, or if nothing was tested, of those above 1."""
-    best: dict[str, Gain] = {}
+def _differences(gains: Sequence[Gain]) -> dict[str, Gain]:
+    """Returns each framework's largest difference in either direction: of the decided ones, or of untested ones."""
+    largest: dict[str, Gain] = {}
     for name in dict.fromkeys(gain.framework for gain in gains):
         own = [gain for gain in gains if gain.framework == name]
-        decided = [gain for gain in own if gain.ratio.verdict == "faster"]
-        above = [gain for gain in own if not gain.ratio.verdict and (gain.ratio.value or 0.0) > 1]
-        if decided or above:
-            best[name] = max(decided or above, key=lambda gain: gain.ratio.value or 0.0)
-    return best
+        decided = [gain for gain in own if gain.ratio.verdict in ("faster", "slower")]
+        if known := decided or [gain for gain in own if not gain.ratio.verdict]:
+            largest[name] = max(known, key=_size)
+    return largest
 
 
 def training_time(

@@ -102,14 +102,38 @@ def test_the_largest_gain_is_told_with_what_it_does_elsewhere() -> None:
     assert "TensorFlow is faster with it (1.25x)" in text
     assert "JAX is slower with it (0.91x)" in text
     slower = steps({"pytorch": 1.0}) + steps({"pytorch": 1.5}, precision="bf16")
-    assert of(slower).sentences[1] == "No other precision makes a framework decidedly faster."
+    assert (
+        of(slower)
+        .sentences[1]
+        .startswith(
+            "No other precision makes a framework decidedly faster; the largest measured loss is PyTorch's on the "
+            "CIFAR-100 CNN: in bf16 it is 0.67x as fast as in fp32 (95 %"
+        )
+    )
 
 
 def test_along_an_axis_the_answer_is_of_that_axis() -> None:
     held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.5, "jax": 1.5}, precision="bf16")
     (text,) = of(held, "precision").sentences
     assert text.startswith("On the CIFAR-100 CNN, PyTorch's largest measured gain is in bf16, 2.0x as fast as in fp32")
-    assert text.endswith("JAX is not decidedly faster with another precision than fp32.")
+    assert "; JAX's largest measured loss is in bf16, 0.67x as fast as in fp32 (95 %" in text
+    assert of(held, "precision").cards[0].verdict == "PyTorch 2.0x in bf16, JAX 0.67x in bf16"
+
+
+def test_a_loss_beyond_every_gain_is_told_with_it() -> None:
+    held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.9, "jax": 7.0}, precision="bf16")
+    text = of(held).sentences[1]
+    assert text.startswith("The largest measured gain is PyTorch's on the CIFAR-100 CNN: in bf16 it is 1.11x as fast")
+    assert "; the largest measured loss is JAX's on the CIFAR-100 CNN: in bf16 it is 0.14x as fast" in text
+
+
+def test_a_flag_that_most_launches_have_stands_in_the_headline() -> None:
+    held = steps({"pytorch": 1.0, "jax": 2.0})
+    flagged = of([replace(x, flags=("contaminated",)) if at > 3 else x for at, x in enumerate(held)])
+    assert flagged.sentences[0].endswith("; 8 of 12 launches are flagged contaminated.")
+    assert flagged.cards[0].verdict == "PyTorch is fastest, 2.0x JAX (contaminated 8/12)"
+    half = of([replace(x, flags=("contaminated",)) if at > 5 else x for at, x in enumerate(held)])
+    assert "contaminated" not in half.sentences[0] + half.cards[0].verdict
 
 
 def test_a_control_that_differs_takes_the_answer_back() -> None:
