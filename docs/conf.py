@@ -28,6 +28,8 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 myst_url_schemes = {"http": None, "https": None, "results": "../results/{{path}}"}
 
+smartquotes = False  # which would make one dash of the two before an option
+
 html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]

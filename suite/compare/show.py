@@ -18,7 +18,7 @@ from suite.report.names import count
 from suite.report.short import Room, screen
 from suite.report.tables import Table
 from suite.report.terminal import Terminal
-from suite.report.why import every, is_profiled, no_profile
+from suite.report.why import is_profiled, no_profile, once
 from suite.report.words import legend
 
 #: The screen where there is no terminal: a pipe gets the same on every machine.
@@ -92,7 +92,7 @@ def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str]) ->
     if compared.tables:
         terminal.print()
         terminal.say(legend(compared.tables))
-    _causes(terminal, compared.tables)
+    _causes(terminal, compared.tables, whole=True)
     for note in notes:
         terminal.say(f"note: {note}")
 
@@ -102,19 +102,25 @@ def _why(terminal: Terminal, compared: Compared, notes: Sequence[str]) -> None:
     terminal.print(f"Read: {_sources(compared)}\n", soft_wrap=True)
     for text in _answer(compared):
         terminal.say(text)
-    _causes(terminal, compared.tables)
+    _causes(terminal, compared.tables, whole=False)
     for note in notes:
         terminal.say(f"note: {note}")
 
 
-def _causes(terminal: Terminal, tables: Sequence[Table]) -> None:
-    """Print what explains each ratio, and where the time of each row's steps goes; nothing without profiles."""
+def _causes(terminal: Terminal, tables: Sequence[Table], whole: bool) -> None:
+    """Print what explains each pair once, with ``whole`` in all settings, and where each row's time goes.
+
+    Without profiles nothing does.
+    """
     for table in tables:
-        for told in every(table):
-            terminal.print()
-            terminal.say(f"Why: {told.title}")
-            for line in told.lines:
-                terminal.say(f" - {line}")
+        for most, others in once(table):
+            for told in (most, *others):
+                terminal.print()
+                terminal.say(
+                    f"Why: {told.title}" if whole or told is most else f"Likewise, see --verbose: {told.title}"
+                )
+                for line in told.lines if whole or told is most else ():
+                    terminal.say(f" - {line}")
         for view in breakdowns(table) if is_profiled([table]) else ():
             terminal.print()
             terminal.show(view)

@@ -1,4 +1,4 @@
-"""The cards of a site's index: the newest answer for each workload and machine, and what earlier runs found."""
+"""The cards of a site's index: which framework is fastest, for each workload and machine, and what other runs found."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from suite.analysis.load import REPORT
 from suite.analysis.wording import NONE, figure, middle
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
-from suite.report.entries import ACCURACY, Entry, Figure
-from suite.report.names import counts
+from suite.report.entries import ACCURACY, FRAMEWORK, Entry, Figure
+from suite.report.names import SETTING_NAMES, counts
 from suite.report.names import framework as named
 from suite.report.summary import Summary
 from suite.report.text import capital
@@ -45,13 +45,17 @@ class Trend:
 
 @dataclass(frozen=True)
 class Card:
-    """The newest run of a workload on a machine, and the earlier ones."""
+    """The run that answers best which framework is fastest for a workload on a machine, and the others.
+
+    ``further`` are the newest answers to other questions.
+    """
 
     title: str
     machine: str
-    newest: Line
+    best: Line
     thumbnail: Thumbnail | None
-    older: Sequence[Line]
+    further: Sequence[Line]
+    others: Sequence[Line]
     trend: Trend | None
 
 
@@ -68,11 +72,27 @@ def cards(runs: Iterable[tuple[str, Summary]]) -> list[Card]:
 
 
 def _card(found: Sequence[Found]) -> Card:
-    entry = found[0][2]
+    best = max(found, key=_answers)  # of equals the first, which is the newest
+    entry = best[2]
+    others = [each for each in found if each is not best]
+    questions: dict[str, Found] = {}
+    for each in others:
+        if each[2].by != FRAMEWORK:
+            questions.setdefault(each[2].by, each)
+    rest = [each for each in others if each not in questions.values()]
     subject = "training to the end" if entry.kind == ACCURACY else "throughput"
     title = f"{capital(entry.title)}: {subject}"
-    lines = [_line(*each) for each in found]
-    return Card(title, entry.machine or "machine not recorded", lines[0], thumbnail(entry), lines[1:], _trend(found))
+    machine = entry.machine or "machine not recorded"
+    further = [_line(*each) for each in questions.values()]
+    return Card(
+        title, machine, _line(*best), thumbnail(entry), further, [_line(*each) for each in rest], _trend(found, entry)
+    )
+
+
+def _answers(found: Found) -> tuple[bool, int, int]:
+    """Returns how well a run says which framework is fastest: whether it compares them, how many, and how often."""
+    entry = found[2]
+    return entry.by == FRAMEWORK, len({each.framework for each in entry.figures}), entry.n[0]
 
 
 def _line(folder: str, run: Summary, entry: Entry) -> Line:
@@ -81,19 +101,20 @@ def _line(folder: str, run: Summary, entry: Entry) -> Line:
         run.dates[-1] if run.dates else "no date",
         clean(folder, 60),
         n,
-        capital(entry.verdict),
+        capital(entry.verdict)
+        if entry.by == FRAMEWORK
+        else f"By {SETTING_NAMES.get(entry.by, entry.by)}: {entry.verdict}",
         entry.flags,
         f"{quote(folder, safe='')}/{REPORT}",
     )
 
 
-def _trend(found: Sequence[Found]) -> Trend | None:
+def _trend(found: Sequence[Found], shown: Entry) -> Trend | None:
     """Returns the figures of the cells that most runs have, one cell per framework; None with fewer than two runs."""
-    newest = found[0][2]
-    same = [each for each in found if each[2].same == newest.same][:TREND_MOST]
+    same = [each for each in found if each[2].same == shown.same][:TREND_MOST]
     counts = Counter(each.cell for _, _, entry in same for each in entry.figures)
     chosen: dict[str, str] = {}
-    for each in newest.figures:
+    for each in shown.figures:
         if counts[each.cell] > 1 and counts[each.cell] > counts[chosen.get(each.framework, "")]:
             chosen[each.framework] = each.cell
     frameworks = [name for name in FRAMEWORKS if name in chosen]
@@ -101,11 +122,11 @@ def _trend(found: Sequence[Found]) -> Trend | None:
     held = [each for each in held if any(cell in each[2] for cell in chosen.values())]
     if not frameworks or len(held) < 2:
         return None
-    unit = "final test accuracy" if newest.kind == ACCURACY else "samples/s"
+    unit = "final test accuracy" if shown.kind == ACCURACY else "samples/s"
     versioned = any(entry.suite for _, _, entry in same)
     rows = []
     for folder, entry, figures in held:
-        cells = [_words(figures.get(chosen[name]), newest.kind) for name in frameworks]
+        cells = [_words(figures.get(chosen[name]), shown.kind) for name in frameworks]
         rows.append([middle(clean(folder, 60)), *([entry.suite or NONE] if versioned else []), *cells])
     shared = [
         word for word in chosen[frameworks[0]].split("-") if all(word in cell.split("-") for cell in chosen.values())

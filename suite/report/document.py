@@ -28,7 +28,7 @@ ASSETS = "assets"
 class PageTable:
     """A table of a page, with the columns of `suite.report.view.Grid`. ``rows`` are iterated once.
 
-    Columns in ``more`` are hidden until the reader asks for them.
+    Columns in ``more`` are hidden until the reader asks for them, and those in ``narrow`` on a narrow screen.
     """
 
     id: str
@@ -39,6 +39,7 @@ class PageTable:
     names: int = 1
     best: frozenset[tuple[int, int]] = frozenset()
     more: frozenset[int] = frozenset()
+    narrow: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from suite.report.excerpt import excerpt
 from suite.report.tables import Table
 
 THROUGHPUT, ACCURACY = "throughput", "accuracy"
+FRAMEWORK = "framework"
 
 #: Bounds of what a summary may hold: anybody may have written it.
 TEXT_MOST, CELLS_MOST, VALUES_MOST = 300, 100, 1000
@@ -48,6 +49,7 @@ class Entry:
     ``n`` are the fewest and the most successful launches of a cell (seeds, in training to the end), without cells that
     have none. ``flags`` are what a reader must know of the launches. ``same`` is the digest of data and workload: only
     figures of the same may be set side by side. ``suite`` is the version of the suite, where it was recorded.
+    ``by`` is the axis that was compared along.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class Entry:
     flags: tuple[str, ...]
     same: str
     suite: str
+    by: str
     figures: tuple[Figure, ...]
 
 
@@ -84,6 +87,7 @@ def entries(
             flags=(*partial, *_flags(group, bool(partial))),
             same=f"{group.data_digest[:12]} {group.spec_digest[:12]}",
             suite=next((clean(record.run["suite"], 40) for record in _records(group) if record.run.get("suite")), ""),
+            by=group.by,
             figures=found,
         )
         for kind, group, card, found in zip(kinds, groups, told.cards, figures, strict=True)
@@ -104,7 +108,10 @@ def _entry(data: Any) -> Entry:
     lists = [data.get(name) for name in ("flags", "figures")]
     if not all(isinstance(each, list) and len(each) <= CELLS_MOST for each in lists):
         raise EntryError("has an entry without its flags or figures")
-    texts = {field.name: _text(data.get(field.name)) for field in fields(Entry) if field.type == "str"}
+    texts = {
+        field.name: _text(data.get(field.name)) for field in fields(Entry) if field.type == "str" and field.name != "by"
+    }
+    texts["by"] = _text(data.get("by", FRAMEWORK))  # older entries do not say
     figures = tuple(_figure(each) for each in data["figures"])
     return Entry(n=(n[0], n[1]), flags=tuple(map(_text, data["flags"])), figures=figures, **texts)
 

@@ -30,7 +30,7 @@ from suite.report.summary import SummaryError, read, summary
 from suite.report.tables import Table, cells
 from suite.report.text import no_formula
 from suite.report.tidy import launches, write_parquet
-from suite.report.why import every, is_profiled
+from suite.report.why import is_profiled, once
 from suite.report.words import legend
 
 LAUNCHES = "launches.csv"
@@ -149,7 +149,8 @@ def why_of(compared: Compared) -> str:
     parts = []
     for table in compared.tables:
         if is_profiled([table]):
-            parts += [*map(markdown.explanation, every(table)), *map(markdown.document, breakdowns(table))]
+            parts += [markdown.explanation(*each) for each in once(table)]
+            parts += map(markdown.document, breakdowns(table))
     return "\n".join(parts)
 
 

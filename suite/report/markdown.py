@@ -15,10 +15,16 @@ def document(view: View) -> str:
     return f"## {escape(view.title)}\n\n{tables}\n\n{notes}\n"
 
 
-def explanation(told: Told) -> str:
-    """Returns what explains a pair as a heading and a list."""
-    lines = "\n".join(f"- {escape(line)}" for line in told.lines)
-    return f"### Why: {escape(told.title)}\n\n{lines}\n"
+def explanation(told: Told, others: Sequence[Told] = ()) -> str:
+    """Returns what explains a pair as a heading and a list, and folded below it that of its other settings."""
+    text = f"### Why: {escape(told.title)}\n\n{_list(told)}\n"
+    for other in others:
+        text += f"\n<details>\n<summary>Likewise: {escape(other.title)}</summary>\n\n{_list(other)}\n\n</details>\n"
+    return text
+
+
+def _list(told: Told) -> str:
+    return "\n".join(f"- {escape(line)}" for line in told.lines)
 
 
 def escape(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from suite.analysis.explained import EXPLAINED
 from suite.analysis.groups import Group
 from suite.report.breakdowns import breakdowns
 from suite.report.document import PageTable
@@ -13,7 +14,7 @@ from suite.report.scaling import views
 from suite.report.tables import Table
 from suite.report.text import capital
 from suite.report.view import View
-from suite.report.why import Told, is_profiled, why
+from suite.report.why import Told, is_profiled, once
 
 #: Columns that explain a result and do not decide it.
 LESS = {"step ms", "loader efficiency", "pays after", "compile s", "epochs", "J to target*"}
@@ -28,7 +29,7 @@ class Section:
     subtitle: str
     table: PageTable
     notes: Sequence[str]
-    why: Sequence[Told] = ()
+    why: Sequence[tuple[Told, Sequence[Told]]] = ()
     breakdowns: Sequence[Section] = ()
     scalings: Sequence[Section] = ()
 
@@ -38,7 +39,8 @@ def section(identity: str, view: View, group: Group) -> Section:
     caption = "One row per cell; the best value of a column is marked." if view.whole.best else "One row per cell."
     table = _table(identity, caption, view, _more(view))
     kind = "training to the end" if group.rows[0].cell.recipe else "throughput"
-    return Section(f"{capital(workload(group))}: {kind}", view.title, table, view.notes)
+    narrow = _narrow(view, group)
+    return Section(f"{capital(workload(group))}: {kind}", view.title, replace(table, narrow=narrow), view.notes)
 
 
 def _table(identity: str, caption: str, view: View, more: frozenset[int] = frozenset()) -> PageTable:
@@ -65,7 +67,18 @@ def explained(section: Section, table: Table) -> Section:
         Section(view.title, "", _table(f"{section.table.id}-part{number}", view.title, view), view.notes)
         for number, view in found
     ]
-    return replace(section, why=why(table), breakdowns=parts)
+    return replace(section, why=once(table, EXPLAINED), breakdowns=parts)
+
+
+def _narrow(view: View, group: Group) -> frozenset[int]:
+    """Returns the columns that a narrow screen hides at first, so that ratio and verdict are seen without scrolling."""
+    headers = view.whole.headers
+    if "verdict" not in headers:
+        return frozenset()
+    modes = {(row.cell.framework, row.cell.compile) for row in group.rows}
+    told = {"ratio", "verdict", *headers[: view.whole.names]}
+    told -= {"compile"} if len(modes) == len({name for name, _ in modes}) else set()
+    return frozenset(place for place, header in enumerate(headers) if header not in told)
 
 
 def _more(view: View) -> frozenset[int]:

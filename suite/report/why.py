@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from suite.analysis.causes import NAMED, Cause, Causes
@@ -64,6 +65,22 @@ def why(table: Table) -> list[Told]:
 def every(table: Table) -> list[Told]:
     """Returns the same of all pairs, also of those that are equal or inconclusive."""
     return [told for _, told in told_pairs(table)]
+
+
+def once(table: Table, verdicts: Container[str] | None = None) -> list[tuple[Told, list[Told]]]:
+    """Returns what explains each two sides once, where they differ most, and beside it that of their other settings.
+
+    With ``verdicts``, only pairs with these are told.
+    """
+    sides: dict[frozenset[str], list[tuple[Pair, Told]]] = {}
+    for pair, told in told_pairs(table):
+        if verdicts is None or pair.verdict in verdicts:
+            sides.setdefault(frozenset(_sides(table, pair)), []).append((pair, told))
+    found = []
+    for each in sides.values():
+        _, most = max(each, key=lambda one: abs(math.log(one[0].value)))
+        found.append((most, [told for _, told in each if told is not most]))
+    return found
 
 
 def told_pairs(table: Table) -> list[tuple[Pair, Told]]:

@@ -56,7 +56,7 @@ def answer(*runs: str) -> list[list[str]]:
     """A line per workload and batch: each framework's throughput, and its ratio to PyTorch with the verdict."""
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for row in (row for run in runs for row in rows(run, "cells.csv")):
-        text = f"**{number(row['samples_per_s'])}**"
+        text = number(row["samples_per_s"])
         if row["ratio_verdict"]:
             text += f"<br>{ratio(row)}<br>*{row['ratio_verdict']}*"
         lines.setdefault((row["workload"], row["batch"]), {})[row["framework"]] = text

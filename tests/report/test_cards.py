@@ -37,11 +37,11 @@ def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches(
     (card,) = cards([run("0001_a", held)])
     assert card.title == "CIFAR-100 CNN: throughput"
     assert "Example CPU 3000" in card.machine
-    assert "TensorFlow" in card.newest.verdict
-    assert card.newest.n == "5 to 6 launches of each cell"
-    assert card.newest.date == "2026-03-01"
-    assert card.newest.address == "0001_a/report.html"
-    assert {*card.newest.flags} >= {"contaminated 1/18", "failed 1/18"}
+    assert "TensorFlow" in card.best.verdict
+    assert card.best.n == "5 to 6 launches of each cell"
+    assert card.best.date == "2026-03-01"
+    assert card.best.address == "0001_a/report.html"
+    assert {*card.best.flags} >= {"contaminated 1/18", "failed 1/18"}
     assert card.thumbnail
     assert [bar.name for bar in card.thumbnail.bars] == ["PyTorch", "TensorFlow", "JAX"]
 
@@ -49,14 +49,14 @@ def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches(
 def test_cells_that_lack_launches_make_a_run_partial_and_unsupported_ones_do_not() -> None:
     held = records.launches(n=3)
     (whole,) = cards([run("a", [*held, *(records.failed(records.record("jax", 0, precision="fp16")),) * 1])])
-    assert "partial" in whole.newest.flags, "one cell has a single launch"
+    assert "partial" in whole.best.flags, "one cell has a single launch"
     unsupported = [
         replace(records.failed(records.record("jax", n, precision="fp16")), outcome=Outcome("unsupported", "no"))
         for n in range(3)
     ]
     (card,) = cards([run("a", [*held, *unsupported])])
-    assert not [flag for flag in card.newest.flags if flag.startswith(("failed", "partial"))]
-    assert card.newest.n == "3 launches of each cell"
+    assert not [flag for flag in card.best.flags if flag.startswith(("failed", "partial"))]
+    assert card.best.n == "3 launches of each cell"
 
 
 def test_the_newest_run_leads_and_earlier_ones_follow_with_the_trend_of_what_they_share() -> None:
@@ -74,8 +74,8 @@ def test_the_newest_run_leads_and_earlier_ones_follow_with_the_trend_of_what_the
     old = run("0001_a", versions(records.launches(n=2), "2.12.0", "0.1.0"), "2026-03-01")
     new = run("0002_b", versions(records.launches(n=6), "2.13.0", "0.2.0"), "2026-05-01")
     (card,) = cards([new, old])
-    assert card.newest.name == "0002_b"
-    assert [line.name for line in card.older] == ["0001_a"]
+    assert card.best.name == "0002_b"
+    assert [line.name for line in card.others] == ["0001_a"]
     assert card.trend
     assert card.trend.headers == ["run", "suite", "PyTorch", "TensorFlow", "JAX"]
     assert [row[:2] for row in card.trend.rows] == [["0001_a", "0.1.0"], ["0002_b", "0.2.0"]]
@@ -84,6 +84,21 @@ def test_the_newest_run_leads_and_earlier_ones_follow_with_the_trend_of_what_the
     other = [replace(each, data=each.data | {"digest": "another"}) for each in records.launches(n=2)]
     (card,) = cards([new, run("0003_c", other)])
     assert card.trend is None, "figures of other data are not set side by side"
+
+
+def test_the_best_tested_run_with_all_frameworks_leads_and_other_questions_stand_below() -> None:
+    best = run("0001_best", records.launches(n=6), "2026-03-01")
+    few = run("0002_few", records.launches(n=2), "2026-03-02")
+    two = run("0003_two", records.launches(["pytorch", "jax"], n=9), "2026-03-03")
+    held = [*records.launches(n=6), *records.launches(n=6, precision="bf16")]
+    tables = [table(each, None) for each in group([Launch(x, "run-a", "file.json") for x in held], "precision")]
+    along = [Launch(replace(x, started="2026-03-04T10:00:00"), "0004_along", "file.json") for x in held]
+    question = "0004_along", summary(along, entries(tables, [], answer(tables)))
+    (card,) = cards([question, two, few, best])
+    assert card.best.name == "0001_best"
+    assert [line.name for line in card.further] == ["0004_along"]
+    assert card.further[0].verdict.startswith("By precision: ")
+    assert [line.name for line in card.others] == ["0003_two", "0002_few"]
 
 
 def test_other_machines_and_sizes_get_cards_of_their_own() -> None:
@@ -128,7 +143,9 @@ def test_a_summary_without_entries_is_listed_without_a_card(tmp_path: Path) -> N
 
 def test_hostile_words_of_a_card_stay_text() -> None:
     _, one = run("a", records.launches(n=1))
-    entry = Entry(THROUGHPUT, HOSTILE, HOSTILE, HOSTILE, HOSTILE, (1, 1), (HOSTILE,), "x", "", one.entries[0].figures)
+    entry = Entry(
+        THROUGHPUT, HOSTILE, HOSTILE, HOSTILE, HOSTILE, (1, 1), (HOSTILE,), "x", "", HOSTILE, one.entries[0].figures
+    )
     text = page([("a", replace(one, entries=(entry,)))])
     read_page = Page(text)
     assert "<script>alert" not in text

@@ -47,6 +47,8 @@ def test_of_many_settings_the_usual_ones_and_the_fastest_are_shown() -> None:
     ]
     held += [records.timed(1e-3, "jax", launch, precision="bf16") for launch in range(3)]
     held += records.launches(["pytorch"], compile="compile")
+    everything = only(records.launches(loader=Loader("naive")) + records.launches(["pytorch"], compile="compile"))
+    assert chosen(everything) == list(everything.group.rows), "of few rows, all: they are what the run varied"
     table = only(held)
     assert [row.cell.id for row in chosen(table)] == [
         "cifar100_cnn-pytorch-fp32-b32-eager-tuned",
@@ -104,6 +106,12 @@ def test_the_picture_of_the_readme_is_that_of_the_published_runs(tmp_path: Path)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     kept = Path(__file__).parents[2] / "docs" / "hero.png"
     assert kept.read_bytes() == (tmp_path / "a.png").read_bytes(), "draw it anew: python -m tests.studies.hero"
+
+
+def test_the_picture_of_the_readme_is_of_one_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["0011_cpu_cnn", "0007_loss_curve"])
+    assert "the runs are of 2 machines" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])

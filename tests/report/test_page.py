@@ -171,8 +171,8 @@ def test_the_answer_comes_first_then_a_plot_then_tables_and_the_rest_is_folded(t
 def test_columns_that_explain_are_behind_a_switch_and_those_that_decide_are_not(tmp_path: Path) -> None:
     text, _ = page(records.launches(n=6), tmp_path)
     head = text[text.index('<table id="table0"') : text.index("</thead>")]
-    shown = re.findall(r'<th scope="col"(?: class="(?:text)?")?>([^<]*)<', head)
-    hidden = re.findall(r'<th scope="col" class="(?:text )?more">([^<]*)<', head)
+    shown = re.findall(r'<th scope="col"(?: class="(?:text|broad| )*")?>([^<]*)<', head)
+    hidden = re.findall(r'<th scope="col" class="(?:text )?more broad">([^<]*)<', head)
     assert shown == [
         "framework",
         "compile",
@@ -186,6 +186,8 @@ def test_columns_that_explain_are_behind_a_switch_and_those_that_decide_are_not(
     ]
     assert {"step ms", "CPU cores"} <= {*hidden} or "step ms" in hidden
     assert 'class="all"' in text[: text.index("<table")]
+    narrow = re.findall(r'<th scope="col"(?: class="text")?>([^<]*)<', head)
+    assert narrow == ["framework", "ratio", "verdict"], "what a narrow screen shows at first"
 
 
 def test_a_plot_s_name_is_an_address_beside_the_page_whatever_is_in_it() -> None:

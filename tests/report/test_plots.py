@@ -14,7 +14,9 @@ from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
 from suite.report import plots
 from suite.report.plots import image
+from suite.report.plots.bars import ADDED, PARTS
 from suite.report.plots.canvas import whiskers
+from suite.report.plots.categories import LOOKS
 from suite.report.plots.look import FACE, HATCH, MARKER
 from tests import records
 from tests.records import HOSTILE, mixed, only, tables
@@ -197,3 +199,8 @@ def test_figures_that_are_equal_but_for_a_rounding_have_whiskers() -> None:
     axes = Figure().add_subplot()
     whiskers(axes, {0.0: (100.0, 100.00000000000001, 99.99999999999999), 1.0: (100.0, 90.0, 120.0)})
     assert axes.containers
+
+
+def test_no_category_and_no_part_of_a_step_has_a_framework_s_colour() -> None:
+    drawn = {colour for colour, _ in LOOKS.values()} | {colour for _, _, colour, _ in PARTS} | {ADDED["facecolor"]}
+    assert not drawn & set(FACE.values())

@@ -16,10 +16,11 @@ from suite.record.profile import Operation
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.breakdowns import breakdowns
+from suite.report.markdown import explanation
 from suite.report.page import report
 from suite.report.tables import Table, table
 from suite.report.terminal import Terminal
-from suite.report.why import every, why
+from suite.report.why import every, once, why
 from tests import records
 from tests.expected import golden
 from tests.profiles import CNN, all_profiled, profiled
@@ -213,3 +214,17 @@ def test_without_a_profile_compare_says_how_to_get_one(
         assert "pytest suite --profile" in " ".join(capsys.readouterr().out.split())
     assert main([path]) == 0
     assert "--profile" not in capsys.readouterr().out
+
+
+def test_each_pair_is_explained_once_and_its_other_settings_are_folded() -> None:
+    held = all_profiled([*records.launches(n=6), *records.launches(n=6, batch=64)])
+    shown = only(held)
+    found = once(shown)
+    assert len(found) == 3, "of three frameworks, each pair once"
+    assert sorted(told.title for each, others in found for told in (each, *others)) == sorted(
+        told.title for told in every(shown)
+    )
+    assert all(len(others) == 1 for _, others in found)
+    text = explanation(*found[0])
+    assert text.count("### Why: ") == 1
+    assert text.index("<details>") > text.index(found[0][0].lines[0][:20])

@@ -1,7 +1,7 @@
 """Draw the picture of the README: ``python -m tests.studies.hero [RUN ...] [--output FILE]``.
 
-It shows the learning curves of one published run beside the throughput of another, each panel with its size and n. The
-same runs give the same bytes.
+It shows the throughput of published runs of one machine side by side, each panel with its size and n. The same runs
+give the same bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from suite.plan.cell import FRAMEWORKS
 from suite.report import plots
 from suite.report.tables import table
 
-#: The runs with throughput of both workloads in full size, and the one whose losses can be compared step by step.
-RUNS = ("0011_cpu_cnn", "0014_cpu_lstm", "0007_loss_curve")
+#: The runs with throughput of both workloads in full size, on one machine.
+RUNS = ("0011_cpu_cnn", "0014_cpu_lstm")
 STORAGE = Path("results/runs")
 OUTPUT = Path("docs/hero.png")
 
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     paths, _ = find(options.run, options.storage)
     groups = [each for path in paths for each in group(load([path]).launches)]
+    if len(machines := sorted({row.machine for each in groups for row in each.rows})) > 1:
+        parser.error(f"the runs are of {len(machines)} machines, whose figures do not belong side by side: {machines}")
     tables = [table(each) for each in groups if not trains_to_the_end(each)]
     trained = [learned(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
     with plots.styled():

@@ -34,9 +34,9 @@ from suite.report.text import spread
 #: Parts of the time to the end of the first step: key of the record, label, colour, hatch.
 PARTS = (
     ("interpreter_s", "start Python", "#FFFFFF", ""),
-    ("import_s", "import", "#56B4E9", ""),
+    ("import_s", "import", "#8DA0CB", ""),
     ("data_s", "open data", "#F0E442", "...."),
-    ("build_s", "build model", "#009E73", "////"),
+    ("build_s", "build model", "#C49C6B", "////"),
     ("first_batch_s", "first batch", "#CC79A7", "xxxx"),
     ("compile_s", "compile", "#D55E00", "\\\\\\\\"),
     ("first_step_s", "first step", "#555555", ""),

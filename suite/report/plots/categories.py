@@ -16,22 +16,23 @@ from suite.report.plots.look import INK, KEY, SMALL, WIDTH_IN, wide
 from suite.report.plots.naming import NOTED, among, title_of, unsupported_note
 from suite.report.tables import Table
 
-#: Colour and hatch of every category; of one colour are those that one kind of layer causes.
+#: Colour and hatch of every category, of one colour those that one kind of layer causes; no framework's colour is among
+#: them.
 LOOKS = {
-    "convolution forward": ("#56B4E9", ""),
-    "convolution input gradient": ("#56B4E9", "////"),
+    "convolution forward": ("#8DA0CB", ""),
+    "convolution input gradient": ("#8DA0CB", "////"),
     "convolution weight gradient": ("#D55E00", ""),
-    "matrix product": ("#009E73", ""),
-    "recurrent kernel": ("#009E73", "...."),
+    "matrix product": ("#C49C6B", ""),
+    "recurrent kernel": ("#C49C6B", "...."),
     "normalisation": ("#CC79A7", "////"),
     "element-wise": ("#F0E442", ""),
     "reduction and pooling": ("#F0E442", "////"),
     "random numbers and dropout": ("#F0E442", "xxxx"),
     "embedding and gather": ("#CC79A7", "...."),
     "optimizer": ("#CC79A7", ""),
-    "copy and layout change": ("#E69F00", ""),
-    "input pipeline": ("#E69F00", "////"),
-    "communication": ("#E69F00", "xxxx"),
+    "copy and layout change": ("#B8B8B8", ""),
+    "input pipeline": ("#B8B8B8", "////"),
+    "communication": ("#B8B8B8", "xxxx"),
     "host and launch overhead": ("#555555", ""),
     "idle": ("#FFFFFF", ""),
     "other": ("#FFFFFF", "xxxx"),

@@ -18,8 +18,8 @@ from suite.report.tables import Table
 
 #: Settings that the rows of one set share; within a set only the framework's own settings differ.
 SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel", "devices", *LATER)
-#: The most sets that a panel shows.
-SETS = 2
+#: A panel shows all rows up to this number; of more, so many sets.
+ALL, SETS = 10, 2
 #: The height of a row in inches.
 HEIGHT_IN = 0.28
 
@@ -65,14 +65,18 @@ def throughputs(table: Table) -> Panel:
 
 
 def chosen(table: Table) -> list[Row]:
-    """Returns the rows of the most usual set of settings and of the set that holds the fastest row.
+    """Returns all rows, since they are what the run varied; of many, those of the most usual set of settings and of the
+    set that holds the fastest row.
 
-    Ratios between frameworks are shown for the usual compile mode of each, and for the fastest row.
+    Of many, ratios between frameworks are shown for the usual compile mode of each, and for the fastest row. Along an
+    axis, all of its values are shown.
     """
     rows = [row for row in table.group.rows if any(record.samples_per_s for record in row.ok)]
+    if len(rows) <= ALL:
+        return rows
     sets: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        sets.setdefault(tuple(SETTINGS[name](row) for name in SET), []).append(row)
+        sets.setdefault(tuple(SETTINGS[name](row) for name in SET if name != table.group.by), []).append(row)
     fastest = max(rows, key=lambda row: median(record.samples_per_s or 0.0 for record in row.ok))
     kept = list(sets.values())
     if len(kept) > SETS:

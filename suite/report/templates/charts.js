@@ -107,7 +107,7 @@ const cellsChart = (data, width) => {
         context.fillStyle = colour("ink-soft");
         lines.forEach((line, number) => context.fillText(line, middle, height - 12 * number * ratio));
         context.fillStyle = colour("ink");
-        context.font = `600 ${12 * ratio}px system-ui, sans-serif`;
+        context.font = `${12 * ratio}px system-ui, sans-serif`;
         context.fillText(rounded(cell.median), middle, height - 13 * lines.length * ratio);
       }
     }
