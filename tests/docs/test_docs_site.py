@@ -86,6 +86,22 @@ def test_the_site_can_be_searched_and_has_a_first_page(site: Path, pages: dict[P
     assert (site / "docs" / "searchindex.js").stat().st_size > 10_000
     first = Links((site / "index.html").read_text())
     assert all((site / link).exists() for link in first.links)
+    assert "url=docs/index.html" in (site / "index.html").read_text()
+
+
+def test_the_start_has_the_answer_and_a_way_to_every_page(site: Path, pages: dict[Path, Links]) -> None:
+    text = (site / "docs" / "index.html").read_text(encoding="utf-8")
+    main = text[text.index('role="main"') :]
+    assert "inconclusive" in main
+    assert "slower" in main
+    links = set(Links(main).links)
+    written = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert not {name for name in written if f"{name}.html" not in {link.partition("#")[0] for link in links}}
+
+
+def test_options_keep_their_two_dashes(site: Path, pages: dict[Path, Links]) -> None:
+    broken = re.compile(r"[\u2013\u2014](benchmark-save|matrix|launches|by|resume|publish|output|profile)\b")
+    assert not [page.name for page in pages if broken.search(page.read_text(encoding="utf-8"))]
 
 
 def test_copies_have_the_text_of_their_files(site: Path) -> None:
