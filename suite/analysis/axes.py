@@ -20,11 +20,11 @@ from suite.plan.cell import (
     KERNELS,
     LOADERS,
     PRECISIONS,
+    REFERENCE_STRATEGY,
     SIZES,
     STRATEGIES,
     TUNINGS,
     USUAL_COMPILE,
-    USUAL_STRATEGY,
     Cell,
 )
 
@@ -162,7 +162,7 @@ _AXES = (
         lambda row: row.cell.strategy or "none",
         lambda row: ("", *STRATEGIES).index(row.cell.strategy),
         ("strategy",),
-        usual=lambda row: row.cell.strategy == USUAL_STRATEGY[row.cell.framework],
+        usual=lambda row: row.cell.strategy == REFERENCE_STRATEGY[row.cell.framework],
     ),
     # Machines have no natural order: they stay in the order of the files.
     Axis("machine", lambda row: row.machine, lambda _: 0, ()),

@@ -15,7 +15,7 @@ from suite.analysis.environments import differences
 from suite.analysis.groups import Group, Row, RowKey
 from suite.analysis.identity import Verdict
 from suite.analysis.statistics import LEAST, MARGIN, Paired
-from suite.plan.cell import COMPILES, STRATEGIES, USUAL_COMPILE, USUAL_STRATEGY
+from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
@@ -92,7 +92,7 @@ def counterpart(row: Row, group: Group, at: Base) -> Row | None:
 
     def distance(other: Row) -> tuple[bool, bool, int, int]:
         modes = [USUAL_COMPILE[other.cell.framework], *COMPILES]
-        strategies = ["", USUAL_STRATEGY[other.cell.framework], *STRATEGIES]
+        strategies = ["", REFERENCE_STRATEGY[other.cell.framework], *STRATEGIES]
         of_usual = modes.index(other.cell.compile), strategies.index(other.cell.strategy)
         return other.run != row.run, other.machine != row.machine, *of_usual
 

@@ -34,8 +34,8 @@ TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known")
 #: What drives a training: the suite's own loop in the framework, or Keras on it, by `train_on_batch` or by `fit`.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 
-#: The strategies by which several devices train one model, of each framework; its usual one first. Those that
-#: `suite.plan.strategies` does not measure end as unsupported, with the reason.
+#: The strategies by which several devices train one model, of each framework; first the one with a process for each
+#: device. Those that `suite.plan.strategies` does not measure end as unsupported, with the reason.
 STRATEGIES_OF = {
     "pytorch": ("ddp", "fsdp", "deepspeed", "horovod", "split", "synchronised"),
     "tensorflow": ("multiworker", "mirrored", "horovod", "split", "synchronised"),
@@ -43,7 +43,10 @@ STRATEGIES_OF = {
 }
 #: All of them, so that each framework's stand in its own order.
 STRATEGIES = tuple(dict.fromkeys(filter(None, chain.from_iterable(zip_longest(*STRATEGIES_OF.values())))))
-USUAL_STRATEGY = {framework: names[0] for framework, names in STRATEGIES_OF.items()}
+#: The strategy that an id leaves out, and that rows are compared with where several were measured.
+REFERENCE_STRATEGY = {framework: names[0] for framework, names in STRATEGIES_OF.items()}
+#: What a cell gets that names none. TensorFlow's reference starts a server that obeys whoever connects.
+USUAL_STRATEGY = REFERENCE_STRATEGY | {"tensorflow": "mirrored"}
 
 #: Strategies that run all devices of a host in one process; the others have a process for each device.
 IN_ONE_PROCESS = (("tensorflow", "mirrored"), ("tensorflow", "split"), ("jax", "local"), ("jax", "split"))
@@ -252,7 +255,7 @@ class Cell:
         parts += [self.allocator] if self.allocator != "default" else []
         parts += [self.tuning] if self.tuning != LATER["tuning"] else []
         parts += [f"d{self.devices}"] if self.devices > 1 else []
-        parts += [self.strategy] if self.strategy not in ("", USUAL_STRATEGY[self.framework]) else []
+        parts += [self.strategy] if self.strategy not in ("", REFERENCE_STRATEGY[self.framework]) else []
         parts += [self.interface] if self.interface != INTERFACES[0] else []
         parts += [self.size] if self.size != "full" else []
         parts += [self.recipe] if self.recipe else []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from suite.plan.blocks import shard
-from suite.plan.cell import ALLOCATORS, AUTO, LOADERS, STRATEGIES_OF
+from suite.plan.cell import ALLOCATORS, AUTO, LOADERS, STRATEGIES_OF, USUAL_STRATEGY
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
 from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
@@ -74,7 +74,7 @@ LISTS = {
     "strategy": "how several devices train together, one or more of: usual, "
     + "; ".join(f"{name}: {', '.join(measured_of(name))}" for name in STRATEGIES_OF)
     + f". Each framework takes those that it has; {' and '.join(NOT_MEASURED)} is reported as unsupported "
-    "(default: usual, which is the first)",
+    f"(default: usual, which is {', '.join(USUAL_STRATEGY.values())})",
     "checkpointing": "whether the backward pass computes the activations inside each block of the model again instead "
     "of keeping them, which saves memory and costs time: off, on (default: off)",
     "allocator": f"of a GPU's memory, one or more of: {', '.join(ALLOCATORS)}; what a framework lacks, and all but "
@@ -149,6 +149,11 @@ def add(parser: pytest.Parser) -> None:
     group.addoption(
         "--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW", help=PLACEMENT
     )
+    group.addoption(
+        "--trusted-network", action="store_true",
+        help="let TensorFlow start its server where it cannot have a network of its own: whoever reaches this machine "
+        "can then read and write your files while a launch with --strategy multiworker or synchronised runs",
+    )  # fmt: skip
     group.addoption(
         "--shard", metavar="I/N",
         help="measure part I of N, to share a run between N machines; suite.compare merges their files",

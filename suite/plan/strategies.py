@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from suite.plan.cell import STRATEGIES_OF, WORKLOADS, Cell
 
+#: Why a cell for which `has_server` holds is not launched where others could connect; one sentence, which goes on.
+SERVER = (
+    "TensorFlow's {strategy} starts a server that listens on all interfaces, and whoever connects can read and write "
+    "files by it"
+)
+
 #: Strategies that are known by name.
 NOT_MEASURED = {
     "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
@@ -28,8 +34,13 @@ STAGED = ("cifar100_cnn", "imdb_lstm")
 
 
 def measured_of(framework: str) -> list[str]:
-    """The framework's strategies that are measured, the usual one first."""
+    """The framework's strategies that are measured."""
     return [name for name in STRATEGIES_OF[framework] if name not in NOT_MEASURED]
+
+
+def has_server(cell: Cell) -> bool:
+    """Whether the cell's processes start a server that obeys whoever connects: TensorFlow's, which takes no address."""
+    return cell.framework == "tensorflow" and cell.processes > 1
 
 
 def normalised_apart(cell: Cell) -> bool:

@@ -14,6 +14,7 @@ from suite.plan.cell import (
     LOADERS,
     PRECISIONS,
     RECIPES,
+    REFERENCE_STRATEGY,
     SIZES,
     STRATEGIES,
     TUNINGS,
@@ -53,6 +54,8 @@ def chosen(text: str) -> Cell:
     if {*rest} & {part for name in INTERFACES[1:] for part in name.split("-")}:
         raise ChoiceError(f"{text!r} is trained by Keras, and profiles are taken of the native loop")
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
+    if settings.get("devices", 1) != 1:  # an id leaves this one out
+        settings.setdefault("strategy", REFERENCE_STRATEGY[rest[0]])
     cell = Cell(**settings)  # type: ignore[arg-type]
     if cell.recipe:
         raise ChoiceError(f"{text!r} trains to its end; leave out -{cell.recipe} to profile its steps")

@@ -21,7 +21,8 @@ class Job:
     for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
     ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
-    ``cores`` is how many cores each device of a CPU has; None for all, which several devices share.
+    ``cores`` is how many cores each device of a CPU has; None for all, which several devices share. On a
+    ``trusted_network`` a server that obeys whoever connects may be started.
     """
 
     cell: Cell
@@ -41,6 +42,7 @@ class Job:
     traces: str = ""
     workload_folder: str = ""
     cores: int | None = None
+    trusted_network: bool = False
     spawned_ns: int = 0
 
     def dumps(self) -> str:

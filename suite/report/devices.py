@@ -8,7 +8,7 @@ from suite.analysis.groups import SETTINGS
 from suite.analysis.ratios import Ratio
 from suite.analysis.scaling import WEAK, Point, Scaling
 from suite.analysis.wording import listing
-from suite.plan.cell import USUAL_STRATEGY
+from suite.plan.cell import REFERENCE_STRATEGY
 from suite.report.clauses import span
 from suite.report.names import PHRASES, count, framework, number, phrase, strategy
 
@@ -49,7 +49,7 @@ def _chosen(scalings: Sequence[Scaling]) -> list[tuple[Scaling, Point]]:
     """Returns one scaling of each framework, and its point at the most devices that all of them have."""
     kinds = [each for each in scalings if each.kind == WEAK] or [*scalings]
     by_framework: dict[str, Scaling] = {}
-    for each in sorted(kinds, key=lambda each: each.strategy != USUAL_STRATEGY[each.framework]):
+    for each in sorted(kinds, key=lambda each: each.strategy != REFERENCE_STRATEGY[each.framework]):
         if any(point.speed_up.value for point in each.points[1:]):
             by_framework.setdefault(each.framework, each)
     counts = [{p.devices for p in each.points[1:] if p.speed_up.value} for each in by_framework.values()]

@@ -26,6 +26,9 @@ OPTIONS = {
 #: Options that a run records as they were typed, by their names there.
 TYPED = {**{axis: f"--{axis}" for axis in AXES}, "min-window": "--min-window", "k": "-k"}
 
+#: Options without a value, likewise.
+SWITCHES = ("no-control", "trusted-network")
+
 #: Characters of an option's value that are shown.
 MOST = 1000
 
@@ -72,7 +75,7 @@ def _typed(typed: Mapping[str, Any]) -> list[str]:
         value = typed.get(name)
         if isinstance(value, (str, int, float)):
             words += [option, clean(value, MOST) if isinstance(value, str) else _number(value)]
-    return [*words, "--no-control"] if typed.get("no-control") is True else words
+    return [*words, *(f"--{name}" for name in SWITCHES if typed.get(name) is True)]
 
 
 def _older(settings: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ from suite.record.scratch import scratch
 from suite.record.text import clean
 from suite.session import leftovers, logs, ranks
 from suite.session.listener import Listener, Progress
+from suite.session.namespace import NamespaceError
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT_PLACE = 50  # letters that a temporary folder's name may have, so that sockets fit into it (108 on Linux)
@@ -81,24 +82,33 @@ def launch(
     """
     alone = job.cell.devices == 1 and not job.cores
     if not alone and (reason := ranks.impossible(job.cell, job.device, job.cores, part)):
-        environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
-        return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
-    record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part)
-    for _ in range(ranks.PORT_TRIES - 1):
-        if job.cell.processes == 1 or part or not ranks.port_taken(record):
-            break
-        record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part)
+        return _unsupported(job, reason)
+    with contextlib.ExitStack() as until:
+        try:
+            inside = ranks.network(job, part, until)
+        except NamespaceError as error:
+            return _unsupported(job, str(error))
+        record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
+        for _ in range(ranks.PORT_TRIES - 1):
+            if job.cell.processes == 1 or part or not ranks.port_taken(record):
+                break
+            record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
     return record
+
+
+def _unsupported(job: Job, reason: str) -> Record:
+    environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
+    return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
 
 
 def _launched(
     job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, *, tick: Callable[[], None],
-    part: Part | None,
+    part: Part | None, inside: list[str],
 ) -> Record:  # fmt: skip
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
     several = job.cell.processes > 1
-    with scratch_folder() as folder, _spawned(job, log, folder, part) as (workers, pipes, spawned_s):
+    with scratch_folder() as folder, _spawned(job, log, folder, part, inside) as (workers, pipes, spawned_s):
         pids = [worker.pid for worker in workers] if several else workers[0].pid
         monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
@@ -182,9 +192,12 @@ def scratch_folder() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _spawned(
-    job: Job, log: Path, scratch: str, part: Part | None = None
+    job: Job, log: Path, scratch: str, part: Part | None = None, inside: Sequence[str] = ()
 ) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
-    """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock."""
+    """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock.
+
+    ``inside`` are the words before a command that run it in another network.
+    """
     python = interpreter(job.cell.framework)
     environments = ranks.environments(job.cell, job.device, job.cores, part)
     spawned_ns, mark = time.perf_counter_ns(), leftovers.mark()
@@ -195,7 +208,7 @@ def _spawned(
             read_end, write_end = os.pipe()
             opened.callback(os.close, read_end)
             try:
-                command = [python, "-m", "suite.worker.process", str(write_end), text]
+                command = [*inside, python, "-m", "suite.worker.process", str(write_end), text]
                 place = ranks.log_of(log, rank)
                 workers.append(
                     opened.enter_context(_started(command, job, scratch, place, (write_end,), own=own, mark=mark))

@@ -61,6 +61,7 @@ class Launcher:
         job = Job(cell, "", number, self._seed(cell, number), settings.device, settings.plan)
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
         job = replace(job, workload_folder=folder_of(cell.workload), cores=settings.cores)
+        job = replace(job, trusted_network=settings.trusted_network)
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")
         job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job

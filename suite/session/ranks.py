@@ -6,6 +6,7 @@ taken. The first rank that fails ends the launch, and the outcome names it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -22,8 +23,9 @@ import psutil
 
 from suite.plan.cell import Cell
 from suite.plan.device import has_gpu
-from suite.plan.strategies import not_measured
+from suite.plan.strategies import SERVER, has_server, not_measured
 from suite.record.environment import own_cores, usable_cores
+from suite.record.job import Job
 from suite.record.order import Part
 from suite.record.rank_variables import (
     ADDRESS,
@@ -39,6 +41,7 @@ from suite.record.rank_variables import (
 from suite.record.record import Outcome, Record
 from suite.session import logs
 from suite.session.listener import GRACE_S, LOOK_S, Listener
+from suite.session.namespace import NamespaceError, own_network
 from suite.session.network import interface_of
 
 HOST = "127.0.0.1"
@@ -93,9 +96,9 @@ def environments(cell: Cell, device: str, each: int | None = None, part: Part | 
     shared = {HOST_CORES: str(len(cores)), WORLD_SIZE: str(world)}
     if part:
         shared |= {COORDINATOR: part.coordinator, TOKEN: part.token, ADDRESS: part.address}
-        shared |= {INTERFACE: interface} if (interface := interface_of(part.address)) else {}
     else:
-        shared |= {COORDINATOR: f"{HOST}:{free_port(HOST)}", TOKEN: secrets.token_hex(16)}
+        shared |= {COORDINATOR: f"{HOST}:{free_port(HOST)}", TOKEN: secrets.token_hex(16), ADDRESS: HOST}
+    shared |= {INTERFACE: interface} if (interface := interface_of(shared[ADDRESS])) else {}
     made = []
     for rank in range(here):
         own = {RANK: str(first + rank), LOCAL_RANK: str(rank)}
@@ -106,6 +109,27 @@ def environments(cell: Cell, device: str, each: int | None = None, part: Part | 
             own["CUDA_VISIBLE_DEVICES"] = listed[rank] if listed else str(rank)
         made.append(shared | own)
     return made
+
+
+def network(job: Job, part: Part | None, until: contextlib.ExitStack) -> list[str]:
+    """The words before a command that run it in a network of its own, if its cell has a server; else none.
+
+    Raises `NamespaceError` where the server is not to be started.
+    """
+    if not has_server(job.cell):
+        return []
+    why_not = "which ranks on several hosts cannot have"
+    if not part:
+        try:
+            return until.enter_context(own_network())
+        except NamespaceError as error:
+            why_not = f"which this machine refuses: {error}"
+    if job.trusted_network:
+        return []
+    raise NamespaceError(
+        f"{SERVER.format(strategy=job.cell.strategy)}. So it needs a network of its own, {why_not}. Use --strategy "
+        "mirrored, or give --trusted-network if nobody else reaches this machine"
+    )
 
 
 def free_port(address: str = "") -> int:

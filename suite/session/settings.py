@@ -47,6 +47,7 @@ class Settings:
     on: str = LOCAL  # the engine that launches start on, which a resumed run may change
     placement: str = "pack"  # of the ranks of a launch on the hosts of a cluster
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
+    trusted_network: bool = False  # where a server that obeys whoever connects may be started
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
     def signature(self) -> dict[str, Any]:
@@ -85,7 +86,8 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
         config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
         config.getoption("profile_memory"), config.getoption("profile_code"), config.getoption("cores"),
-        config.getoption("on"), config.getoption("placement"), typed=typed(config),
+        config.getoption("on"), config.getoption("placement"),
+        trusted_network=config.getoption("trusted_network"), typed=typed(config),
     )  # fmt: skip
 
 
@@ -100,6 +102,7 @@ def typed(config: pytest.Config) -> dict[str, Any]:
         "cores": config.getoption("cores"),
         "min-window": config.getoption("min_window"),
         "no-control": config.getoption("no_control"),
+        "trusted-network": config.getoption("trusted_network"),
         "k": redact(config.getoption("keyword", "")),
     }
     return {name: value for name, value in values.items() if value}

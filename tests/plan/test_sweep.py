@@ -221,7 +221,7 @@ def test_each_framework_takes_the_strategies_that_it_has_and_one_device_none() -
     found = sweep(devices="1,2", strategy="usual,fsdp,jit", workload="imdb_lstm")
     strategies = {name: sorted(cell.strategy for cell in found.cells if cell.framework == name) for name in FRAMEWORKS}
     assert strategies == {
-        "pytorch": ["", "ddp", "fsdp"], "tensorflow": ["", "multiworker"], "jax": ["", "jit", "shard-map"]
+        "pytorch": ["", "ddp", "fsdp"], "tensorflow": ["", "mirrored"], "jax": ["", "jit", "shard-map"]
     }  # fmt: skip
     assert sweep(devices="1,2").name == "sweep-d1+d2"
     with pytest.raises(MatrixError, match="add --devices 2"):

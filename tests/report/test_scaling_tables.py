@@ -16,6 +16,7 @@ from suite.analysis.groups import Group, group
 from suite.analysis.load import Launch, load
 from suite.analysis.wording import DASH, NONE
 from suite.compare.__main__ import main
+from suite.plan.cell import REFERENCE_STRATEGY
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
 from suite.report import accuracy, columns, markdown, plots, scaling
@@ -29,7 +30,9 @@ from tests.expected import golden
 def several(n: int = 6, frameworks: Sequence[str] = ("pytorch", "tensorflow", "jax")) -> list[Record]:
     """Each framework on one device at two batches, and on two; PyTorch in both of its strategies. On a CPU."""
     held = [*records.launches(frameworks, n), *records.launches(frameworks, n, batch=64)]
-    held += [*records.launches(frameworks, n, devices=2), *records.launches(["pytorch"], n, devices=2, strategy="fsdp")]
+    strategies = [*((name, REFERENCE_STRATEGY[name]) for name in frameworks), ("pytorch", "fsdp")]
+    for name, strategy in strategies:
+        held += records.launches([name], n, devices=2, strategy=strategy)
     return [replace(each, settings={"device": "cpu", "threads": 8 // each.cell.devices}) for each in held]
 
 

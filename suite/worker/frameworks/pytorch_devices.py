@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
@@ -44,11 +45,15 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     cuda = device != "cpu" and torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(0)  # the launcher shows each rank its own device only
-    if interface := ranks.interface or ("lo" if ranks.host == "127.0.0.1" else ""):
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     if ranks.interface:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", ranks.interface)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", ranks.interface)
-    store = dist.TCPStore(ranks.host, ranks.agreed_port(), ranks.world, is_master=not ranks.rank, timeout=TIMEOUT)
+    door = None if ranks.rank else socket.create_server((ranks.host, 0))  # PyTorch's own listens on all interfaces
+    (port, *_) = ranks.gather(door.getsockname()[1] if door else 0)
+    store = dist.TCPStore(
+        ranks.host, port, ranks.world, is_master=not ranks.rank, timeout=TIMEOUT,
+        master_listen_fd=door.detach() if door else None,
+    )  # fmt: skip
     backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.world, timeout=TIMEOUT)
 
