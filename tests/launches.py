@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,9 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
+from suite.session import ranks
 from suite.session.launch import ROOT, launch
+from suite.session.namespace import NamespaceError
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 
@@ -129,6 +132,14 @@ if "suite.worker.process" in sys.orig_argv:
     Evidence.afterwards = lambda self, timed=None: None
     suite.worker.peaks.measure_peaks = lambda *_, **__: None
 """
+
+
+def network_of(cell: Cell, until: ExitStack) -> list[str]:
+    """The words before a command that give a cell's ranks the network that they need; skips where there can be none."""
+    try:
+        return ranks.network(Job(cell, ""), None, until)
+    except NamespaceError as error:
+        pytest.skip(str(error))
 
 
 def unproven(folder: Path, patch: pytest.MonkeyPatch) -> None:

@@ -73,12 +73,18 @@ def impossible(cell: Cell, device: str, each: int | None = None, part: Part | No
         cores = usable_cores()
         if count * (each or 1) > cores:
             need = f"{each} cores" if each and each > 1 else "a core"
-            return f"{count} devices on a CPU need {need} each, and {cores} can be used here"
+            return f"{count} devices on a CPU need {need} each, and {cores} can be used here{_over_hosts(cell)}"
         return ""
     listed = _listed()
     if listed is not None and count > len(listed):
-        return f"{count} devices are asked for, and CUDA_VISIBLE_DEVICES shows {len(listed)}"
+        shown = f"CUDA_VISIBLE_DEVICES shows {len(listed)}"
+        return f"{count} devices are asked for, and {shown}{_over_hosts(cell)}"
     return ""
+
+
+def _over_hosts(cell: Cell) -> str:
+    """What TensorFlow needs to use the devices of several hosts, since its usual strategy has one process."""
+    return "; over several hosts, use --strategy multiworker" if cell.strategy == "mirrored" else ""
 
 
 def environments(cell: Cell, device: str, each: int | None = None, part: Part | None = None) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, USUAL_STRATEGY, Cell
+from suite.plan.cell import REFERENCE_STRATEGY, Cell
 from suite.plan.measuring import Plan
 from suite.record.environment import own_cores
 from suite.record.job import Job
@@ -19,6 +20,7 @@ from suite.session.launch import launch
 from suite.worker import checkpoint
 from suite.worker.ranks import Ranks
 from tests.frameworks import needs_deepspeed, needs_frameworks
+from tests.launches import network_of
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 
@@ -48,6 +50,8 @@ def job(twins: Path, programs: str, cell: Cell, **settings: Any) -> Job:
 
 
 def launched(asked: Job, tmp_path: Path) -> Record:
+    with ExitStack() as until:
+        network_of(asked.cell, until)
     record = launch(asked, tmp_path / "log", 400.0)
     assert record.outcome.ok, (record.outcome, record.log)
     return record
@@ -90,10 +94,13 @@ def test_two_devices_train_to_the_end_as_one_does_and_go_on_from_a_checkpoint(
     assert again.course.epochs == several.course.epochs
 
 
-@pytest.mark.parametrize("framework", [pytest.param(framework, marks=real) for framework in FRAMEWORKS])
-def test_a_profile_of_two_devices_has_communication(twins: Path, programs: str, tmp_path: Path, framework: str) -> None:
-    cell = Cell("imdb_lstm", framework, batch=16, size="small", devices=2)
-    assert cell.strategy == USUAL_STRATEGY[framework]
+@pytest.mark.parametrize(
+    ("framework", "strategy"), [pytest.param(*case, marks=real) for case in REFERENCE_STRATEGY.items()]
+)
+def test_a_profile_of_two_devices_has_communication(
+    twins: Path, programs: str, tmp_path: Path, framework: str, strategy: str
+) -> None:
+    cell = Cell("imdb_lstm", framework, batch=16, size="small", devices=2, strategy=strategy)
     record = launched(job(twins, programs, cell, profile=True, traces=str(tmp_path / "run" / "cell")), tmp_path)
     profile = record.profile
     assert profile, record.log

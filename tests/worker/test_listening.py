@@ -17,11 +17,13 @@ from suite.record.job import Job
 from suite.record.order import Part
 from suite.session import ranks
 from suite.session.launch import launch
-from suite.session.namespace import NamespaceError, own_network
+from suite.session.namespace import NamespaceError
 from tests.frameworks import needs_frameworks
-from tests.launches import unproven
+from tests.launches import network_of, unproven
 from workloads.data.cache import folder_of
 from workloads.spec import specification
+
+JOB = Job(Cell("imdb_lstm", "tensorflow", devices=2, strategy="multiworker"), "nowhere", device="cpu")
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -91,17 +93,11 @@ def test_two_devices_listen_on_loopback_at_most(
 def test_a_server_that_obeys_whoever_connects_listens_in_a_network_of_its_own(
     twins: Path, programs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
-    try:
-        with own_network():
-            pass
-    except NamespaceError as error:
-        pytest.skip(str(error))
+    with contextlib.ExitStack() as until:
+        network_of(JOB.cell, until)
     watch = watched("tensorflow", strategy, twins, programs, tmp_path, monkeypatch)
     assert not watch.here, "neither the server nor the ranks' own channel"
     assert watch.elsewhere
-
-
-JOB = Job(Cell("imdb_lstm", "tensorflow", devices=2, strategy="multiworker"), "nowhere", device="cpu")
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, USUAL_STRATEGY, Cell
+from suite.plan.cell import REFERENCE_STRATEGY, USUAL_STRATEGY, Cell
 from suite.session import ranks
 from tests.frameworks import batches, needs_deepspeed, needs_frameworks, training
+from tests.launches import network_of
 from tests.ranked import GLOBAL_BATCH, STEPS
 from workloads.spec import WorkloadSpec, specification
 
@@ -49,10 +50,12 @@ def computed(cell: Cell, folder: Path, change: str = "") -> dict[str, np.ndarray
     base = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
     environments = ranks.environments(cell, "cpu") if cell.processes > 1 else [{}]
     with ExitStack() as started:
-        processes = []
+        processes, inside = [], network_of(cell, started)
         for own in environments:
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-            processes.append(started.enter_context(subprocess.Popen(command, cwd=ROOT, env=base | own, **pipes)))
+            processes.append(
+                started.enter_context(subprocess.Popen([*inside, *command], cwd=ROOT, env=base | own, **pipes))
+            )
             started.callback(processes[-1].kill)
         said = [process.communicate(timeout=240)[0] for process in processes]
     assert output.is_file(), "\n".join(each[-3000:] for each in said)
@@ -98,9 +101,11 @@ def agree(workload: str, framework: str, strategy: str, devices: int, folder: Pa
     assert deviation(alone(workload, framework), several) < TOLERANCE
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_two_ranks_compute_what_one_does(framework: str, folder: Path) -> None:
-    agree("imdb_lstm", framework, USUAL_STRATEGY[framework], 2, folder)
+@pytest.mark.parametrize(
+    ("framework", "strategy"), dict.fromkeys([*REFERENCE_STRATEGY.items(), *USUAL_STRATEGY.items()])
+)
+def test_two_devices_compute_what_one_does(framework: str, strategy: str, folder: Path) -> None:
+    agree("imdb_lstm", framework, strategy, 2, folder)
 
 
 @pytest.mark.slow
