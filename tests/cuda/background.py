@@ -1,4 +1,4 @@
-"""What takes long and times nothing, so that it begins with the session's launches: loaders, and a whole run."""
+"""What takes long: loaders, which begin with the session's launches, and a whole run, which comes last."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from suite.record.environment import redact
 from suite.session.launch import ROOT
 from tests.cuda.cells import BATCH, DEVICE, MATRIX
-from tests.cuda.launcher import Answers, Launches, end, lacks
+from tests.cuda.launcher import Answers, Launches, NotRunError, end, lacks
 from tests.cuda.probe_loaders import CHECKS
 from workloads.data.prepare import data_directory
 
@@ -49,12 +49,9 @@ class Compared:
 
 
 def begin(launches: Launches, items: Iterable[pytest.Item]) -> None:
-    """Start what the chosen tests will ask for, the longest first."""
-    items = list(items)
-    if any("whole_run" in _fixtures(item) for item in items):
-        _compared(launches)
+    """Start what the chosen tests will ask of the loaders."""
     for item in items:
-        if "delivered" in _fixtures(item):
+        if "delivered" in getattr(item, "fixturenames", []):
             _delivered(launches, item.callspec.params["framework"])  # type: ignore[attr-defined]
 
 
@@ -65,9 +62,9 @@ def delivered(launches: Launches, framework: str) -> Answers:
 
 
 def compared(launches: Launches) -> Compared:
-    """A small matrix, measured and compared as users do it."""
-    found: Compared = _compared(launches).result()
-    return found
+    """A small matrix, measured and compared as users do it, once nothing else runs: it takes what time is left."""
+    launches.wait()
+    return launches.together("whole run", partial(_measure_and_compare, launches)).result()
 
 
 def _delivered(launches: Launches, framework: str) -> Any:
@@ -75,15 +72,11 @@ def _delivered(launches: Launches, framework: str) -> Any:
     return launches.together(("probe_loaders", framework), ask)
 
 
-def _compared(launches: Launches) -> Any:
-    return launches.together("whole run", partial(_measure_and_compare, launches))
-
-
 def _measure_and_compare(launches: Launches) -> Compared:
     workloads, asked = MATRIX
     frameworks = tuple(framework for framework in asked if not lacks(framework))
     if not frameworks:
-        pytest.skip("; ".join(map(lacks, asked)))
+        raise NotRunError("; ".join(map(lacks, asked)))
     folder = launches.folder / "whole-run"
     folder.mkdir()
     (folder / "own.py").write_text(FILE.format(workloads=workloads, frameworks=frameworks, batch=BATCH))
@@ -95,7 +88,7 @@ def _measure_and_compare(launches: Launches) -> Compared:
     options += [f"--benchmark-storage={folder / 'runs'}", "-p", "no:cacheprovider", "-W", "default"]
     began = time.monotonic()
     run = [sys.executable, "-m", "pytest", "suite", *options, "--benchmark-save=cuda"]
-    status, said = _finished(run, environment, launches.left_s(False, MATRIX_S))
+    status, said = _finished(run, environment, launches.left_s(True, MATRIX_S))
     compare = [
         sys.executable,
         "-m",
@@ -105,9 +98,9 @@ def _measure_and_compare(launches: Launches) -> Compared:
         "--output",
         str(folder / "out"),
     ]
-    compare_status, compare_said = _finished(compare, environment, launches.left_s(False, MATRIX_S))
+    compare_status, compare_said = _finished(compare, environment, launches.left_s(True, MATRIX_S))
     statuses: dict[str, Any] = {"frameworks": frameworks, "status": status, "compare_status": compare_status}
-    launches.report.note_launch("whole run", time.monotonic() - began, False, **statuses, log=said.splitlines()[-60:])
+    launches.report.note_launch("whole run", time.monotonic() - began, True, **statuses, log=said.splitlines()[-60:])
     return Compared(frameworks, status, said, compare_status, compare_said, folder)
 
 
@@ -123,7 +116,3 @@ def _finished(command: list[str], environment: dict[str, str], deadline_s: float
         return -1, f"no end after {deadline_s:.0f} s"
     finally:
         end(process)
-
-
-def _fixtures(item: pytest.Item) -> list[str]:
-    return getattr(item, "fixturenames", [])

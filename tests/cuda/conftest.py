@@ -28,7 +28,7 @@ from suite.record.environment import describe
 from suite.record.record import Record
 from tests.cuda import background
 from tests.cuda.cells import BATCH, DEVICE, KERNELS, PROBED, REHEARSAL, SIZE, TEST, TRAIN, cost
-from tests.cuda.launcher import Alike, Launched, Launches, Probed
+from tests.cuda.launcher import Alike, Launched, Launches, NotRunError, Probed
 from tests.cuda.report import Report
 from tests.cuda.standin import Card
 from workloads.data import cache, synthetic
@@ -53,8 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cuda: needs a CUDA device")
 
 
+@pytest.hookimpl(trylast=True)  # after what shuffles
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies here, and skip it where there is nothing to run it on."""
+    """Mark what lies here, skip it where there is nothing to run it on, and put the whole run last."""
+    items.sort(key=lambda item: "whole_run" in getattr(item, "fixturenames", ()))
     mine = [item for item in items if FOLDER in item.path.parents]
     reason = _why_not() if mine else ""
     for item in mine:
@@ -83,7 +85,23 @@ def pytest_runtest_makereport(
     if report and (found.when == "call" or not found.passed):
         reason = "" if found.passed else str(call.excinfo and call.excinfo.value)[:4000]
         report.note_test(item.nodeid, found.outcome, reason, found.duration)
+        if call.excinfo and isinstance(call.excinfo.value, NotRunError):
+            report.not_run[item.nodeid] = reason
     return found
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session that ran too little, so that nobody takes it for a test of this machine."""
+    report = session.config.stash.get(_REPORT, None)
+    if report and report.too_little() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    report = config.stash.get(_REPORT, None)
+    if report and (reason := report.too_little()):
+        terminalreporter.write_line(reason, red=True)
 
 
 @pytest.fixture(scope="session")
@@ -156,19 +174,20 @@ def alike(launches: Launches) -> Alike:
     """The records that have a fingerprint, by the cell's id; skips with fewer than two."""
 
     def of(cells: Sequence[Cell]) -> dict[str, Record]:
-        found, others = {}, []
+        found, others, kind = {}, [], pytest.skip.Exception
         for cell in cells:
             try:
                 record = launches.of(cell)
             except pytest.skip.Exception as reason:
                 others.append(str(reason))
+                kind = max(kind, type(reason), key=lambda each: each is NotRunError)
                 continue
             if record.identity:
                 found[cell.id] = record
             else:
                 others.append(f"{cell.id}: {record.outcome.status}: {record.outcome.reason}")
         if len(found) < 2:
-            pytest.skip(f"{len(found)} of {len(cells)} computed: {'; '.join(others)}")
+            raise kind(f"{len(found)} of {len(cells)} computed: {'; '.join(others)}")
         return found
 
     return of

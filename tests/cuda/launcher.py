@@ -51,6 +51,10 @@ Alike = Callable[[Sequence[Cell]], dict[str, Record]]
 Probed = Callable[[str, str], dict[str, Any]]
 
 
+class NotRunError(pytest.skip.Exception):
+    """What there was no time or no framework for; other skips say what a device or a framework lacks."""
+
+
 @dataclass(frozen=True)
 class Probing:
     """A probe's process, the file of its answers, and its log."""
@@ -165,13 +169,13 @@ class Launches:
         budget_s = self.budget_s if alone else (1 - RESERVED) * self.budget_s
         left = budget_s - self.report.seconds
         if left < LEAST_S:
-            pytest.skip(f"the budget of {budget_s:g} s is used up")
+            raise NotRunError(f"the budget of {budget_s:g} s is used up; raise it by SUITE_CUDA_BUDGET_S")
         return min(left, longest_s)
 
     def need(self, framework: str) -> None:
         """Skip without the framework."""
         if reason := lacks(framework):
-            pytest.skip(reason)
+            raise NotRunError(reason)
 
     def close(self) -> None:
         """Wait for what runs; begin nothing more."""

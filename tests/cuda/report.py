@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,9 @@ from suite.record.environment import redact
 from suite.record.record import Record
 
 SCHEMA = 1
+
+#: The share of the tests that may lack time or a framework before the session fails.
+MOST_NOT_RUN = 0.1
 
 #: What of a record goes into the report; the environment is the same in all and stands there once.
 LEFT_OUT = ("schema", "environment", "metrics", "run")
@@ -27,6 +31,7 @@ class Report:
     def __init__(self, path: Path, **told: Any) -> None:
         self.path, self.told = path, told
         self.figures: dict[str, Any] = {}
+        self.not_run: dict[str, str] = {}  # tests that had no time or no framework, with the reason
         self.began = datetime.now(UTC).isoformat(timespec="seconds")
         self._began_s = time.monotonic()
         self._launches: list[dict[str, Any]] = []
@@ -44,6 +49,14 @@ class Report:
         times = {phase: measured.step_s for phase, measured in record.phases.items()} if record else {}
         self._launches.append({"name": name, "seconds": seconds, "alone": alone, "step_s": times, **held, **more})
         self.write()
+
+    def too_little(self) -> str:
+        """Says how many tests were not run, and the usual reason, where they are more than `MOST_NOT_RUN` of all."""
+        count, whole = len(self.not_run), len(self._tests)
+        if count <= MOST_NOT_RUN * whole:
+            return ""
+        ((reason, _),) = Counter(self.not_run.values()).most_common(1)
+        return f"{count} of {whole} tests were not run, which is too many to pass: {reason}"
 
     def note_test(self, name: str, outcome: str, reason: str, seconds: float) -> None:
         self._tests[name] = {"outcome": outcome, "reason": redact(reason), "seconds": seconds}

@@ -14,7 +14,7 @@ from suite.monitor.gpu import Gpu
 from suite.monitor.timeline import Sample, Span, grown
 from suite.plan.cell import FRAMEWORKS
 from tests.cuda.cells import REHEARSAL
-from tests.cuda.launcher import Launches, lacks
+from tests.cuda.launcher import Launches, NotRunError, lacks
 
 EVERY_S, SETTLING_S = 0.1, 0.0 if REHEARSAL else 2.0  # clocks and power rise for some seconds
 SAMPLED_S = 1.0 if REHEARSAL else 6.0  # the counter is to be trusted over at least 5
@@ -26,7 +26,7 @@ def loaded(launches: Launches, gpu: Gpu, figures: dict[str, Any]) -> list[Sample
     """Readings of the GPU while one framework keeps it busy."""
     framework = next((name for name in FRAMEWORKS if not lacks(name)), "")
     if not framework:
-        pytest.skip("; ".join(map(lacks, FRAMEWORKS)))
+        raise NotRunError("; ".join(map(lacks, FRAMEWORKS)))
     launches.wait()
     launches.left_s(alone=True)
     began = time.monotonic()
