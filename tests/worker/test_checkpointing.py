@@ -107,9 +107,13 @@ def test_all_frameworks_keep_the_same_with_checkpointing_and_less_than_without()
 
 
 @each_framework
-def test_a_transformer_keeps_less_too(framework: str) -> None:
-    """Frameworks keep different parts of the mask, which is no part of a block."""
-    assert 0 < kept(framework, "on", "imdb_transformer") < 0.3 * kept(framework, "off", "imdb_transformer")
+@pytest.mark.parametrize("workload", ["cifar100_resnet18", "imdb_transformer"])
+def test_other_models_keep_less_too(framework: str, workload: str) -> None:
+    """Of a Transformer, frameworks keep different parts of the mask, which is no part of a block.
+
+    TensorFlow's fused normalisation in ResNet-18 has a result whose shape is known only when it has run.
+    """
+    assert 0 < kept(framework, "on", workload) < 0.4 * kept(framework, "off", workload)
 
 
 def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved() -> None:

@@ -78,20 +78,20 @@ def seeded(seed: int) -> None:
 def kept(training: Any, batch: Any) -> int:
     """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch.
 
-    They are what the graph's operations of the forward pass give to those of the backward pass.
+    They are what the graph's operations of the forward pass give to those of the backward pass. The pass itself runs
+    for the tensors whose shape no graph knows, such as the space that a fused normalisation reserves.
     """
-    forward: set[str] = set()
 
     def traced(inputs: tf.Tensor, labels: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             loss = training.module.loss(training.model, inputs, labels)
-        forward.update(operation.name for operation in loss.graph.get_operations())
-        return tape.gradient(loss, training.model.trainable_variables)
+        forward = {operation.name for operation in loss.graph.get_operations()}
+        tape.gradient(loss, training.model.trainable_variables)
+        given = {
+            tensor.name: tensor
+            for each in loss.graph.get_operations() if each.name not in forward for tensor in each.inputs
+            if tensor.op.name in forward and tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const")
+        }  # fmt: skip
+        return [tf.size(tensor, tf.int64) * tensor.dtype.size for tensor in given.values()]
 
-    graph = tf.function(traced).get_concrete_function(*batch).graph
-    given = (
-        tensor for each in graph.get_operations() if each.name not in forward for tensor in each.inputs
-        if tensor.op.name in forward and tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const")
-    )  # fmt: skip
-    sizes = {tensor.name: tensor.shape.num_elements() * tensor.dtype.size for tensor in given}
-    return sum(sizes.values())
+    return sum(int(size) for size in tf.function(traced, autograph=False)(*batch))
