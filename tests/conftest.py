@@ -207,10 +207,10 @@ def unoptimized() -> Iterator[None]:
         return
     import jax
 
-    from suite.worker.frameworks.jax_evidence import WITHOUT_EMITTERS
+    from suite.worker.frameworks.jax_evidence import time_savers
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jax, "jit", partial(jax.jit, compiler_options=WITHOUT_EMITTERS))
+        patch.setattr(jax, "jit", partial(jax.jit, compiler_options=time_savers()))
         jax.config.update("jax_disable_most_optimizations", True)
         yield
         jax.config.update("jax_disable_most_optimizations", False)

@@ -38,6 +38,25 @@ def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alo
     assert steps[1] == steps[0], "the second found what the first had kept"
 
 
+@needs_frameworks
+def test_what_a_release_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX 0.11.2 lost an option of XLA that only saved time, and every launch on a CPU ended in an error."""
+    import jax
+
+    from suite.worker.frameworks import jax_evidence
+    from suite.worker.frameworks.jax import COMPILER_OPTIONS
+
+    monkeypatch.setitem(jax_evidence.WITHOUT_EMITTERS, "xla_cpu_no_such_option", True)
+    monkeypatch.delitem(jax.config.values, "jax_persistent_cache_enable_xla_caches")
+    jax_evidence.time_savers.cache_clear()
+    with jax_evidence.programs_kept(str(tmp_path), quickly=True):
+        assert "xla_cpu_no_such_option" not in COMPILER_OPTIONS
+        program = jax.jit(lambda number: number + 1).lower(1).compile(compiler_options=COMPILER_OPTIONS)
+    assert program(1) == 2
+    assert COMPILER_OPTIONS == {}
+    jax_evidence.time_savers.cache_clear()
+
+
 @unoptimized
 @needs_frameworks
 @each_framework

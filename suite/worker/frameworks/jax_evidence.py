@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import jax
 import jax.extend
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -17,10 +19,8 @@ from workloads.dropout.jax import SWITCH, turned_off
 
 #: What compiles a step on a CPU in half the time, and hardly changes how long it takes: loops fused as before XLA had
 #: emitters. The full `cifar100_cnn` at batch 8 compiled in 0.8 s instead of 1.7, and the median of five steps was 205
-#: ms instead of 199 (AMD EPYC, 2 cores, one process each).
+#: ms instead of 199 (AMD EPYC, 2 cores, one process each). XLA has no such option from JAX 0.11.2 on.
 WITHOUT_EMITTERS = {"xla_cpu_use_fusion_emitters": False}
-#: A setting that is no attribute of JAX' configuration, unlike the others.
-OPTIMIZED_LITTLE = "jax_disable_most_optimizations"
 #: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
 RATE_IN_STATE = True
 
@@ -40,6 +40,23 @@ def on_host() -> Iterator[None]:
             jax.config.update(name, value)
 
 
+@cache
+def time_savers() -> dict[str, Any]:
+    """Those of `WITHOUT_EMITTERS` that this release of XLA has; it refuses every program with another."""
+    return {name: value for name, value in WITHOUT_EMITTERS.items() if _takes({name: value})}
+
+
+def _takes(options: dict[str, Any]) -> bool:
+    program = jax.jit(jnp.negative).lower(0.0)
+    try:
+        program.compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return False
+    return True
+
+
 @contextmanager
 def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there.
@@ -47,20 +64,20 @@ def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
     On a CPU they compile sooner. With ``quickly`` they take a fifth of the time or less, but then run more slowly: for
     small ones that run a few times.
     """
-    wanted = {
+    wanted: dict[str, Any] = {
         "jax_compilation_cache_dir": folder,
         "jax_persistent_cache_min_compile_time_secs": 0.02,
         "jax_persistent_cache_enable_xla_caches": "none",
     }
-    previous = {name: getattr(jax.config, name) for name in wanted}
-    previous[OPTIMIZED_LITTLE] = jax.config.values[OPTIMIZED_LITTLE]
-    if quickly and jax.default_backend() == "cpu":
-        wanted[OPTIMIZED_LITTLE] = True
+    on_a_cpu = jax.default_backend() == "cpu"
+    if quickly and on_a_cpu:
+        wanted["jax_disable_most_optimizations"] = True
+    previous = {name: jax.config.values[name] for name in wanted if name in jax.config.values}
     options = COMPILER_OPTIONS.copy()
+    saving = time_savers() if on_a_cpu else {}  # before a cache that would keep the trial
     try:
-        _configure(wanted)
-        if jax.default_backend() == "cpu":
-            COMPILER_OPTIONS.update(WITHOUT_EMITTERS)
+        _configure({name: wanted[name] for name in previous})
+        COMPILER_OPTIONS.update(saving)
         yield
     finally:
         COMPILER_OPTIONS.clear()
