@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from suite import __version__
 from suite.export.contents import settings
 from suite.export.families import CELL, LIVE
+from suite.export.live_server import Server
 from suite.export.target import ExportError, target
 from suite.plan.cell import Cell
 from suite.record.record import STATUSES, Outcome, Record
@@ -99,12 +100,13 @@ class Live:
         registry = client.CollectorRegistry()
         registry.register(self)
         try:
-            self._server, _ = client.start_http_server(self.port, self.host, registry)
+            self._server = Server(self.host, self.port, client.make_wsgi_app(registry))
         except (OSError, OverflowError) as error:
             raise ExportError(
                 f"--metrics-port {self.port}: cannot serve on {clean(self.host)}:{self.port}: {clean(error)}; "
                 "choose another port"
             ) from None
+        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
         return int(self._server.server_port)
 
     def begin(self, journal: Path, run: Mapping[str, Any], planned: int, done: Sequence[Record]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -77,22 +78,26 @@ def launch(
 
     ``progress`` is called with each of the worker's progress messages, and ``tick`` about once a second without one.
     ``watch`` may return a `Monitor` for the ranks, given their process ids and the moment they were spawned, in seconds
-    of the monotonic clock. Raises `LaunchError` if the process cannot be spawned, and passes on KeyboardInterrupt after
-    ending the whole process tree.
+    of the monotonic clock. Raises `LaunchError` if the process cannot be spawned or watched, and passes on
+    KeyboardInterrupt after ending the whole process tree.
     """
     alone = job.cell.devices == 1 and not job.cores
     if not alone and (reason := ranks.impossible(job.cell, job.device, job.cores, part)):
         return _unsupported(job, reason)
-    with contextlib.ExitStack() as until:
-        try:
+    try:
+        with contextlib.ExitStack() as until:
             inside = ranks.network(job, part, until)
-        except NamespaceError as error:
-            return _unsupported(job, str(error))
-        record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
-        for _ in range(ranks.PORT_TRIES - 1):
-            if job.cell.processes == 1 or part or not ranks.port_taken(record):
-                break
             record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
+            for _ in range(ranks.PORT_TRIES - 1):
+                if job.cell.processes == 1 or part or not ranks.port_taken(record):
+                    break
+                record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
+    except NamespaceError as error:
+        return _unsupported(job, str(error))
+    except OSError as error:
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        full = f"; this process may open {most} (`ulimit -n`)" if error.errno in leftovers.NO_FILE else ""
+        raise LaunchError(f"cannot go on with a launch of {job.cell.id}: {clean(error)}{full}") from None
     return record
 
 
@@ -258,12 +263,12 @@ def _started(
 def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
     """End a process, its process group, its descendants, and every process that bears its mark."""
     descendants: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
+    with contextlib.suppress(psutil.NoSuchProcess, OSError):  # no file is left: the mark finds them
         descendants = psutil.Process(process.pid).children(recursive=True)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     for descendant in descendants:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.NoSuchProcess, OSError):
             descendant.kill()
     process.wait()
     leftovers.end(mark, [process.pid, *(descendant.pid for descendant in descendants)])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -28,11 +29,14 @@ from suite.record.mark import MARK
 from suite.record.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
-GUARD = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.leftovers import guard; guard(*sys.argv[2:])"
+CALL = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session import leftovers; leftovers."
+GUARD, END = CALL + "guard(*sys.argv[2:])", CALL + "end_here(sys.argv[2], sys.argv[3:])"
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux shows POSIX shared memory
 END_WITHIN_S = 5.0  # a killed process may take this long to disappear, as the kernel frees its memory
 LOOKS = 2  # so often none is found, as a process that starts a program shows no environment for a moment
+
+NO_FILE = (errno.EMFILE, errno.ENFILE)
 
 MARK_FILE = "mark"  # in a launch's scratch folder
 
@@ -59,7 +63,18 @@ def end(mark: str, pids: Iterable[int] = ()) -> None:
 
     ``pids`` are further processes of the launch that have ended. Returns when all are gone, or after `END_WITHIN_S`.
     """
-    killed = set(pids)
+    try:
+        end_here(mark, pids)
+    except OSError as error:
+        if error.errno not in NO_FILE:
+            raise
+        command = [sys.executable, "-I", "-S", "-c", END, str(ROOT), mark, *map(str, pids)]
+        os.waitpid(os.posix_spawn(sys.executable, command, os.environ), 0)  # takes no file, and has files of its own
+
+
+def end_here(mark: str, pids: Iterable[int] = ()) -> None:
+    """Do the work of `end` in this process. Raises OSError if it can open no file."""
+    killed = {int(pid) for pid in pids}
     deadline, clean = time.monotonic() + END_WITHIN_S, 0
     while clean < LOOKS and time.monotonic() < deadline:
         alive = _marked(mark)
@@ -88,14 +103,21 @@ def end_of(folder: Path) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Ids of the running processes that started with the mark, or one that begins with it, in their environment."""
+    """Ids of the running processes that started with the mark, or one that begins with it, in their environment.
+
+    Raises OSError if no file can be opened.
+    """
     variable, pids = f"{MARK}={mark}".encode(), []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and int(process.name) != os.getpid():
-            with contextlib.suppress(OSError):
+            try:
                 environment = (process / "environ").read_bytes()  # empty where it has ended
-                if environment.startswith(variable) or b"\0" + variable in environment:
-                    pids.append(int(process.name))
+            except OSError as error:
+                if error.errno in NO_FILE:
+                    raise
+                continue
+            if environment.startswith(variable) or b"\0" + variable in environment:
+                pids.append(int(process.name))
     return pids
 
 

@@ -47,6 +47,7 @@ class Run:
     observers: Observers = field(default_factory=Observers)
     records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
     _open: ExitStack = field(default_factory=ExitStack)
+    _unended: str = ""  # the launch that has begun and has no record
     _ended_s: float = field(default_factory=time.monotonic)  # when the launch before ended
 
     def __post_init__(self) -> None:
@@ -95,6 +96,10 @@ class Run:
 
     def launch(self, cell: Cell, number: int) -> Record:
         """Run one launch and write it to the journal before anything else happens, or take it from there."""
+        if self._unended:
+            raise LaunchError(
+                f"the launch before, {self._unended}, ended in the error that pytest shows: none can follow it"
+            )
         if self.planned[self.done : self.done + 1] != [(cell, number)]:
             raise LaunchError(
                 f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
@@ -105,6 +110,7 @@ class Run:
             self.records.append(record)
             return record
         counter = self._counter(self.done)
+        self._unended = key_of(cell, number)
         if self._dispatch:
             record = self._dispatch.wait(key_of(cell, number))
         else:
@@ -113,6 +119,7 @@ class Run:
             self._ended_s += took_s
             record = self._keep(record, took_s, searching_s)
         self.records.append(record)
+        self._unended = ""
         line = f"{counter} {described(record)}  {duration(record.run['took_s'])}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
         self.observers.ended(record, self._left_s(self._remaining()) if self._pace.known else None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from urllib.parse import quote
 
 import pytest
 
+from suite.export import live_server
 from suite.export.families import LIVE, PREFIX
 from suite.export.live import HOST, Live
+from suite.export.live_server import CONNECTIONS_MOST
 from suite.export.target import ExportError
 from suite.monitor.timeline import Sample
 from suite.plan.cell import Cell
@@ -133,6 +137,34 @@ def test_a_port_in_use_is_one_line(live: tuple[Live, str]) -> None:
     port = int(re.findall(r":(\d+)/", live[1])[0])
     with pytest.raises(ExportError, match=f"cannot serve on 127.0.0.1:{port}: .*; choose another port"):
         Live(port).open()
+
+
+def test_slow_clients_take_few_files_and_keep_no_scrape_out(live: tuple[Live, str]) -> None:
+    def opened() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    address = (HOST, int(re.findall(r":(\d+)/", live[1])[0]))
+    before, most = opened(), 0
+    with ExitStack() as clients:
+        for number in range(200):
+            client = clients.enter_context(socket.create_connection(address, timeout=10))
+            client.send(b"GET /")  # and no end of the line
+            most = max(most, opened() - before - number)
+        assert values(live[1])["launches_planned", ""] == 6
+    assert most <= 2 * CONNECTIONS_MOST
+
+
+def test_a_client_that_goes_on_byte_by_byte_is_cut(live: tuple[Live, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_server, "LASTS_S", 0.5)
+    with socket.create_connection((HOST, int(re.findall(r":(\d+)/", live[1])[0])), timeout=10) as client:
+
+        def go_on() -> None:
+            for _ in range(200):
+                client.send(b"G")
+                time.sleep(0.05)
+
+        with pytest.raises(OSError, match=r"(?i)pipe|reset"):
+            go_on()
 
 
 def queries() -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from multiprocessing import shared_memory
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import psutil
@@ -71,6 +72,26 @@ def test_a_daemon_that_left_its_session_and_shared_memory_end_with_the_launch(
     assert record.outcome.status == "crashed"
     assert not alive(told[0]["pid"])
     assert not Path("/dev/shm", told[0]["name"]).exists()
+
+
+def test_a_process_that_has_no_file_left_clears_up_all_the_same() -> None:
+    code = """
+    import os, resource
+    from suite.session import leftovers
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    held = []
+    while True:
+        try: held.append(os.open("/dev/null", 0))
+        except OSError: break
+    leftovers.end("0123abcd-")
+    """
+    marked = subprocess.Popen(["sleep", "60"], env={MARK: "0123abcd-1-"}, start_new_session=True)
+    try:
+        subprocess.run([sys.executable, "-c", dedent(code)], cwd=ROOT, check=True)
+        assert marked.wait(0.1) == -signal.SIGKILL
+    finally:
+        marked.kill()
+        marked.wait()
 
 
 def test_what_bears_another_mark_or_none_is_left_alone() -> None:
