@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,5 +108,21 @@ def main(name: str, place: str, journal: str) -> int:
     return 0
 
 
+def end_with(parent: int) -> None:
+    """End this process, and whatever it started, when the controller ends: a library may wait for its server for long."""
+    try:
+        descriptor = os.pidfd_open(parent)
+    except OSError:  # it has ended already
+        os._exit(1)
+
+    def wait() -> None:
+        select.select([descriptor], [], [])
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=wait, name="end with the controller", daemon=True).start()
+
+
 if __name__ == "__main__":
+    if os.getpgrp() == os.getpid():  # as the tracker starts it
+        end_with(os.getppid())
     sys.exit(main(*sys.argv[1:]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,15 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"NAME is {options.name!r}; use small letters, digits and underscores, at most 40, first a letter")
     folder: Path = options.into / options.name
     files = ("spec", "data", *(options.framework or FRAMEWORK_FILES))
-    try:
-        folder.mkdir(parents=True)
-        for file in files:
-            text = (TEMPLATE / f"{file}.py.txt").read_text(encoding="utf-8").replace("NAME", options.name)
-            (folder / f"{file}.py").write_text(text, encoding="utf-8")
-    except FileExistsError:
+    if os.path.lexists(folder):
         print(f"suite.new: {folder} is there already, and stays as it is; choose another name", file=sys.stderr)
         return 1
+    partial = options.into / f".{options.name}-{os.getpid()}"
+    try:
+        partial.mkdir(parents=True)
+        for file in files:
+            text = (TEMPLATE / f"{file}.py.txt").read_text(encoding="utf-8").replace("NAME", options.name)
+            (partial / f"{file}.py").write_text(text, encoding="utf-8")
+        partial.rename(folder)
     except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
         print(f"suite.new: {folder} cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1
     print(f"wrote {folder}: {', '.join(f'{file}.py' for file in files)}")

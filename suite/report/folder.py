@@ -116,6 +116,11 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
     return notes
 
 
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
 def is_site(folder: Path) -> bool:
     """Returns whether the folder has an index of reports."""
     try:
@@ -170,9 +175,11 @@ def staged(folder: Path, ours: bool = False) -> Iterator[Path]:
     Files of the same names are replaced if ``ours`` or if an earlier comparison wrote them; all others stay. Raises
     `OSError`, and `FileExistsError` for a file of another origin.
     """
+    new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     ours = ours or is_written(folder)
-    with scratch(folder, ".partial-") as staging:
+    with contextlib.ExitStack() as half, scratch(folder, ".partial-") as staging:
+        half.callback(lambda: new and _remove_empty(folder))
         yield staging
         files = [path for path in staging.iterdir() if path.name != OWNED]
         existing = sorted(path.name for path in files if (folder / path.name).exists())

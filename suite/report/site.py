@@ -28,6 +28,10 @@ def check(site: Path, folder: Path) -> None:
     """Raises `LoadError` unless a report in ``folder`` would lie directly in the site, links followed."""
     if folder.resolve().parent != site.resolve():
         raise LoadError(f"{folder} does not lie directly in {site}: a site holds its runs, and leads nowhere else")
+    if (site / ASSETS).is_symlink():
+        raise LoadError(
+            f"{site / ASSETS} is a link, and nothing is written where it leads: make it a folder, or remove it"
+        )
     index = site / INDEX
     if index.is_dir():
         raise LoadError(f"{index} is a folder, where the index goes: rename it, its report stays readable")

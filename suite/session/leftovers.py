@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,10 @@ def end_here(mark: str, pids: Iterable[int] = ()) -> None:
         if clean < LOOKS:
             time.sleep(0.01)
     _clear_shared_memory(mark, killed)
+    with contextlib.suppress(OSError):  # where the scratch folder's name is too long for sockets
+        for entry in list(os.scandir(tempfile.gettempdir())):
+            if entry.name.startswith(f"pymp-{mark}") and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def note(mark: str, folder: Path) -> None:

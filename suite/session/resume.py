@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -46,7 +47,9 @@ def command(arguments: Sequence[str], run: str) -> str:
     for at, argument in enumerate(arguments):
         value_of_resume = at > 0 and arguments[at - 1] == "--resume" and not argument.startswith("-")
         if not value_of_resume and argument.partition("=")[0] != "--resume":
-            others.append(argument)
+            tracked = argument.startswith("--track") or (at > 0 and arguments[at - 1] == "--track")
+            # Shown without a user's name and password; the tracker's own variables may hold them.
+            others.append(re.sub(r"://.*@", "://", argument) if tracked else argument)
     return f"pytest {shlex.join([*others, f'--resume={run}'])}"
 
 

@@ -8,6 +8,7 @@ import resource
 import select
 import signal
 import sys
+import tempfile
 import threading
 
 from suite.record.mark import MARK, WORKER
@@ -24,7 +25,10 @@ def adopt() -> None:
         shared_memory._SHM_NAME_PREFIX = f"/{mark}"
         shared_memory._SHM_SAFE_NAME_LENGTH = len(mark) + 18  # type: ignore[attr-defined]
     if mark and hasattr(process.current_process(), "_config"):
-        process.current_process()._config["semprefix"] = f"/{mark}"  # type: ignore[attr-defined]
+        config = process.current_process()._config  # type: ignore[attr-defined]
+        config["semprefix"] = f"/{mark}"
+        if not os.path.basename(tempfile.gettempdir()).startswith("suite-"):  # its name is too long for sockets in it
+            config["tempdir"] = tempfile.mkdtemp(prefix=f"pymp-{mark}")
 
 
 def take_cores() -> None:

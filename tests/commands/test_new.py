@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +27,19 @@ def test_it_writes_the_files_asked_for_and_replaces_nothing(tmp_path: Path, caps
     assert main(["workload", "mine", "--into", str(tmp_path)]) == 1
     assert "stays as it is" in capsys.readouterr().err
     assert (tmp_path / "mine" / "spec.py").read_bytes() == before
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Path.write_text
+
+    def full(path: Path, *arguments: Any, **named: Any) -> int:
+        if path.name == "data.py":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert main(["workload", "mine", "--into", str(tmp_path)]) == 1
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["../mine", "Mine", "", "own mine"])

@@ -173,3 +173,12 @@ def test_a_path_that_was_taken_for_a_run_is_refused(suite: Suite) -> None:
     done = suite("--resume", "suite")
     assert done.status == 4
     assert "--resume took 'suite' for a run: put it last" in done.output
+
+
+@pytest.mark.parametrize(
+    "typed", [["--track=mlflow=http://u:p/a@t.example"], ["--track", "mlflow=http://u:p/a@t.example"]]
+)
+def test_the_command_shows_no_password_of_a_tracker(typed: list[str]) -> None:
+    shown = command(["suite", *typed], "ID")
+    assert "u:p" not in shown
+    assert "mlflow=http://t.example" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from suite.export.target import ExportError
 from suite.session import tracker as trackers
+from suite.session.launch import ROOT
 from suite.session.observers import Observers
 from suite.session.observing import check
 from suite.session.tracker import Tracker
@@ -150,3 +152,16 @@ def test_metrics_are_served_during_a_run_of_pytest(suite: Suite) -> None:
     done = suite("suite", "--launches=1", "-k", "jax and imdb", "--metrics-port=0")
     assert done.status == 0, done.output
     assert "metrics: http://127.0.0.1:" in done.output
+
+
+def test_a_follower_ends_with_the_controller_whatever_it_waits_for(tmp_path: Path) -> None:
+    code = """
+    import os, subprocess, sys, time
+    code = "import os, time; from suite.export.follow import end_with; end_with(os.getppid()); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    print(process.pid, flush=True)
+    time.sleep(1)
+    os._exit(0)
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(code)], cwd=ROOT, capture_output=True, text=True, check=True)
+    wait_until(lambda: not alive(int(done.stdout)))

@@ -1,6 +1,6 @@
 """``python -m tests.studies.kills``: is anything lost, or left, when a run is killed at any moment?
 
-Runs small cells of all frameworks with all loaders, kills the run at random moments (pytest, its whole group, the
+Runs small cells of all frameworks with all loaders and two devices, some runs with ``--track`` or ``--profile``, kills the run at random moments (pytest, its whole group, the
 worker, both, or all at once; some by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until
 the matrix is done. Then every launch must be in the journal exactly once. Repeats until there were enough kills.
 With ``--ranks N`` the cells have two devices each, and N random processes of them are killed: each such launch must end
@@ -45,6 +45,7 @@ LOADERS = (Loader("naive"), Loader("workers", 2), Loader(), Loader("resident"))
 def killed():
     cells = [Cell("imdb_lstm", f, batch=8, size="small", loader=l) for f in FRAMEWORKS for l in LOADERS]
     cells += [Cell("cifar100_cnn", f, batch=8, size="small", loader=LOADERS[1]) for f in FRAMEWORKS]
+    cells += [Cell("imdb_lstm", f, batch=8, size="small", devices=2) for f in FRAMEWORKS]
     return Matrix("killed", tuple(cells), launches=1, plan=Plan(0.2, 3, 1.0))
 
 def ranked():
@@ -53,8 +54,8 @@ def ranked():
     cells += [Cell("imdb_lstm", "jax", batch=8, size="small", devices=2, strategy="jit")]
     return Matrix("ranked", tuple(cells), launches=1, plan=Plan(0.2, 3, 1.0))
 """
-#: Cells of the second matrix.
-RANKED = 5
+#: Cells of the two matrices.
+KILLED, RANKED = 18, 5
 WAYS = ("pytest", "its group", "worker", "pytest and worker", "all", "SIGTERM")
 
 
@@ -104,7 +105,7 @@ def _round(
         else:
             keys = _keys(journals)
             problems += [f"{key} is there {n} times" for key, n in Counter(keys).items() if n > 1]
-            problems += [] if len(keys) == 15 else [f"{len(keys)} launches of 15: {output[-2000:]}"]
+            problems += [] if len(keys) == KILLED else [f"{len(keys)} launches of {KILLED}: {output[-2000:]}"]
             return problems + [f"at the end: {what}" for what in _left(folder, before)]
 
 
@@ -174,6 +175,7 @@ def _start(folder: Path, journals: Path, resume: bool, matrix: str = "killed") -
         sys.executable, "-m", "pytest", "suite", f"--matrix={folder / 'matrix.py'}:{matrix}", "--data=synthetic",
         "--device=cpu", f"--journals={journals}", "-p", "no:cacheprovider", f"--benchmark-storage={folder / 'runs'}",
         "--benchmark-save=killed", *(["--resume"] if resume else []),
+        *((), ("--profile",), (f"--track=tensorboard={folder / 'tracked'}",))[int(journals.name[8:]) % 3],
     ]  # fmt: skip
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -229,7 +231,7 @@ def _left(folder: Path, before: set[str], way: str = "") -> list[str]:
         time.sleep(0.2)
     _start_next(folder)
     places = [*(folder / "tmp").iterdir(), *folder.rglob(".partial-*")]
-    return [*map(str, found), *(str(place) for place in places if not place.name.startswith("pymp-"))]
+    return [*map(str, found), *map(str, places)]
 
 
 def _processes() -> list[str]:
