@@ -9,8 +9,10 @@ nothing.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -71,20 +73,34 @@ def has_file(workload: str, name: str) -> bool:
 
 
 def files_digest(workload: str) -> str:
-    """SHA-256 over the names and bytes of a workload's own Python files; empty for one of the suite's own."""
+    """SHA-256 over the names and bytes of a workload's own Python files; empty for one of the suite's own.
+
+    The files of folders within it count where Python can import them.
+    """
     if workload not in _FOLDERS:
         return ""
     digest = hashlib.sha256()
-    for path in sorted(_FOLDERS[workload].glob("*.py")):
-        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    for path in _sources(_FOLDERS[workload]):
+        name = path.relative_to(_FOLDERS[workload]).as_posix()
+        digest.update(f"{name}\n".encode(errors="surrogateescape") + path.read_bytes())
     return digest.hexdigest()
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    """The Python files of a package: its own by name, then those of the folders in it that an import can reach."""
+    yield from sorted(path for path in folder.glob("*.py") if path.is_file())
+    for inner in sorted(folder.iterdir()):
+        if inner.name.isidentifier() and inner.name != "__pycache__" and inner.is_dir() and not inner.is_symlink():
+            yield from _sources(inner)
 
 
 def _folder(place: str) -> Path:
     path = Path(place).expanduser().absolute()
+    installed = {} if os.sep in place else {entry.name: entry for entry in entry_points(group=GROUP)}
     if path.is_dir():
+        if place in installed:
+            raise RegistryError(f"{place} is an installed workload and a folder here; write ./{place} for the folder")
         return path.resolve()
-    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if place in installed:
         return _installed(installed[place])
     known = f"; installed ones: {', '.join(sorted(installed))}" if installed else ""

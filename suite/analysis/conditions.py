@@ -1,4 +1,4 @@
-"""The conditions that a launch ran under besides the machine: versions, variables and threads.
+"""The conditions that a launch ran under besides the machine: versions, variables, threads and a workload's own code.
 
 Variables that the suite itself sets, for one framework only (`suite.plan.frameworks.VARIABLES`) or for the allocator
 that a cell asks for, are none of them, and neither is what a record of the first schemas does not contain.
@@ -16,6 +16,9 @@ from suite.record.record import Record
 from suite.record.text import clean
 
 UNSET = "unset"
+
+#: The Python files of a workload from outside, by the begin of their digest.
+CODE, CODE_SHOWN = "the workload's files", 12
 
 _OWN = {name for variables in VARIABLES.values() for name in variables}
 #: What changes no speed, and is set at an import: how much is printed, by TensorFlow, and that NVML is asked for a GPU,
@@ -44,6 +47,8 @@ def facts(record: Record) -> Facts:
     variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in own}
     values |= {f"${name}": value for name, value in variables.items()}
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
+    if files := record.workload.get("files"):
+        values[CODE] = str(files)[:CODE_SHOWN]
     if values["threads"] == 0:  # TensorFlow's way to say one per core
         values["threads"] = record.settings.get("cores") or _mapping(environment.get("machine")).get("cores")
     return {clean(name, 60): clean(value, 80) for name, value in values.items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from suite.analysis.conditions import UNSET, conditions
+from suite.analysis.conditions import CODE, UNSET, conditions
 from suite.analysis.groups import Row
 from suite.plan.tunings import host_memory
 from suite.record.record import Record
@@ -17,7 +17,7 @@ ARITHMETIC = re.compile(
 )
 
 #: Packages that all frameworks share. Others are compared within a framework only, as are threads on a GPU.
-_SHARED = ("numpy",)
+_SHARED = ("numpy", CODE)
 
 
 def mixed(row: Row) -> str:

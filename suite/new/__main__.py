@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workloads.registry import FRAMEWORK_FILES, NAME
+from workloads.spec import WORKLOADS
 
 TEMPLATE = Path(__file__).parent / "template"
 
@@ -35,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if not NAME.fullmatch(options.name):
         parser.error(f"NAME is {options.name!r}; use small letters, digits and underscores, at most 40, first a letter")
+    if options.name in WORKLOADS:
+        parser.error(
+            f"NAME is {options.name!r}, a workload of the suite; choose another, so that no answer is mistaken"
+        )
     folder: Path = options.into / options.name
     files = ("spec", "data", *(options.framework or FRAMEWORK_FILES))
     if os.path.lexists(folder):

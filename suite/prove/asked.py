@@ -31,8 +31,16 @@ class GivenError(ValueError):
 
 
 def workload_at(place: str) -> str:
-    """The name of the one workload at a path, or of one of the suite's own. Raises `GivenError` or `RegistryError`."""
+    """The name of the one workload at a path, or of one of the suite's own.
+
+    A name that is both is refused: the other model would be proved. Raises `GivenError` or `RegistryError`.
+    """
     if place in WORKLOADS:
+        if Path(place).exists():
+            raise GivenError(
+                f"{place} is a workload of the suite and a folder here; write ./{place} for the folder, "
+                "or call this from another folder for the suite's own"
+            )
         return place
     found = registry.register(place)
     if len(found) > 1:

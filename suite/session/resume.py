@@ -11,8 +11,11 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.options import LATEST
+from suite.record.record import Record
+from suite.record.retry import may_pass
 from suite.session.journal import JournalError, description, read
 from suite.session.settings import Settings
+from workloads.registry import files_digest
 
 #: How many runs an error names.
 NAMED_MOST = 3
@@ -35,9 +38,14 @@ def journal_of(settings: Settings, cells: str) -> Path:
     if not path.is_file():
         newest = [journal.stem for journal in _newest_first(settings.journals)[:NAMED_MOST]]
         raise JournalError(f"no run {name} in {settings.journals} (the newest: {', '.join(newest) or 'none'})")
-    run, _, _ = read(path)
+    run, records, _ = read(path)
     if differences := _differences(run, settings):
         raise JournalError(f"run {name} has {'; '.join(differences)}: use the options that it was started with")
+    if changed := _changed_code(records):
+        raise JournalError(
+            f"the code of {changed} has changed since the launches of run {name}: run without --resume, "
+            "or change it back"
+        )
     return path
 
 
@@ -77,9 +85,12 @@ def _best(settings: Settings, cells: str) -> Path:
             _, records, _ = read(path)
         except JournalError:
             continue
-        if records:
+        if changed := _changed_code(records):
+            newest = newest or f" (the newest, {path.name}, has launches of other code of {changed})"
+        elif records:
             return path
-        empty.append(path)
+        else:
+            empty.append(path)
     if empty:
         return empty[0]
     raise JournalError(f"no journal in {settings.journals} has these settings{newest}: run without --resume")
@@ -96,6 +107,14 @@ def _differences(run: dict[str, Any], settings: Settings) -> list[str]:
         for name, value in settings.signature().items()
         if run.get(name) != value and not (name == "launches" and _fewer(run.get(name), value))
     ]
+
+
+def _changed_code(records: Iterable[Record]) -> str:
+    """A workload from outside whose files are not those of a launch that counts; empty if there is none."""
+    counting = (record for record in records if not may_pass(record.outcome))  # the others run again
+    recorded = {(record.cell.workload, str(files)) for record in counting if (files := record.workload.get("files"))}
+    digests = {workload: files_digest(workload) for workload, _ in recorded}
+    return min((workload for workload, files in recorded if files != digests[workload]), default="")
 
 
 def _fewer(started: Any, wanted: int) -> bool:

@@ -174,3 +174,25 @@ def test_arenas_that_the_suite_chose_for_a_cell_are_no_other_condition(arenas: s
     ]
     caveat = rows(compared(held), "ratio_caveat")["tensorflow"]
     assert told in caveat if told else not caveat
+
+
+def with_files(**files: str) -> list[Record]:
+    """Launches of a workload from outside, which record a digest of its files."""
+    return [
+        replace(each := under(r), workload={**each.workload, "files": files.get(r.cell.framework, "a" * 64)})
+        for r in records.launches()
+    ]
+
+
+def test_other_code_of_a_workload_in_one_row_is_a_caveat() -> None:
+    assert set(rows(compared(with_files()), "ratio_caveat").values()) == {""}
+    caveats = rows(compared(with_files(jax="b" * 64)), "ratio_caveat")
+    assert f"the workload's files {12 * 'b'} against {12 * 'a'}" in caveats.pop("jax")
+    assert set(caveats.values()) == {""}
+
+
+def test_launches_of_one_row_of_other_code_forbid_its_ratios() -> None:
+    held = with_files()
+    held[0] = replace(held[0], workload={**held[0].workload, "files": "c" * 64})
+    reasons = rows(compared(held), "ratio_reason")
+    assert f"the workload's files {12 * 'a'} and {12 * 'c'}" in " ".join(reasons.values())

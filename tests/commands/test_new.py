@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from suite.new.__main__ import main
-from suite.plan.cell import Cell
+from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.session.launch import launch
@@ -47,6 +47,16 @@ def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path, capsys: pytes
     with pytest.raises(SystemExit, match="2"):
         main(["workload", name, "--into", str(tmp_path)])
     assert "use small letters" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_name_of_a_workload_of_the_suite_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["workload", name, "--into", str(tmp_path)])
+    assert f"NAME is '{name}', a workload of the suite; choose another" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.launches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from suite.plan.cell import WORKLOADS
 from suite.prove.__main__ import main
-from suite.prove.asked import GivenError, given, of_checkpoint
+from suite.prove.asked import GivenError, given, of_checkpoint, workload_at
 from suite.prove.causes import CAUSES
 from suite.prove.compare import checks
 from suite.prove.numbers import Numbers, aligned
@@ -96,6 +97,16 @@ def test_the_frameworks_are_asked_in_processes_of_their_own(capsys: pytest.Captu
     printed = capsys.readouterr()
     assert f"{name} has no file tensorflow.py" in printed.err
     assert "nothing to compare with" in printed.err
+
+
+def test_a_name_that_is_also_a_folder_here_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The built-in would be proved in place of the user's, and found the same."""
+    monkeypatch.chdir(tmp_path)
+    assert workload_at("imdb_lstm") == "imdb_lstm"
+    shutil.copytree(PORTS / "text", tmp_path / "imdb_lstm")
+    with pytest.raises(GivenError, match=r"write \./imdb_lstm for the folder"):
+        workload_at("imdb_lstm")
+    assert workload_at("./imdb_lstm") == "own_imdb_lstm"
 
 
 def test_the_worker_writes_facts_and_arrays_and_no_pickle(tmp_path: Path) -> None:

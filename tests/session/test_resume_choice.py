@@ -182,3 +182,19 @@ def test_the_command_shows_no_password_of_a_tracker(typed: list[str]) -> None:
     shown = command(["suite", *typed], "ID")
     assert "u:p" not in shown
     assert "mlflow=http://t.example" in shown
+
+
+@pytest.mark.parametrize("latest", [True, False])
+def test_a_run_whose_workload_has_other_code_by_now_is_not_continued(
+    asked: Settings, monkeypatch: pytest.MonkeyPatch, *, latest: bool
+) -> None:
+    launches = [replace(each, workload={**each.workload, "files": "a" * 64}) for each in records.launches(["jax"], n=1)]
+    path = records.journal(asked.journals / "1-mine.jsonl", launches)
+    _, *lines = path.read_text().splitlines()
+    run = {"id": "1-mine", **asked.signature(), "cells": CELLS}
+    path.write_text("\n".join([json.dumps({"run": run}), *lines]) + "\n")
+    monkeypatch.setattr("suite.session.resume.files_digest", lambda _: "a" * 64)
+    assert chosen(asked, LATEST if latest else "1-mine") == "1-mine"
+    monkeypatch.setattr("suite.session.resume.files_digest", lambda _: "b" * 64)
+    with pytest.raises(JournalError, match=r"code of cifar100_cnn( has changed since|: run without --resume|\))"):
+        chosen(asked, LATEST if latest else "1-mine")

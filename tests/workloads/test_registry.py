@@ -50,6 +50,20 @@ def test_a_folder_becomes_a_package_of_its_own(tmp_path: Path) -> None:
     assert sys.path == path
 
 
+def test_the_digest_of_the_code_follows_the_folders_that_an_import_reaches(tmp_path: Path) -> None:
+    registry.register(folder(tmp_path))
+    before = registry.files_digest("own_mine")
+    for name in ("__pycache__", "not-a-module"):
+        (tmp_path / "mine" / name).mkdir()
+        (tmp_path / "mine" / name / "x.py").write_text("A = 1\n")
+    assert registry.files_digest("own_mine") == before
+    (tmp_path / "mine" / "layers").mkdir()
+    (tmp_path / "mine" / "layers" / "dense.py").write_text("A = 1\n")
+    between = registry.files_digest("own_mine")
+    (tmp_path / "mine" / "layers" / "dense.py").write_text("A = 2\n")
+    assert len({before, between, registry.files_digest("own_mine")}) == 3
+
+
 def test_a_folder_may_hold_several(tmp_path: Path) -> None:
     folder(tmp_path, "one")
     folder(tmp_path, "two")
