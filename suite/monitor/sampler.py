@@ -31,6 +31,7 @@ from suite.monitor.timeline import (
     short,
     summary,
 )
+from suite.record.bounds import drop_outside
 from suite.record.environment import own_cores
 from suite.record.record import Phase, Record
 
@@ -163,6 +164,7 @@ class Monitor:
                     gpu_metrics["absent"]["energy"] = _why_no_energy(record, samples)
                 flags += _clock_flags(record, samples, spans["train"]) if number < self.devices else []
             metrics["gpus"].append(gpu_metrics)
+        self.absent = self.absent | drop_outside(metrics)
         unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
         if self.absent or unused:
             metrics["absent"] = self.absent | unused

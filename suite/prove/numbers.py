@@ -108,12 +108,19 @@ def layers(one: Numbers, other: Numbers, given: Given) -> Iterator[Layer]:
 
 
 def distance(one: Array | float, other: Array | float) -> float:
-    """Relative distance in the L2 norm; infinite where the shapes differ or a number is not finite."""
+    """Relative distance in the L2 norm; infinite where the shapes differ or a number is not finite.
+
+    Both are brought to the size of 1 first, by a power of two, which rounds nothing: squares of small and of large
+    numbers would leave the range of float64.
+    """
     a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
     if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("inf")
-    largest = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)))
-    return float(np.linalg.norm(a - b)) / largest if largest else 0.0
+    peak = max(np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0))
+    if not peak:
+        return 0.0
+    a, b = (np.ldexp(array, -int(np.frexp(peak)[1])) for array in (a, b))
+    return float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(a)), float(np.linalg.norm(b)))
 
 
 def distances(one: Mapping[str, Array], other: Mapping[str, Array]) -> dict[str, float]:

@@ -17,6 +17,7 @@ from msgspec import Meta, to_builtins
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
+from suite.record.bounds import explained, outside
 from suite.record.evidence import Identity
 from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Seconds, Some
 from suite.record.profile import Profile
@@ -43,6 +44,9 @@ ALL_PHASES = (*PHASES, "local")
 
 #: Objects and lists within one another, at most.
 LEVELS_MOST = 50
+
+#: Less than a call of a function takes in Python.
+STEP_LEAST_S = 1e-8
 
 #: More bytes than any memory has.
 BYTES_MOST = 2**62
@@ -213,6 +217,8 @@ class Record:
         for name in FREE:
             place = _impossible(getattr(self, name))
             _require(place is None, f"{name}{place} is not finite, or beyond {NUMBER_MOST:g}")
+            problem = next(outside(getattr(self, name)), None)
+            _require(problem is None, f"{name}{explained(problem)}" if problem else "")
         batch = self.effective_batch
         usable = type(batch) is int and (0 < batch <= COUNT_MOST or not (batch or self.outcome.ok))
         _require(usable, f"settings say batch {reprlib.repr(batch)}")
@@ -220,6 +226,10 @@ class Record:
             _require(name in ALL_PHASES, f"phases has {reprlib.repr(name)}; there are: {', '.join(ALL_PHASES)}")
             moments = [moment for span in phase.spans for moment in span]
             _require(moments == sorted(moments), f"phases.{name}.spans are not one after the other")
+            quick = next(
+                (each for each in (*phase.windows, *phase.warmup) if each.seconds < STEP_LEAST_S * each.steps), None
+            )
+            _require(quick is None, f"phases.{name} has {quick}: no step takes less than {STEP_LEAST_S:g} s")
         if self.outcome.ok:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")
             finished = not self.cell.recipe or bool(self.course and self.course.finished)

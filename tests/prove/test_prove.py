@@ -15,7 +15,7 @@ from suite.prove.__main__ import main
 from suite.prove.asked import GivenError, given, of_checkpoint, workload_at
 from suite.prove.causes import CAUSES
 from suite.prove.compare import checks
-from suite.prove.numbers import Numbers, aligned
+from suite.prove.numbers import Numbers, aligned, distance
 from suite.prove.shown import explanation, verdict
 from suite.worker import proof
 from tests.frameworks import needs_frameworks, switches_restored
@@ -174,6 +174,15 @@ def test_arrays_are_aligned_over_layouts_and_states() -> None:
     picture = np.random.default_rng(0).random((2, 5, 5, 3))
     assert np.array_equal(*aligned(picture, picture.transpose(0, 3, 1, 2)))
     assert aligned(np.zeros((2, 3)), np.zeros((2, 4))) is None
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1.0, 1e200, 1.7e308])
+def test_the_distance_neither_overflows_nor_underflows(size: float) -> None:
+    """Squares of 1e-200 are 0, so that any two gradients of that size were the same; of 1e200 they are infinite."""
+    one, other = np.full(4, size), np.array([size, size, size, 0.0])
+    assert distance(one, one) == 0
+    assert distance(one, other) == pytest.approx(0.5)
+    assert distance(one, -one) == pytest.approx(2)
 
 
 @pytest.fixture(autouse=True)
