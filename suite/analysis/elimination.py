@@ -5,12 +5,13 @@ not launched, or failed. A score is taken as the sum of its cell, its block and 
 estimated from all cells at once: two blocks of twelve cells leave eleven degrees of freedom, where a test of one pair
 has one. That is what lets a race drop cells after two launches each.
 
-After the first block, when nothing is known of the noise, a cell goes if it reached less than `SCREEN` of the best one.
-From the second block on it goes if it is more than the margin behind the best one and significantly worse: a one-sided
-bound by Student's t, with Bonferroni's correction over the cells that are left, at the look's share of `LEVEL` (see
-`share`). The shares of all looks together never exceed `LEVEL`: the alpha spending of group-sequential trials (Lan and
-DeMets, Biometrika 70, 1983), in a race as Maron and Moore run it (Hoeffding races, NIPS 6, 1994). To drop every arm
-whose bound lies below that of the best is the successive elimination of Even-Dar, Mannor and Mansour (JMLR 7, 2006).
+After the first block nothing is known of the noise, and no cell goes: a single launch may be slow by chance, however
+far behind it is. From the second block on a cell goes if it is more than the margin behind the best one and
+significantly worse: a one-sided bound by Student's t, with Bonferroni's correction over the cells that are left, at the
+look's share of `LEVEL` (see `share`). The shares of all looks together never exceed `LEVEL`: the alpha spending of
+group-sequential trials (Lan and DeMets, Biometrika 70, 1983), in a race as Maron and Moore run it (Hoeffding races,
+NIPS 6, 1994). To drop every arm whose bound lies below that of the best is the successive elimination of Even-Dar,
+Mannor and Mansour (JMLR 7, 2006).
 
 ``python -m tests.studies.tune`` chose the method and the constants, by simulation with the noise of committed launches.
 """
@@ -26,8 +27,6 @@ from scipy import special
 
 #: The risk that a race drops the best cell, over all its looks.
 LEVEL = 0.05
-#: After one launch each, a cell goes that reached less than this share of the best one. Outliers of 30 % stay.
-SCREEN = 0.6
 #: The share of the level that the first test spends; each later one spends this share of what is left.
 FIRST = 0.3
 
@@ -109,10 +108,8 @@ def worse(scores: Scores, alive: Flags, margin: float, judges: Flags | None = No
 def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, margin: float) -> Flags:
     """Which differences to the cell ``top`` are significant at this look among so many rivals, and beyond the margin.
 
-    Look 0 is that after the first block, which knows no noise.
+    One block knows no noise and finds nothing.
     """
-    if not look:
-        return np.asarray(behind > -math.log(SCREEN))
     if not fitted.freedom:
         return np.zeros(len(behind), dtype=bool)
     bound = fitted.reach(LEVEL * share(look) / rivals) * fitted.errors(top)
@@ -139,7 +136,7 @@ def dominated(scores: list[Scores], alive: Flags, margin: float, judges: Flags |
     """The cells that go where two objectives are asked for: those that another one beats.
 
     To beat is to be significantly better beyond the margin in one objective, and in the other either that too, or not
-    to be worse beyond the margin by any bound. After the first block, a cell goes that is beaten in both by `SCREEN`.
+    to be worse beyond the margin by any bound.
     """
     fits = [fit(each) for each in scores]
     for fitted in fits:
@@ -147,21 +144,20 @@ def dominated(scores: list[Scores], alive: Flags, margin: float, judges: Flags |
     gone = np.zeros_like(alive)
     rivals, look = int(alive.sum()) - 1, len(scores[0]) - 1
     best = alive if judges is None else alive & judges
-    for top in np.flatnonzero(best) if rivals > 0 else ():
+    if rivals < 1 or not all(fitted.freedom for fitted in fits):
+        return gone
+    for top in np.flatnonzero(best):
         behind = [fitted.means[top] - fitted.means for fitted in fits]
         better = [
             beyond(each, fitted, int(top), rivals=rivals**2, look=look, margin=margin)
             for each, fitted in zip(behind, fits, strict=True)
         ]
-        if not look or not all(fitted.freedom for fitted in fits):
-            beats = better[0] & better[1]
-        else:
-            chance = LEVEL * share(look) / rivals**2
-            no_worse = [
-                each - fitted.reach(chance) * fitted.errors(int(top)) >= -math.log1p(margin)
-                for each, fitted in zip(behind, fits, strict=True)
-            ]
-            beats = (better[0] & (better[1] | no_worse[1])) | (better[1] & no_worse[0])
+        chance = LEVEL * share(look) / rivals**2
+        no_worse = [
+            each - fitted.reach(chance) * fitted.errors(int(top)) >= -math.log1p(margin)
+            for each, fitted in zip(behind, fits, strict=True)
+        ]
+        beats = (better[0] & (better[1] | no_worse[1])) | (better[1] & no_worse[0])
         beats[top] = False
         gone |= alive & beats
     return gone

@@ -71,9 +71,9 @@ class Race:
         return [fit(each) for each in self.scores if each.size]
 
     @property
-    def risk(self) -> float:
-        """The risk that the tests so far dropped the best cell."""
-        return spent(max(0, self.blocks - 1))
+    def risk(self) -> float | None:
+        """The risk that the tests so far dropped the best cell; None before the second block, which is first tested."""
+        return spent(self.blocks - 1) if self.blocks > 1 else None
 
     @cached_property
     def ranked(self) -> list[Cell]:
@@ -83,8 +83,16 @@ class Race:
 
     @property
     def recommended(self) -> list[Cell]:
-        """The cells that are left, the best first, without those that are beyond a limit on average."""
-        return [cell for cell in self.ranked if cell in self.records and not self.beyond(cell)]
+        """The cells that are left, the best first, without those that are beyond a limit on average.
+
+        None before a whole block: what did not run yet may be the best.
+        """
+        return [cell for cell in self.ranked if not self.beyond(cell)] if self.blocks else []
+
+    @property
+    def launched_once(self) -> list[Cell]:
+        """The cells that ran before a whole block was done, the best first; they show nothing of the others."""
+        return [] if self.blocks else [cell for cell in self.ranked if cell in self.records]
 
     def beyond(self, cell: Cell) -> str:
         """The first limit that the mean of a cell's launches is beyond; empty if there is none."""

@@ -35,9 +35,6 @@ SEEDS_LEAST = 3
 #: A race ends after so many blocks, whatever is left.
 BLOCKS_MOST = 20
 
-#: Flags of a launch that something else may have slowed.
-DISTURBED = {"contaminated", "throttled"}
-
 
 @dataclass
 class Referee:
@@ -138,12 +135,7 @@ class Referee:
         else:
             gone, reason = dominated(state.scores, left, self.question.margin, judges), "another cell is better"
         for at in np.flatnonzero(gone):
-            if self.block > 1 or not self._disturbed(self.cells[at]):
-                self._drop(self.cells[at], WORSE, reason)
-
-    def _disturbed(self, cell: Cell) -> bool:
-        """Whether something outside slowed the first launch of a cell, which then says too little to drop it."""
-        return any(set(record.flags) & DISTURBED for record in self.records[cell].values())
+            self._drop(self.cells[at], WORSE, reason)
 
     def _cleared(self, state: Race, cell: Cell) -> bool:
         """Whether a cell keeps the limits as far as is known, so that others may be dropped for being worse than it."""

@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             speed_changes = changes(loaded.launches) if options.fail_if is not None else None
             groups = group(loaded.launches, options.by, options.across_machines)
         _check_baseline(groups, options.by, options.baseline)
+        _check_machines(groups, options.by)
         runs = {launch.run for launch in loaded.launches}
         folder = _place(options, _name(paths), runs)
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
@@ -117,6 +118,16 @@ def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: floa
         print(f"slower: {change}", file=sys.stderr)
     print(f"{len(slower)} of {len(tested)} cells are significantly slower, by more than {limit:.0%}", file=sys.stderr)
     return int(bool(slower))
+
+
+def _check_machines(groups: Sequence[Group], by: str) -> None:
+    """Raise `LoadError` where ratios between machines are asked for and there is one machine: all would be 1."""
+    machines = {row.machine for each in groups for row in each.rows}
+    if by == "machine" and len(machines) == 1:
+        raise LoadError(
+            f"all launches are from one machine, {min(machines)}: --across-machines compares two. Name a run of another "
+            "machine, or leave it out; with --by framework it lets runs share a ratio"
+        )
 
 
 def _check_baseline(groups: Sequence[Group], by: str, baseline: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The cells that a search chooses from: the axes of a sweep, with defaults for those that are not given."""
+"""The cells that a search chooses from: the axes of a sweep, with the machine's values for those only named."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import replace
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.named import named
+from suite.plan.suggest import unknown
 from suite.plan.sweep import Axes, parsed, swept, usual
 
-#: The values of an axis that is not given, on a CPU and on a GPU; an axis without any stays as usual.
+#: The values of an axis that is searched without a list of its own, on a CPU and on a GPU.
 #: fp64 is left out: it is for proofs. `max` compiles for minutes on a CPU, and DALI needs an extra.
 DEFAULTS: Mapping[bool, Mapping[str, str]] = {
     False: {"precision": "fp32,bf16", "batch": "32,64,128", "compile": "usual,compile", "loader": "tuned,w2,resident"},
@@ -22,23 +23,29 @@ DEFAULTS: Mapping[bool, Mapping[str, str]] = {
     },
 }
 
+#: What names all of these axes.
+ALL = "all"
+
 #: Settings that ask more of the machine without changing which operations run: what a framework lacks at one value of
 #: them it lacks at all.
 SIZES_OF_WORK = ("batch", "accumulate")
 
 
-def space(matrices: Sequence[str], axes: Axes, gpu: bool) -> Matrix:
-    """The cells of these matrices, or without any of the usual ones, with the axes of the command line in their place.
+def searched(text: str | None, gpu: bool) -> Axes:
+    """The axes in a comma list, or ``all``, with the machine's values. Raises `MatrixError`."""
+    values, names = DEFAULTS[gpu], dict.fromkeys((text or "").split(",") if text else ())
+    if strange := next((name for name in names if name not in (*values, ALL)), None):
+        raise MatrixError(f"--search: {unknown('axis', strange, (*values, ALL))}")
+    return {axis: parsed(axis, values[axis]) for axis in (values if ALL in names else names)}
 
-    Without a matrix, the axes that are not given have the defaults of the machine. Raises `MatrixError`.
+
+def space(matrices: Sequence[str], axes: Axes, gpu: bool) -> Matrix:
+    """The cells of these matrices, or without any of the usual ones, with these axes in their place.
+
+    Raises `MatrixError`.
     """
-    if matrices:
-        base = named(matrices, gpu)
-        chosen = swept(base, axes) if axes else base
-    else:
-        base = usual(gpu)
-        given = {axis: parsed(axis, text) for axis, text in DEFAULTS[gpu].items() if axis not in axes}
-        chosen = replace(swept(base, {**given, **axes}), name=swept(base, axes).name)
+    base = named(matrices, gpu) if matrices else usual(gpu)
+    chosen = swept(base, axes) if axes else base
     cells = tuple(dict.fromkeys(chosen.cells))
     if any(cell.recipe for cell in cells):
         raise MatrixError(

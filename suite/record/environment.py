@@ -48,22 +48,23 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
     ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
     """
     installed = _installed()
-    versions = {_normal(name): version for name, _, version in (line.partition("==") for line in installed)}
+    found = (line.partition("==") for line in reversed(installed))  # the first on the path is imported, so it stays
+    versions = {_normal(name): version for name, _, version in found}
     return {
         "machine": machine(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
         "variables": recorded(os.environ),
-        "digest": hashlib.sha256("\n".join(installed).encode()).hexdigest(),
+        "digest": hashlib.sha256("\n".join(sorted(installed)).encode()).hexdigest(),
     }
 
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """Every installed distribution with its version, in lower case and sorted; each is a file to read."""
+    """Every installed distribution with its version, in lower case, in the order of the path; each is a file to read."""
     headers = [distribution.metadata for distribution in metadata.distributions()]  # each access reads the file anew
-    return tuple(sorted({f"{header['Name']}=={header['Version']}".lower() for header in headers}))
+    return tuple(dict.fromkeys(f"{header['Name']}=={header['Version']}".lower() for header in headers))
 
 
 def recorded(variables: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from shlex import join
 
 from suite.analysis.effects import Effect, Ratio, effects
-from suite.analysis.elimination import LEVEL, SCREEN
+from suite.analysis.elimination import LEVEL
 from suite.analysis.objectives import figure_of, mean, shown
 from suite.analysis.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
 from suite.analysis.wording import NONE, listing
@@ -93,6 +93,9 @@ def standing(race: Race, cells: Sequence[Cell]) -> Grid:
 def verdict(race: Race) -> str:
     """What the race found, in one or two sentences."""
     left = race.recommended
+    if not left and not race.blocks and race.alive:
+        ran = f"{len(race.launched_once)} of {count(len(race.alive), 'cell')} ran"
+        return f"No cell can be recommended: {ran}, and a comparison needs a launch of each."
     if not left:
         return "No cell can be recommended: " + reasons(race)
     best, others = label(left[0], race.cells), len(left) - 1
@@ -186,13 +189,9 @@ def untried(race: Race) -> str:
 
 def risk(race: Race) -> str:
     """The risk that a better cell was dropped, in words."""
-    first = sum(gone.kind == WORSE and gone.blocks == 1 for gone in race.out.values())
-    screened = (
-        f" After one launch each, {count(first, 'cell')} went at less than {SCREEN:.0%} of the best, untested."
-        if first
-        else ""
-    )
-    return f"Risk that the tests dropped the best cell: at most {100 * race.risk:.1f} %.{screened}"
+    if race.risk is None:
+        return "Nothing was tested: that takes two launches of each cell."
+    return f"Risk that the tests dropped the best cell: at most {100 * race.risk:.1f} %."
 
 
 def flagged(race: Race) -> str:

@@ -35,9 +35,10 @@ def answered(races: Sequence[Race], records: Sequence[Record], resume: str, file
         terminal.say(title(race))
         terminal.print("=" * len(title(race)))
         terminal.say(verdict(race))
-        if race.recommended:
+        if cells := race.recommended or race.launched_once:
             terminal.print()
-            terminal.show_grid(standing(race, race.recommended))
+            terminal.show_grid(standing(race, cells))
+        if race.recommended:
             terminal.print()
             terminal.print(f"Run it: {command(race.recommended[0], race.question.target)}", soft_wrap=True)
         if grid := findings(race):

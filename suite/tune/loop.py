@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from suite.analysis.racing import Race
-from suite.analysis.referee import Referee, in_order
+from suite.analysis.referee import SEEDS_LEAST, Referee, in_order
 from suite.plan.cell import Cell
 from suite.plan.objective import Budget
 from suite.plan.space import workloads
+from suite.report.names import count, number
 from suite.session.dispatch import key_of
 from suite.session.run import Run
 from suite.tune.options import Search
@@ -61,6 +62,10 @@ class Loop:
         total = len(self.search.cells) - len(self.excluded) or 1
         until = 0.0
         for cells in raced:
+            able = [cell for cell in cells if cell not in self.excluded]
+            if line := able and self._shortage(able, total):
+                self.run.say(line)
+        for cells in raced:
             until += sum(cell not in self.excluded for cell in cells) / total
             options = self.search.options
             referee = Referee(cells, self.search.question, options.seed, self.excluded)
@@ -72,6 +77,26 @@ class Loop:
                 self.races[-1] = referee.race()
                 self.watch(self.races[-1], self.spent)
         return self.races
+
+    def _shortage(self, cells: Sequence[Cell], total: int) -> str:
+        """What this workload's part of the budget cannot try, by the expected times; empty if all is tested."""
+        budget, part = self.search.budget, len(cells) / total
+        least = 2 if self.search.question.target is None else SEEDS_LEAST
+        block = len(cells) if budget.launches is not None else sum(map(self.run.expected_s, cells))
+        paid = part * (budget.launches or budget.seconds or math.inf) / (block or 1)
+        if paid >= least:
+            return ""
+        needed = f"{least * total}launches"
+        if budget.launches is None:
+            needed = f"{math.ceil(least * block / part / 60)}min"
+        tests = f"Tests need {number(least)} launches of each: about --budget {needed}, or fewer values."
+        if paid < 1:
+            tried = math.floor(paid * len(cells) + 1e-9)
+            pays = f"a launch of about {tried} of {count(len(cells), 'cell')}"
+            lacks = f"the other {len(cells) - tried} are not tried, and nothing can be recommended"
+        else:
+            pays, lacks = f"about {paid:.1f} launches of each cell", "none can be dropped for being worse"
+        return f"{cells[0].workload}: the budget pays for {pays}; {lacks}. {tests}"
 
     def _ahead(self, state: Race) -> None:
         """Let a cluster begin with this block, and with the next ones of the same cells on its other hosts.

@@ -19,7 +19,7 @@ from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
 from suite.plan.options import JOURNALS, LATEST, LISTS, bytes_of
-from suite.plan.space import DEFAULTS, space, trained
+from suite.plan.space import ALL, DEFAULTS, searched, space, trained
 from suite.plan.sweep import AXES, described, parsed
 from workloads import registry
 from workloads.recipes import RECIPES
@@ -34,7 +34,7 @@ SHARE_TRAINED = 0.7
 
 EPILOG = """\
 examples:
-  python -m suite.tune --workload imdb_lstm --framework pytorch,jax --budget 30min
+  python -m suite.tune --workload imdb_lstm --framework pytorch,jax --search all --budget 30min
   python -m suite.tune --workload imdb_lstm --size small --batch 32,128 --precision fp32,bf16 --budget 6min
   python -m suite.tune --workload cifar100_cnn --objective joules/sample --within memory=8GiB --precision fp32,tf32,bf16
   python -m suite.tune --workload imdb_lstm --objective seconds-to-accuracy=.86
@@ -42,15 +42,16 @@ examples:
   python -m suite.tune --matrix sweep.toml                                    the axes from a file
   python -m suite.tune --resume                                               continue the last search
 
-Give an axis one value to fix it, or a list (a,b) to search it. Axes that are not given have defaults:
+Give an axis one value to fix it, or a list (a,b) to search it. --search precision,batch searches axes over the
+machine's own values, --search all over all of these; every other axis stays as usual:
   on a CPU   {cpu}
   on a GPU   {gpu}
 Precisions that a framework does not support on this machine are left out before the first launch, with the reason.
 
 How it searches: the cells of a workload, of all frameworks, race in blocks. A block is one launch of every cell that is
-left, in a random order. After each block the cells go that are significantly worse than the best; the risk of dropping
-the best one is at most 5 % in all. A race ends when the cells that are left are shown to be equal within the margin, or
-when the budget is spent; then the answer says what is undecided. docs/tune.md has the method and its error rates.
+left, in a random order. From the second block on, the cells go that are significantly worse than the best; the risk of
+dropping the best one is at most 5 % in all. A race ends when the cells that are left are shown to be equal within the
+margin, or when the budget is spent; then the answer says what is undecided. docs/tune.md has the method and its rates.
 
 exit status: 0 answered; 1 no cell can be recommended; 2 wrong usage, or the search cannot continue; 130 interrupted
 """
@@ -114,6 +115,11 @@ def parser() -> argparse.ArgumentParser:
         help="folder of a workload from outside, or the name of an installed one; may be repeated",
     )  # fmt: skip
     where.add_argument("--matrix", metavar="LIST", action="append", help="the cells of matrices, or of a TOML file")
+    where.add_argument(
+        "--search", metavar="LIST",
+        help=f"axes to search over the machine's own values, which --help lists: {', '.join(DEFAULTS[False])}, {ALL}; "
+        "an axis that no option names stays as usual",
+    )  # fmt: skip
     for axis in AXES:
         words = LISTS[axis].partition(" (default:")[0]
         where.add_argument(f"--{axis}", metavar="LIST", help=words)
@@ -159,11 +165,11 @@ def search(options: argparse.Namespace) -> Search:
     )  # fmt: skip
     check(question)
     gpu = has_gpu() and options.device != "cpu"
-    chosen = space(options.matrix or [], axes(options), gpu)
+    chosen = space(options.matrix or [], {**searched(options.search, gpu), **axes(options)}, gpu)
     if question.target is not None:
         chosen = trained(chosen, options.recipe)
     if len(chosen.cells) < 2:
-        raise MatrixError(f"there is only one cell, {chosen.cells[0].id}: give an axis several values, or leave it out")
+        raise MatrixError(f"there is only one cell, {chosen.cells[0].id}: list values of an axis, or --search {ALL}")
     plan = chosen.plan if options.min_window is None else with_windows(chosen.plan, options.min_window, "--min-window")
     amount = (
         budget(options.budget)

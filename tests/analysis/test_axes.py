@@ -231,6 +231,14 @@ def test_the_command_compares_machines(tmp_path: Path, capsys: pytest.CaptureFix
     assert '"Another CPU 9000, 8 cores"' in (tmp_path / "out" / "cells.csv").read_text()
 
 
+def test_one_machine_is_not_compared_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [records.save(tmp_path / f"{run}.json", records.launches(run=run), run) for run in ("run-a", "run-b")]
+    assert main([*map(str, paths), "--across-machines", "--output", str(tmp_path / "out")]) == 2
+    told, line = capsys.readouterr()
+    assert (told, line.count("\n")) == ("", 1)
+    assert "all launches are from one machine, Example CPU 3000, 8 cores: --across-machines compares two" in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -47,8 +47,9 @@ def test_the_looks_together_spend_the_level() -> None:
     assert spent(0) == 0
 
 
-def test_after_one_block_only_what_is_far_behind_goes() -> None:
-    assert worse(np.log([[1.0, 0.69, 0.59]]), EVERY, 0.02).tolist() == [False, False, True]
+def test_after_one_block_nothing_goes_however_far_behind() -> None:
+    assert not worse(np.log([[1.0, 0.69, 0.2]]), EVERY, 0.02).any()
+    assert not dominated([np.log([[1.0, 0.69, 0.2]])] * 2, EVERY, 0.02).any()
 
 
 def test_what_is_significant_but_within_the_margin_stays_and_ties() -> None:
@@ -77,6 +78,12 @@ def test_simulated_searches_recommend_a_good_cell_with_few_launches(name: str) -
     assert found.found >= 0.95
     assert found.launches <= 0.40
     assert found.recommended < 8
+
+
+@pytest.mark.parametrize("name", ["0005 cnn, every tenth half as fast", "0010 cnn, every tenth half as fast"])
+def test_slow_launches_drop_the_best_cell_no_more_often_than_the_stated_risk(name: str) -> None:
+    """A screen after one launch dropped it in 9 % of these searches."""
+    assert rates(ours, worlds()[name], searches=150).dropped <= LEVEL
 
 
 def test_a_race_of_equal_cells_seldom_drops_the_best() -> None:

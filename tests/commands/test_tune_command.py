@@ -138,6 +138,33 @@ def test_a_busy_machine_is_said_to_be_one_and_drops_nothing_after_one_launch(
     assert "7 others are not shown to be worse" in told
 
 
+def test_what_a_budget_cannot_try_is_said_before_the_first_launch_and_nothing_is_recommended(
+    launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(tmp_path, "--budget=3launches")) == 1
+    told, lines = capsys.readouterr()
+    short = (
+        "imdb_lstm: the budget pays for a launch of about 3 of 8 cells; the other 5 are not tried, and nothing can be"
+    )
+    assert lines.index(short) < lines.index("[1]") if "[1]" in lines else short in lines
+    assert "Tests need two launches of each: about --budget 16launches, or fewer values." in lines
+    assert "No cell can be recommended: 3 of 8 cells ran, and a comparison needs a launch of each." in told
+    assert "Nothing was tested: that takes two launches of each cell." in told
+    assert "Run it:" not in told
+    found = answer(tmp_path)
+    assert (found["recommended"], found["risk"]) == ([], None)
+
+
+def test_a_budget_for_one_block_says_that_it_drops_nothing(
+    launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(tmp_path, "--budget=8launches")) == 0
+    told, lines = capsys.readouterr()
+    assert "the budget pays for about 1.0 launches of each cell; none can be dropped for being worse." in lines
+    assert "at most 0.0 %" not in told
+    assert "Nothing was tested" in told
+
+
 def test_a_budget_of_seconds_ends_before_a_launch_that_would_not_fit(launcher: Launcher, tmp_path: Path) -> None:
     assert main(arguments(tmp_path, "--budget=1s")) == 1
     assert not launcher.made

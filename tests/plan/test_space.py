@@ -8,12 +8,25 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.plan.matrix import MatrixError
-from suite.plan.space import DEFAULTS, lacking_too, larger_than, space, trained, workloads
+from suite.plan.space import DEFAULTS, lacking_too, larger_than, searched, space, trained, workloads
 from suite.plan.sweep import AXES, parsed
 
 
-def test_axes_that_are_not_given_have_the_defaults_of_the_machine() -> None:
-    cells = space([], {"workload": ("imdb_lstm",), "precision": ("fp32",)}, gpu=False).cells
+def test_axes_that_are_not_named_stay_as_usual() -> None:
+    given = {"workload": ("imdb_lstm",), "framework": ("jax", "tensorflow"), "batch": (32, 64)}
+    cells = space([], given, gpu=False).cells
+    assert len(cells) == 4
+    assert {(cell.precision, cell.loader.id) for cell in cells} == {("fp32", "tuned")}
+    assert {(cell.framework, cell.compile) for cell in cells} == {("jax", "compile"), ("tensorflow", "graph")}
+    found = searched("precision", gpu=False)
+    assert {cell.precision for cell in space([], {**found, **given}, gpu=False).cells} == {"fp32", "bf16"}
+    with pytest.raises(MatrixError, match="--search: unknown axis 'batches'; did you mean 'batch'"):
+        searched("batches", gpu=False)
+
+
+def test_all_axes_are_searched_over_the_values_of_the_machine() -> None:
+    axes = {**searched("all", gpu=False), "workload": ("imdb_lstm",), "precision": ("fp32",)}
+    cells = space([], axes, gpu=False).cells
     assert {cell.precision for cell in cells} == {"fp32"}
     assert {cell.batch for cell in cells} == {32, 64, 128}
     assert {cell.loader.id for cell in cells} == {"tuned", "w2", "resident"}

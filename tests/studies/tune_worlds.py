@@ -14,7 +14,7 @@ from tests.studies.significance import groups, of_launches
 CELLS, CLOSE, NEAR = 24, 3, 0.03
 #: Cells that were measured at another time lie a little beside the committed ones.
 JITTER = 0.02
-OUTLIER = 0.7
+OUTLIER, HALF = 0.7, 0.5
 #: A process that runs at the lower of two speeds (TensorFlow's LSTM step: 443 and 514 samples/s).
 SLOW, SLOW_SHARE = 0.86, 0.3
 #: Blocks that a search can have at most here.
@@ -36,14 +36,15 @@ class World:
     """What launches and cells are like.
 
     ``noise`` are residuals to draw from, ``pool`` the effects to draw from. The machine ends the full matrix slower by
-    ``drift`` than it began it, a launch is an outlier with the chance ``outliers``, and of the cells of the share
-    ``fickle`` every third process runs at the lower of two speeds.
+    ``drift`` than it began it, a launch is an outlier with the chance ``outliers``, which runs at ``outlier`` of its
+    speed, and of the cells of the share ``fickle`` every third process runs at the lower of two speeds.
     """
 
     noise: tuple[float, ...]
     pool: tuple[float, ...]
     drift: float = 0.0
     outliers: float = 0.0
+    outlier: float = OUTLIER
     fickle: float = 0.0
 
     def search(self, draws: np.random.Generator) -> Search:
@@ -52,7 +53,7 @@ class World:
         logs[:CLOSE] = -np.log1p(draws.uniform(0, NEAR, CLOSE))
         logs[0] = 0.0
         noise = draws.choice(self.noise, (BLOCKS, CELLS))
-        noise += np.where(draws.random(noise.shape) < self.outliers, math.log(OUTLIER), 0.0)
+        noise += np.where(draws.random(noise.shape) < self.outliers, math.log(self.outlier), 0.0)
         fickle = draws.random(CELLS) < self.fickle
         noise += np.where(fickle & (draws.random(noise.shape) < SLOW_SHARE), math.log(SLOW), 0.0)
         truth = logs + fickle * SLOW_SHARE * math.log(SLOW)
@@ -98,5 +99,6 @@ def worlds() -> dict[str, World]:
         made[name] = World(noise, pool)
         made[f"{name}, drift 20 %"] = World(noise, pool, drift=0.2)
         made[f"{name}, outliers 5 %"] = World(noise, pool, outliers=0.05)
+        made[f"{name}, every tenth half as fast"] = World(noise, pool, outliers=0.1, outlier=HALF)
         made[f"{name}, two speeds"] = World(noise, pool, fickle=0.3)
     return made
