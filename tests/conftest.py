@@ -16,6 +16,7 @@ from textwrap import dedent
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
+from suite.session.devices import BUILDS
 from suite.session.launch import launch
 from tests.launches import JOB, Launches, StandIn, Told
 from tests.nvml import Nvml
@@ -78,6 +79,10 @@ DRAWING = (
 )  # fmt: skip
 #: Those of them that make a page, and a plot of each kind: quick enough for every Python.
 EVERYWHERE = ("test_kinds", "test_page")
+#: The frameworks that are not installed here.
+MISSING = {name for name, (package, *_) in BUILDS.items() if find_spec(package) is None}
+#: What the reason of a test that is skipped for one begins with.
+NOT_INSTALLED = "not installed: "
 #: These look at what another file launches first.
 AFTERWARDS = ("test_profile_launch",)
 
@@ -108,11 +113,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"stand_in", "suite", "twins"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("launches")
+        if lacking := [name for name in _frameworks(item) if name in MISSING]:
+            item.add_marker(pytest.mark.skip(reason=f"{NOT_INSTALLED}{', '.join(lacking)}"))
         if item.path.stem in DRAWING:
             item.add_marker("drawing")
         if item.path.stem in EVERYWHERE:
             item.add_marker("everywhere")
     items.sort(key=_turn)
+
+
+def _frameworks(item: pytest.Item) -> list[str]:
+    """The frameworks that a test imports: named by its marker, else by its parameters, else all."""
+    if not (marker := item.get_closest_marker("frameworks")):
+        return []
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return [*marker.args] or [value for value in values if value in FRAMEWORKS] or [*FRAMEWORKS]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which frameworks are missing, and how many tests were skipped for it."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if NOT_INSTALLED in str(report.longrepr)]
+    if skipped:
+        names = ", ".join(name for name in FRAMEWORKS if name in MISSING)
+        terminalreporter.write_line(f"{NOT_INSTALLED}{names}; {len(skipped)} tests that need it were skipped")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -22,7 +22,6 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.frameworks import VARIABLES
-from suite.session.devices import BUILDS
 from suite.worker.fingerprint import EARLY, proof
 from suite.worker.frameworks import UnsupportedError
 from workloads.data import synthetic
@@ -35,9 +34,9 @@ PAIRS = tuple(combinations(FRAMEWORKS, 2))
 for _variables in VARIABLES.values():
     os.environ.update(_variables)
 
-_missing = [package for package, *_ in BUILDS.values() if find_spec(package) is None]
-#: For test modules that need all three.
-needs_frameworks = pytest.mark.skipif(bool(_missing), reason=f"not installed: {', '.join(_missing)}")
+#: For tests that import frameworks: those that the arguments name, else those of the test's parameters, else all three.
+#: `tests/conftest.py` skips a test that needs one which is not installed.
+needs_frameworks = pytest.mark.frameworks
 
 needs_deepspeed = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs the extra deepspeed")
 

@@ -1,7 +1,7 @@
 """How far a table's verdicts can be trusted: the A/A control, which checks the method, and the power of the tests.
 
 A control is a second copy of a cell in the same blocks. If it comes out faster or slower than the cell itself, so may
-any other row. It does not widen the margin; its scatter is the noise from which power is computed.
+any other row. It does not widen the margin; power is computed from its scatter and that of the rows.
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ class Power:
 
     ``noise`` is None if there are too few launches to estimate it. ``blocks`` is the smallest number of blocks behind a
     ratio of the table, ``smallest`` the least difference that these show (.05 is 5 %), and ``launches`` the number that
-    a difference of 5 % takes.
+    a difference of 5 % takes. The ranges are both at the ends of the noise's 95 % interval.
     """
 
     noise: Noise | None = None
     blocks: int = 0
     smallest: float | None = None
     launches: int | None = None
+    smallest_range: tuple[float | None, float | None] = (None, None)
+    launches_range: tuple[int | None, int | None] = (None, None)
 
 
 def controls(group: Group, margin: float = MARGIN) -> list[Control]:
@@ -69,18 +71,22 @@ def power(
     aa: Iterable[Control],
     margin: float = MARGIN,
 ) -> Power:
-    """The power of the ratios ``formed`` of a group, by the noise of its A/A control, else by their own."""
+    """The power of the ratios ``formed`` of a group, by their own noise and that of its A/A control."""
     at = base(AXES[group.by], group.rows, baseline)
     pairs = [(row, counterpart(row, group, at)) for row in group.rows if formed[row.key].blocks]
     compared = [(row, other) for row, other in pairs if other and other is not row and other.run == row.run]
     if not compared:
         return Power()
-    scatter = noise((control.ratios for control in aa), of_control=True) or noise(by_block(*pair) for pair in compared)
+    scatter = noise((by_block(*pair) for pair in compared), (control.ratios for control in aa))
     if scatter is None:
         return Power()
     blocks, tests = min(formed[row.key].blocks for row, _ in compared), len(compared)
-    smallest = smallest_difference(scatter.deviation, blocks, tests=tests, margin=margin)
-    return Power(scatter, blocks, smallest, launches_for(scatter.deviation, tests=tests, margin=margin))
+    deviations = (scatter.deviation, *scatter.interval)
+    smallest, *smallest_ends = (smallest_difference(each, blocks, tests=tests, margin=margin) for each in deviations)
+    launches, *launches_ends = (launches_for(each, tests=tests, margin=margin) for each in deviations)
+    return Power(
+        scatter, blocks, smallest, launches, (smallest_ends[0], smallest_ends[1]), (launches_ends[0], launches_ends[1])
+    )
 
 
 def doubtful(controls: Iterable[Control]) -> list[Control]:

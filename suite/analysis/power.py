@@ -1,7 +1,9 @@
 """The power of a table's verdicts: which differences a run could have shown at its own noise.
 
-The noise is the standard deviation of the logarithms of the blocks' ratios, pooled within rows: those of the A/A
-control if there is one, since it has nothing but noise, else those of the rows that are tested.
+The noise is the standard deviation of the logarithms of the blocks' ratios, pooled within rows: those that are tested,
+and those of the A/A control. The control alone would leave it to five or ten degrees of freedom, and to the scatter of
+one framework. Its interval is that of a chi-squared variable. Rows share the launches of their baseline, so that two of
+them correlate by 1/2 and their variances by 1/4, which leaves k rows the degrees of freedom of k / (1 + (k - 1) / 4).
 
 A row comes out `faster` where the mean of its n logarithms exceeds both ``log(1 + margin) + t(.975) s / √n`` (the
 interval is beyond the margin) and ``t(1 - .025 / k) s / √n`` (it is significant after Holm, whose first step is
@@ -36,21 +38,32 @@ _SHARES = (np.arange(400) + 0.5) / 400  # the quantiles of the chi distribution 
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of the logarithm of one block's ratio, its degrees of freedom, and its source."""
+    """The standard deviation of the logarithm of one block's ratio, its degrees of freedom, and its source.
+
+    ``of_control`` says whether the A/A control is part of it.
+    """
 
     deviation: float
-    freedom: int
+    freedom: float
     of_control: bool = False
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the deviation."""
+        ends = (special.chdtri(self.freedom, chance) for chance in (LEVEL / 2, 1 - LEVEL / 2))
+        low, high = (self.deviation * math.sqrt(self.freedom / float(end)) for end in ends)
+        return low, high
 
-def noise(rows: Iterable[Sequence[float]], of_control: bool = False) -> Noise | None:
-    """The noise pooled within ``rows`` of ratios by block; None if they are too few."""
-    logs = [np.log(ratios) for ratios in rows if len(ratios) > 1]
+
+def noise(rows: Iterable[Sequence[float]], control: Iterable[Sequence[float]] = ()) -> Noise | None:
+    """The noise pooled within ``rows`` and those of the A/A control, ratios by block; None if they are too few."""
+    copies = [ratios for ratios in control if len(ratios) > 1]
+    logs = [np.log(ratios) for ratios in (*rows, *copies) if len(ratios) > 1]
     freedom = sum(len(each) - 1 for each in logs)
     if freedom < FREEDOM_LEAST:
         return None
     squares = math.fsum(float(((each - each.mean()) ** 2).sum()) for each in logs)
-    return Noise(math.sqrt(squares / freedom), freedom, of_control)
+    return Noise(math.sqrt(squares / freedom), freedom / (1 + (len(logs) - 1) / 4), bool(copies))
 
 
 def power(ratio: float, deviation: float, launches: int, *, tests: int = 1, margin: float = MARGIN) -> float:

@@ -15,8 +15,8 @@ tables of six rows for each figure):
 - A margin that was the A/A noise (the former rule) called a true difference of 5 % equal in 41 and 65 % of
   rows at ten launches (CNN and LSTM), in 99 and 98 % at forty. The fixed one never did, and finds 10 % at ten launches
   in 99.9 and 93 %.
-- The launches that tables name for 5 % (`suite.analysis.power`), 23 for the CNN and 36 for the LSTM, find it in 83 to
-  85 % and in 81 %. What outliers cost is power: with them forty launches find 37 % (CNN) and not 98 %.
+- The launches that tables name for 5 % (`suite.analysis.power`), 22 for run 0005's CNN, 39 for its LSTM, 80 and 32 for
+  the CNN of runs 0010 and 0011, find it in 82, 84, 87 and 81 % where one row of six differs (1,500 tables each). What outliers cost is power: with them forty launches find 37 % (CNN) and not 98 %.
 - With six launches neither a sign test nor Wilcoxon's can fall below p = .031, so that Holm's correction over a few
   rows would never let anything be significant.
 """

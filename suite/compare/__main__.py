@@ -125,8 +125,8 @@ def _check_machines(groups: Sequence[Group], by: str) -> None:
     machines = {row.machine for each in groups for row in each.rows}
     if by == "machine" and len(machines) == 1:
         raise LoadError(
-            f"all launches are from one machine, {min(machines)}: --across-machines compares two. Name a run of another "
-            "machine, or leave it out; with --by framework it lets runs share a ratio"
+            f"all launches are from one machine, {min(machines)}: --across-machines compares two. "
+            "Name a run of another machine, or leave it out; with --by framework it lets runs share a ratio"
         )
 
 

@@ -62,7 +62,7 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """Every installed distribution with its version, in lower case, in the order of the path; each is a file to read."""
+    """Every installed distribution with its version, in lower case, in the path's order; each is a file to read."""
     headers = [distribution.metadata for distribution in metadata.distributions()]  # each access reads the file anew
     return tuple(dict.fromkeys(f"{header['Name']}=={header['Version']}".lower() for header in headers))
 

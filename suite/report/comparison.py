@@ -61,6 +61,7 @@ def to_json(
 def _timed(table: Table, verdict: str) -> TimedTable:
     group, power = table.group, table.power
     marked = best(table)
+    low, high = power.noise.interval if power.noise else (None, None)
     rows = [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
     return TimedTable(
         **_described(group, verdict),
@@ -70,10 +71,16 @@ def _timed(table: Table, verdict: str) -> TimedTable:
         margin=table.margin,
         power=Power(
             deviation=power.noise.deviation if power.noise else None,
+            deviation_low=low,
+            deviation_high=high,
             of_control=bool(power.noise and power.noise.of_control),
             blocks=power.blocks,
             smallest=power.smallest,
+            smallest_low=power.smallest_range[0],
+            smallest_high=power.smallest_range[1],
             launches=power.launches,
+            launches_low=power.launches_range[0],
+            launches_high=power.launches_range[1],
         ),
         cells=[_cell(row, [name for name, places in marked.items() if at in places]) for at, row in enumerate(rows)],
         why=explanations(table),

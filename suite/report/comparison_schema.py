@@ -120,16 +120,22 @@ class Cell:
 class Power:
     """What the tests of a table could detect with 80 % power.
 
-    ``deviation`` is the standard deviation of the logarithm of a block's ratio, ``of_control`` whether it is that of
-    the A/A control. ``smallest`` is the smallest difference that ``blocks`` blocks detect (0.05 is 5 %), ``launches``
-    the number that a difference of 5 % needs.
+    ``deviation`` is the standard deviation of the logarithm of a block's ratio, ``of_control`` whether the A/A control
+    is part of it. ``smallest`` is the smallest difference that ``blocks`` blocks detect (0.05 is 5 %), ``launches``
+    the number that a difference of 5 % needs. ``_low`` and ``_high`` are at the ends of the deviation's 95 % interval.
     """
 
     deviation: float | None
+    deviation_low: float | None
+    deviation_high: float | None
     of_control: bool
     blocks: int
     smallest: float | None
+    smallest_low: float | None
+    smallest_high: float | None
     launches: int | None
+    launches_low: int | None
+    launches_high: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

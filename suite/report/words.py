@@ -163,13 +163,19 @@ def _detectable(table: Table) -> list[str]:
     power = table.power
     if not power.noise:
         return []
-    source = "the A/A control" if power.noise.of_control else "this table"
-    noise = f"a block's ratio has a standard deviation of {power.noise.deviation:.1%}, from {source}"
-    smallest = f"{power.blocks} launches detect a difference of {power.smallest:.1%}" if power.smallest else ""
-    needed = f"{power.launches or f'more than {LAUNCHES_MOST}'} launches"
+    source = "this table and its A/A control" if power.noise.of_control else "this table"
+    low, high = power.noise.interval
+    scatter = f"{power.noise.deviation:.1%} ({low:.1%} to {high:.1%})"
+    noise = f"A block's ratio has a standard deviation of {scatter}, from {source}"
+    smallest = ""
+    if power.smallest:
+        ends = " to ".join("more" if end is None else f"{end:.1%}" for end in power.smallest_range)
+        smallest = f"{power.blocks} launches detect a difference of {power.smallest:.1%} ({ends})"
+    needed, *ends = (str(each or f"more than {LAUNCHES_MOST}") for each in (power.launches, *power.launches_range))
+    needed += f" launches ({' to '.join(ends)})"
     takes = f"a difference of {DIFFERENCE:.0%} needs {needed}" if table.margin < DIFFERENCE else ""
     figures = "; ".join(words for words in (smallest, takes) if words)
-    return [f"Power of {POWER:.0%}: {figures} ({noise})."] if figures else []
+    return [f"Power of {POWER:.0%}: {figures}. {noise}."] if figures else []
 
 
 def _energy_notes(table: Table) -> list[str]:

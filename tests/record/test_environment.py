@@ -119,3 +119,18 @@ def test_hidden_gpus_are_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wheel_is_known_by_any_spelling_of_its_name() -> None:
     packages = describe(["Pytest_Benchmark", "ml.dtypes-of-nobody"])["packages"]
     assert packages.keys() == {"Pytest_Benchmark", "numpy"}
+
+
+def test_of_two_versions_on_the_path_the_one_that_is_imported_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, version in (("later", "9.0"), ("first", "2.0")):  # the last is first on the path
+        folder = tmp_path / place / f"twice_installed-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: twice-installed\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(tmp_path / place)
+    environment._installed.cache_clear()
+    try:
+        assert describe(["twice_installed"])["packages"]["twice_installed"] == "2.0"
+    finally:
+        environment._installed.cache_clear()

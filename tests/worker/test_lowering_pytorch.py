@@ -16,7 +16,7 @@ from suite.plan.frameworks import MEMORY_FRACTION
 from tests.frameworks import batches, module, needs_frameworks
 from workloads.spec import Numbers, specification
 
-pytestmark = needs_frameworks
+pytestmark = needs_frameworks("pytorch")
 
 #: In a fork for every order, sets the switches in it and answers with what each getter says then.
 SWITCHES = """

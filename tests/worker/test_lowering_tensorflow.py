@@ -19,7 +19,7 @@ from suite.worker.fingerprint import proof
 from tests.frameworks import batches, each_workload, module, needs_frameworks
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = needs_frameworks("tensorflow")
 
 BATCH = 8
 LARGE = ("cifar100_resnet18", "imdb_transformer")
