@@ -6,6 +6,8 @@ import re
 from importlib import import_module
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +109,81 @@ def test_what_a_cpu_does_not_have_is_unsupported_with_the_reason(
     cell = Cell(**{"workload": "imdb_lstm", "framework": framework} | setting)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match=reason):
         framework_of(framework).prepare(cell, "cpu", 0)
+
+
+#: What a framework that sees another accelerator answers, as if on that machine.
+OTHERS: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "pytorch": [
+        (
+            {
+                "torch.version.hip": "6.4",
+                "torch.cuda.is_available": lambda: True,
+                "torch.cuda.get_device_name": lambda _: "MI300X",
+            },
+            r"ROCm \(MI300X\)",
+        ),
+        *(
+            (
+                {
+                    "torch.accelerator.is_available": lambda: True,
+                    "torch.accelerator.current_accelerator": lambda kind=kind: SimpleNamespace(type=kind),
+                },
+                f"an accelerator of the kind {kind}",
+            )
+            for kind in ("xpu", "mps")
+        ),
+    ],
+    "tensorflow": [
+        (
+            {
+                "tensorflow.config.list_physical_devices": lambda kind=None: [SimpleNamespace(device_type="GPU")],
+                "tensorflow.test.is_built_with_rocm": lambda rocm=rocm: rocm,
+            },
+            reason,
+        )
+        for rocm, reason in ((True, "ROCm"), (False, "a GPU that is not of CUDA"))
+    ]
+    + [
+        (
+            {
+                "tensorflow.config.list_physical_devices": lambda kind=None: (
+                    [] if kind else [SimpleNamespace(device_type="TPU")]
+                ),
+            },
+            "an accelerator of the kind TPU",
+        )
+    ],
+    "jax": [
+        (
+            {
+                "jax.default_backend": lambda platform=platform: platform,
+                "jax.devices": lambda platform=platform: [
+                    SimpleNamespace(
+                        platform=platform, device_kind="that one", client=SimpleNamespace(platform_version="rocm 60")
+                    )
+                ],
+            },
+            reason,
+        )
+        for platform, reason in (("gpu", r"ROCm \(that one\)"), ("tpu", r"an accelerator of the kind tpu \(that one\)"))
+    ],
+}
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+@pytest.mark.parametrize(
+    ("framework", "answers", "found"),
+    [pytest.param(name, *case, id=f"{name}-{case[1]}") for name, cases in OTHERS.items() for case in cases],
+)
+def test_another_accelerator_is_named_and_neither_used_nor_passed_over(
+    monkeypatch: pytest.MonkeyPatch, framework: str, answers: dict[str, Any], found: str, device: str
+) -> None:
+    code = framework_of(framework)
+    for name, answer in answers.items():
+        monkeypatch.setattr(name, answer)
+    reason = f"finds {found}, which the suite does not support yet; measure with --device cpu"
+    with pytest.raises(UnsupportedError, match=reason):
+        code.prepare(Cell("imdb_lstm", framework), device, 0)
 
 
 @each_framework

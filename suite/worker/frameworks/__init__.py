@@ -12,7 +12,7 @@ has the optimizers by the spec's formulas. Importing this package imports none o
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
 from types import ModuleType
@@ -58,6 +58,24 @@ ONE_BLOCK = {
     "imdb_lstm": "imdb_lstm is one recurrent layer: to compute it again, the backward pass would hold all of its "
     "activations at once, as without checkpointing"
 }
+
+
+def choose(
+    cell: Cell, device: str, name: str, *, cuda: bool, installation: Callable[[], Mapping[str, Any]], other: str
+) -> str:
+    """The device that a cell trains on, ``cpu`` or ``cuda``. Raises `UnsupportedError` with the reason.
+
+    ``device`` is what was asked for, ``name`` the framework's full name, ``cuda`` whether it sees a CUDA device, and
+    ``other`` what it found besides that and a CPU, which is neither trained on nor passed over; empty if nothing.
+    """
+    if other and device != "cpu":
+        raise UnsupportedError(f"{name} finds {other}, which the suite does not support yet; measure with --device cpu")
+    if device == "cuda" and not cuda:
+        raise UnsupportedError(no_cuda(name, installation()))
+    if device == "auto":
+        device = "cuda" if cuda else "cpu"
+    check(cell, device)
+    return device
 
 
 def check(cell: Cell, device: str) -> None:

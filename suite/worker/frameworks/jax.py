@@ -15,16 +15,15 @@ import optax
 from flax.training.dynamic_scale import DynamicScale
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import (
-    LOSS_SCALE,
-    LOSS_SCALE_GROWTH_STEPS,
-    UnsupportedError,
-    build,
-    check,
-    check_batch,
-    no_cuda,
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
+from suite.worker.frameworks.jax_device import (
+    allocator,
+    installation,
+    memory,
+    other_accelerator,
+    out_of_memory,
+    reset_memory,
 )
-from suite.worker.frameworks.jax_device import allocator, installation, memory, out_of_memory, reset_memory
 from suite.worker.frameworks.jax_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
@@ -66,11 +65,9 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     `UnsupportedError` for what JAX does not have there.
     """
     del seed  # dropout draws from the key in the training state
-    available = "cuda" if jax.default_backend() == "gpu" else "cpu"
-    if device == "cuda" and available == "cpu":
-        raise UnsupportedError(no_cuda("JAX", installation()))
-    device = available if device == "auto" else device
-    check(cell, device)
+    device = choose(
+        cell, device, "JAX", cuda=jax.default_backend() == "gpu", installation=installation, other=other_accelerator()
+    )
     if cell.compile != "compile":
         raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has compile")
     if cell.kernel == "cudnn" and NUMBERS[cell.precision].compute not in CUDNN_TYPES:

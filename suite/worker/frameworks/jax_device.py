@@ -24,6 +24,14 @@ def installation() -> dict[str, Any]:
     }
 
 
+def other_accelerator() -> str:
+    """What JAX would compute on besides a CPU and CUDA: its kind and its name; empty if nothing."""
+    first = jax.devices()[0]
+    if first.platform == "gpu":  # so does a GPU of AMD call itself
+        return f"ROCm ({first.device_kind})" if "rocm" in first.client.platform_version.lower() else ""
+    return "" if first.platform == "cpu" else f"an accelerator of the kind {first.platform} ({first.device_kind})"
+
+
 def _version(distribution: str) -> str | None:
     try:
         return metadata.version(distribution)

@@ -14,16 +14,16 @@ from torch._dynamo.utils import counters
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
 from suite.plan.tunings import flushes
-from suite.worker.frameworks import (
-    LOSS_SCALE,
-    LOSS_SCALE_GROWTH_STEPS,
-    UnsupportedError,
-    build,
-    check,
-    check_batch,
-    no_cuda,
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
+from suite.worker.frameworks.pytorch_device import (
+    allocator,
+    installation,
+    lacking,
+    memory,
+    other_accelerator,
+    out_of_memory,
+    reset_memory,
 )
-from suite.worker.frameworks.pytorch_device import allocator, installation, lacking, memory, out_of_memory, reset_memory
 from suite.worker.frameworks.pytorch_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
@@ -55,11 +55,9 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what PyTorch does not have there.
     """
-    available = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and available == "cpu":
-        raise UnsupportedError(no_cuda("PyTorch", installation()))
-    device = available if device == "auto" else device
-    check(cell, device)
+    device = choose(
+        cell, device, "PyTorch", cuda=torch.cuda.is_available(), installation=installation, other=other_accelerator()
+    )
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if reason := lacking(cell, device):

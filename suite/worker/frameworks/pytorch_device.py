@@ -22,6 +22,17 @@ def installation() -> dict[str, Any]:
     }
 
 
+def other_accelerator() -> str:
+    """What PyTorch would compute on besides a CPU and CUDA: its kind and its name; empty if nothing."""
+    if torch.version.hip and torch.cuda.is_available():  # under the name cuda
+        return f"ROCm ({torch.cuda.get_device_name(0)})"
+    accelerator = getattr(torch, "accelerator", None)  # new in 2.6
+    if accelerator is None or not accelerator.is_available():
+        return ""
+    kind = str(accelerator.current_accelerator().type)
+    return "" if kind == "cuda" else f"an accelerator of the kind {kind}"
+
+
 def lstm_in_bf16() -> bool:
     """Whether this CPU can compute an LSTM in bf16: oneDNN has it for AVX-512 and newer, and PyTorch has no other."""
     step = torch.nn.LSTM(1, 1)

@@ -11,19 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import (
-    LOSS_SCALE,
-    LOSS_SCALE_GROWTH_STEPS,
-    UnsupportedError,
-    build,
-    check,
-    check_batch,
-    no_cuda,
-)
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
 from suite.worker.frameworks.tensorflow_device import (
     allocator,
     installation,
     memory,
+    other_accelerator,
     out_of_memory,
     place,
     placed,
@@ -61,11 +54,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     `UnsupportedError` for what TensorFlow does not have there.
     """
     cards = tf.config.list_physical_devices("GPU")
-    available = "cuda" if cards else "cpu"
-    if device == "cuda" and available == "cpu":
-        raise UnsupportedError(no_cuda("TensorFlow", installation()))
-    device = available if device == "auto" else device
-    check(cell, device)
+    device = choose(cell, device, "TensorFlow", cuda=bool(cards), installation=installation, other=other_accelerator())
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"TensorFlow has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if cell.workload == "imdb_lstm" and cell.compile == "compile" and device == "cuda" and cell.kernel != "scan":

@@ -28,6 +28,17 @@ def installation() -> dict[str, Any]:
     }
 
 
+def other_accelerator() -> str:
+    """What TensorFlow would compute on besides a CPU and CUDA: its kind; empty if nothing."""
+    kinds = {each.device_type for each in tf.config.list_physical_devices()} - {"CPU"}
+    if "GPU" in kinds and tf.test.is_built_with_rocm():
+        return "ROCm"
+    if "GPU" in kinds and not tf.test.is_built_with_cuda():
+        return "a GPU that is not of CUDA"
+    others = sorted(kind for kind in kinds - {"GPU"} if not kind.startswith("XLA_"))
+    return f"an accelerator of the kind {others[0]}" if others else ""
+
+
 def allocator(cell: Cell) -> dict[str, Any]:
     """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it.
 
