@@ -57,7 +57,7 @@ NAMED = [
     "--matrix precision --matrix batch --framework jax --size small",
     "--matrix lstm-kernel --workload cifar100_cnn,imdb_lstm",
     "--matrix cpu --min-window 0.25 --memory-limit 1.3 --shard 1/2",
-    "--min-window 3 --seed 5 --device cpu --no-control -k 'jax and bf16'",
+    "--min-window 3 --seed 5 --device cpu --no-control --trusted-network -k 'jax and bf16'",
 ]
 FILES = [
     "--matrix 'my sweep.toml'",
