@@ -20,8 +20,10 @@ from suite.analysis.known_causes import LITTLE, Known, known
 from suite.analysis.statistics import LEAST, LEVEL, holm
 from suite.record.profile import CATEGORIES
 
-#: How much of the difference is named, and the least share that is worth a name.
+#: How much of what takes longer is named, and the least share of the difference that is worth a name.
 NAMED, WORTH = 0.90, 0.02
+#: Operations that no rule knows are named from this share of the difference or of a step on.
+UNKNOWN = 0.05
 #: What goes the other way is named from this share of the difference on.
 AGAINST = 0.10
 #: A recurrent layer as one kernel, and what a loop over time steps does instead; the name of all of them together.
@@ -62,8 +64,9 @@ class Cause:
 class Causes:
     """What makes the steps of ``row`` longer or shorter than those of ``other``.
 
-    ``causes`` add up to `NAMED` of the difference or to all that is worth a name; ``against`` go the other way. Seconds
-    are those of a step, or of a sample (``per``) where the two have different batches. ``blocks`` have both profiles.
+    ``causes`` add up to `NAMED` of ``longer``, the shares of all categories that take longer, or to all that is worth a
+    name; ``longer`` exceeds 1 where others, such as ``against``, go the other way. Seconds are those of a step, or of a
+    sample (``per``) where the two have different batches. ``blocks`` have both profiles.
     The times of both are scaled to their timed steps (`suite.analysis.costs`).
     """
 
@@ -75,6 +78,7 @@ class Causes:
     causes: tuple[Cause, ...]
     against: tuple[Cause, ...]
     blocks: int
+    longer: float = 1.0
 
     @property
     def tested(self) -> bool:
@@ -87,8 +91,13 @@ class Causes:
 
     @property
     def named(self) -> float:
-        """The share of the difference that ``causes`` name."""
-        return math.fsum(cause.share for cause in self.causes)
+        """The share of what takes longer that ``causes`` name."""
+        return math.fsum(cause.share for cause in self.causes) / self.longer if self.longer else 1.0
+
+    @property
+    def unknown(self) -> tuple[float, float]:
+        """The share of each step that no rule knows."""
+        return tuple(each.seconds["other"] / each.step_s for each in (self.row, self.other))  # type: ignore[return-value]
 
 
 def causes(row: Costs, other: Costs) -> Causes:
@@ -117,18 +126,22 @@ def causes(row: Costs, other: Costs) -> Causes:
         calls, operation = (_sum(row.calls, parts), _sum(other.calls, parts)), largest.name if largest else ""
         found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
-    against = tuple(cause for cause in reversed(ordered) if cause.share <= -AGAINST)
-    per, named = "sample" if per_sample else "step", tuple(_most(ordered))
-    return Causes(row, other, per, step_s, other_step_s, named, against, len(blocks))
+    longer = math.fsum(max(cause.share, 0.0) for cause in found)
+    least = {"other": UNKNOWN}
+    against = tuple(cause for cause in reversed(ordered) if cause.share <= -least.get(cause.category, AGAINST))
+    per, named = "sample" if per_sample else "step", tuple(_most(ordered, longer))
+    return Causes(row, other, per, step_s, other_step_s, named, against, len(blocks), longer)
 
 
-def _most(ordered: Sequence[Cause]) -> list[Cause]:
-    """The causes that name `NAMED` of the difference together, the largest first."""
+def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
+    """The causes that name `NAMED` of what takes longer together, the largest first, and what no rule knows."""
     chosen: list[Cause] = []
+    sum_of_shares = 0.0
     for cause in ordered:
-        if cause.share < WORTH or math.fsum(each.share for each in chosen) >= NAMED:
-            break
-        chosen.append(cause)
+        enough = cause.share < WORTH or sum_of_shares >= NAMED * longer
+        if not enough or (cause.category == "other" and cause.share >= UNKNOWN):
+            chosen.append(cause)
+            sum_of_shares += cause.share
     return chosen
 
 

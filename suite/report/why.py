@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.analysis.causes import NAMED, Cause, Causes
+from suite.analysis.causes import NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.costs import AGREES
 from suite.analysis.explained import EXPLAINED, Pair, pairs
-from suite.analysis.groups import SETTINGS, WORDS, Row
+from suite.analysis.groups import SETTINGS, WORDS, Row, flags_of
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import figure, listing, middle
 from suite.record.text import clean
@@ -128,11 +129,11 @@ def sentences(causes: Causes, subject: str, other: str) -> list[str]:
         lines += [f"{capital(_cause(cause))}.", *(words for words in reasons if words not in lines)]
     if causes.against:
         lines.append(f"The other way: {'; '.join(_cause(each) for each in causes.against)}.")
-    return [*lines, *_limits(causes)]
+    return [*lines, *_limits(causes, (subject, other))]
 
 
-def _limits(causes: Causes) -> list[str]:
-    """Describes what the answer does not say: tests, what is not named, sums that disagree."""
+def _limits(causes: Causes, subjects: tuple[str, str]) -> list[str]:
+    """Describes what the answer does not say: tests, sums that disagree, what is not named, flagged launches."""
     lines = []
     if not causes.tested:
         shared = (
@@ -147,7 +148,17 @@ def _limits(causes: Causes) -> list[str]:
             f"steps, {SLOWED[causes.row.kernels_kept and causes.other.kernels_kept]}."
         )
     if causes.named < NAMED:
-        lines.append(f"The rest, {100 * (1 - causes.named):.0f} % of the difference, is spread over many small parts.")
+        rest = causes.longer * (1 - causes.named)
+        lines.append(f"The rest, {100 * rest:.0f} % of the difference, is spread over many small parts.")
+    if max(causes.unknown) > UNKNOWN:
+        shares = " and ".join(f"{100 * share:.0f} %" for share in causes.unknown)
+        lines.append(f"No rule knows {shares} of the two steps (other), so causes may hide there.")
+    for subject, each in zip(subjects, (causes.row, causes.other), strict=True):
+        profiled = [record for record in each.row.ok if record.profile]
+        counts = Counter(flag for record in profiled for flag in flags_of(record))
+        if counts:
+            flags = listing([f"{flag} {count}" for flag, count in sorted(counts.items())])
+            lines.append(f"Flagged launches among the {len(profiled)} profiled ones of {subject}: {flags}.")
     return lines
 
 

@@ -48,6 +48,8 @@ BANDS = {
 
 #: The matrices behind the measured peak: large enough to fill the device, small enough to take no time.
 PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
+#: The side of what is drawn on the host; the device repeats it. 8192 x 8192 draws would take seconds of each launch.
+PEAK_DRAWN = 1024
 PEAK_TIMES, PEAK_WINDOW_S = 5, 0.1
 
 #: The most that the logits of an LSTM over hundreds of steps may be off, where errors add up.
@@ -97,8 +99,10 @@ def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
     A model's share of it says more than a share of the data sheet's figure, which no program reaches.
     """
     side = PEAK_SIDE[device]
+    drawn = min(side, PEAK_DRAWN)
     draws = np.random.default_rng(0)
-    multiply = framework.multiplication(cell, device, *(draws.standard_normal((2, side, side)) / side))
+    operands = draws.standard_normal((2, drawn, drawn)) / side
+    multiply = framework.multiplication(cell, device, *operands, repeats=side // drawn)
     multiply(1)
     count, best_s = 1, math.inf
     for _ in range(PEAK_TIMES):

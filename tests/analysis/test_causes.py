@@ -102,6 +102,26 @@ def test_what_goes_the_other_way_is_named_apart() -> None:
     assert found.against[0].share < -0.1
 
 
+def test_what_takes_longer_is_named_also_where_most_of_it_is_made_up_for() -> None:
+    """A callback and a norm of gradients take as long as the faster convolutions save."""
+    slower = BASE | {
+        "convolution weight gradient": BASE["convolution weight gradient"] + 0.020, "convolution forward": 0.003,
+        "host and launch overhead": 0.013, "reduction and pooling": BASE["reduction and pooling"] + 0.006,
+    }  # fmt: skip
+    found = between(slower, BASE, noise=0)
+    names = [cause.category for cause in found.causes]
+    assert names[0] == "convolution weight gradient"
+    assert {"host and launch overhead", "reduction and pooling"} <= {*names}
+    assert found.longer > 1
+    assert 0.9 <= found.named <= 1
+
+
+@pytest.mark.parametrize(("seconds", "named"), [(0.006, True), (0.002, False)])
+def test_operations_that_no_rule_knows_are_named_from_a_twentieth_on(seconds: float, named: bool) -> None:
+    found = between(BASE | {"optimizer": BASE["optimizer"] + 0.1, "other": seconds}, BASE, noise=0)
+    assert [cause.category for cause in found.causes] == ["optimizer", *["other"][:named]]
+
+
 def test_nothing_is_tested_with_few_launches() -> None:
     found = between(BASE | {"optimizer": 0.1}, BASE, n=5)
     assert not found.tested

@@ -72,6 +72,17 @@ def test_few_launches_are_told_and_marked() -> None:
     assert "interval" not in words
 
 
+def test_flagged_launches_and_unknown_operations_are_told() -> None:
+    held = all_profiled(records.launches(["pytorch", "jax"], n=6))
+    assert "Flagged" not in told(held)
+    assert "No rule knows" not in told(held)
+    flagged = [replace(each, flags=("contaminated",)) if each.cell.framework == "jax" else each for each in held]
+    assert "Flagged launches among the 6 profiled ones of JAX: contaminated 6." in told(flagged)
+    shares = {name: 0.9 * share for name, share in CNN["pytorch"].items()} | {"other": 0.1}
+    unknown = [profiled(each, shares) if each.cell.framework == "pytorch" else each for each in held]
+    assert "No rule knows 0 % and 10 % of the two steps (other)" in told(unknown)
+
+
 def test_every_pair_of_frameworks_is_explained_once() -> None:
     titles = [each.title for each in every(only(all_profiled(records.launches(n=6))))]
     assert [title.partition(":")[0] for title in titles] == [

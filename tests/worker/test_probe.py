@@ -131,6 +131,40 @@ def test_the_peak_multiplies_what_is_in_the_compute_type_already(
     assert all(compute in name for name in taken)
 
 
+@each_framework
+def test_the_peak_of_a_large_product_is_drawn_small_and_repeated(
+    monkeypatch: pytest.MonkeyPatch, framework: str
+) -> None:
+    """Of full size, with no zeros in it, and with few draws on the host."""
+    code = framework_of(framework)
+    home = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax.numpy"}[framework]
+    multiply, taken, drawn = import_module(home).matmul, [], []
+    product = code.multiplication
+
+    def spy(a: Any, b: Any) -> Any:
+        if hasattr(a, "__array__"):
+            taken.append(np.asarray(a))
+        return multiply(a, b)
+
+    def handed(cell: Any, device: str, a: Any, b: Any, repeats: int) -> Any:
+        drawn.extend((a, b))
+        return product(cell, device, a, b, repeats)
+
+    monkeypatch.setattr(probe, "PEAK_SIDE", {"cpu": 16})
+    monkeypatch.setattr(probe, "PEAK_DRAWN", 4)
+    monkeypatch.setattr(probe, "PEAK_WINDOW_S", 0.0)
+    monkeypatch.setattr(code, "multiplication", handed)
+    with training("imdb_lstm", framework) as running:
+        monkeypatch.setattr(import_module(home), "matmul", spy if framework != "jax" else multiply)
+        assert peak_flops_per_s(running.cell, code, "cpu") > 0
+    assert [each.shape for each in drawn] == [(4, 4)] * 2
+    for each in taken:
+        assert each.shape == (16, 16)
+        assert (each != 0).all()
+        assert np.array_equal(each[:4, :4], each[4:8, 12:])
+    assert taken or framework == "jax"  # whose product is traced
+
+
 def test_the_probe_s_product_is_cast_as_a_layer_s_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """By autocast, from float32: that is what the probe is to see."""
     import torch

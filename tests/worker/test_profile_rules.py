@@ -47,6 +47,34 @@ def test_what_waits_for_other_processes_in_tensorflow_is_communication() -> None
     assert not tensorflow_rules.COLLECTIVE.match("adam/CollectiveReduceV2:CollectiveReduceV2")
 
 
+def test_unfolded_images_and_draws_from_normals_have_rules() -> None:
+    assert {pytorch_rules.category_of(f"aten::{name}") for name in ("im2col", "col2im")} == {"copy and layout change"}
+    nothing = program("")
+    for name in ("jit(_normal)/jit(_normal_real)/erf_inv", "jit(_normal)/jit(_normal_real)", "jit(_uniform)/mul"):
+        drawn = Instruction("fusion.1", "multiply", "f32[8]", f"jit(step)/jvp(Cnn)/{name}")
+        assert jax_rules.category_of(drawn, nothing) == "random numbers and dropout", name
+    other = Instruction("multiply.1", "multiply", "f32[8]", "jit(step)/jvp(Cnn)/mul")
+    assert jax_rules.category_of(other, nothing) == "element-wise"
+
+
+@needs_frameworks
+@pytest.mark.parametrize(("products", "complete"), [(480, True), (471, True), (360, False), (1, False), (0, False)])
+def test_a_profile_of_tensorflow_without_its_cheap_products_is_refused(products: int, complete: bool) -> None:
+    from types import SimpleNamespace
+
+    from suite.worker.profilers.tensorflow import check_products
+
+    loop = "sequential/lstm/while/body/_5/"
+    nodes = [SimpleNamespace(name="lstm/MatMul", op="MatMul"), SimpleNamespace(name="lstm/add", op="AddV2")]
+    definition = SimpleNamespace(library=SimpleNamespace(function=[SimpleNamespace(node_def=nodes)]))
+    names = [f"{loop}lstm/MatMul:MatMul"] * products + [f"{loop}lstm/add:AddV2"] * 480 + ["dense/MatMul:MatMul"] * 3
+    if complete:
+        check_products(names, definition)
+        return
+    with pytest.raises(ValueError, match=f"recorded {products} of at least 480 matrix products"):
+        check_products(names, definition)
+
+
 def test_what_no_rule_knows_is_other() -> None:
     assert pytorch_rules.category_of("aten::frobnicate") == OTHER
     assert pytorch_rules.category_of("strange") == OTHER

@@ -263,9 +263,9 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     return np.asarray(jax.jit(convolve)(left, right), np.float64)
 
 
-def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that computes the matrix product a given number of times on the device and waits for it."""
-    left, right = _operands(cell, device, a, b)
+def multiplication(cell: Cell, device: str, a: Array, b: Array, repeats: int = 1) -> Callable[[int], None]:
+    """A function that multiplies both, repeated along their sides on the device, so many times and waits for it."""
+    left, right = (jnp.tile(operand, (repeats, repeats)) for operand in _operands(cell, device, a, b))
     multiply = jax.jit(jnp.matmul)
 
     def run(count: int) -> None:

@@ -271,10 +271,10 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     return output.permute(0, 2, 3, 1).double().cpu().numpy()
 
 
-def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that computes the matrix product a given number of times on the device and waits for it."""
+def multiplication(cell: Cell, device: str, a: Array, b: Array, repeats: int = 1) -> Callable[[int], None]:
+    """A function that multiplies both, repeated along their sides on the device, so many times and waits for it."""
     compute = getattr(torch, NUMBERS[cell.precision].compute)  # autocast would cast both in every product
-    left, right = (operand.to(compute) for operand in _operands(cell, device, a, b))
+    left, right = (operand.to(compute).repeat(repeats, repeats) for operand in _operands(cell, device, a, b))
 
     def run(count: int) -> None:
         with torch.no_grad():

@@ -206,9 +206,10 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
     return tf.cast(tf.nn.conv2d(left, right, 1, "VALID"), tf.float64).numpy()
 
 
-def multiplication(cell: Cell, device: str, a: Array, b: Array) -> Callable[[int], None]:
-    """A function that computes the matrix product a given number of times on the device and waits for it."""
-    left, right = _operands(cell, device, a, b)
+def multiplication(cell: Cell, device: str, a: Array, b: Array, repeats: int = 1) -> Callable[[int], None]:
+    """A function that multiplies both, repeated along their sides on the device, so many times and waits for it."""
+    with tf.device(place(device)):
+        left, right = (tf.tile(operand, [repeats, repeats]) for operand in _operands(cell, device, a, b))
 
     def run(count: int) -> None:
         with tf.device(place(device)):

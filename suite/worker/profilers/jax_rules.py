@@ -53,7 +53,11 @@ TARGETS = [
 NAMES = [
     (re.compile(pattern), category)
     for pattern, category in (
-        (r"threefry|random_bits|random_uniform|bernoulli|[Dd]ropout|StatelessRandom", "random numbers and dropout"),
+        (
+            r"threefry|random_bits|random_uniform|bernoulli|[Dd]ropout|StatelessRandom|erf_inv"
+            r"|\(_?(truncated_)?(normal|uniform)(_real)?\)",
+            "random numbers and dropout",
+        ),
         (r"normali[sz]ation|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm", "normalisation"),
         (
             r"^(jit\(\w+\)/)?(sgd|adam|lars|lamb)/|^jit\(\w+\)/[a-z_]+$|/(Resource)?Apply|Assign(Sub|Add)?VariableOp",

@@ -29,7 +29,7 @@ OPERATORS = [
         (r"\w*(embedding|gather|scatter|index)\w*", "embedding and gather"),
         (r"(_fused_\w*(sgd|adam\w*|adagrad)_?|_foreach_\w+)", "optimizer"),
         (r"(select_backward|slice_backward|copy_|_to_copy|clone|contiguous|cat|stack|_pin_memory|pin_memory|_reshape_copy|permute_copy|pad"
-         r"|constant_pad_nd|\w*reorder\w*|to_mkldnn|to_dense|\w*_copy|roll|flip|repeat|_chunk_cat|mkldnn_reorder\w*)",
+         r"|constant_pad_nd|\w*reorder\w*|to_mkldnn|to_dense|\w*_copy|roll|flip|repeat|im2col|col2im|_chunk_cat|mkldnn_reorder\w*)",
          "copy and layout change"),
         (r"(?!clamp)\w*(pool|softmax\w*|_log_softmax\w*|sum|mean|amax|amin|max|min|norm|argmax|argmin|var\w*|std|cumsum|logsumexp"
          r"|nll_loss\w*|any|all|count_nonzero|topk|sort)(\d?d?)?(_with_indices)?(_forward|_backward\w*|_out|_data)*",

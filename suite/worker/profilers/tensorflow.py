@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,6 +28,8 @@ Loop = Callable[[int], None]
 AHEAD = re.compile(r"^tf_data")
 #: The work of the executor between operations. Those that it has found to be cheap have no event and are in it too.
 DISPATCH = "ExecutorState::Process"
+#: The share of a loop's matrix products that a profile has to hold.
+PRODUCTS_LEAST = 0.95
 #: What the executor puts in front of an operation inside of a loop's body.
 _LOOP = re.compile(r"^.*/(body|cond)/_\d+/")
 
@@ -49,8 +52,13 @@ def record(
         tf.profiler.experimental.stop()
     (path,) = folder.glob("**/*.xplane.pb")
     text = optimised(training, batch)
-    moved = {} if text else moved_bytes(training.function.get_concrete_function(*batch).graph)
-    events = events_of(_read(path), program(text) if text else None, moved)
+    rows = [*_read(path)]
+    moved = {}
+    if not text:
+        graph = training.function.get_concrete_function(*batch).graph
+        moved = moved_bytes(graph)
+        check_products([name for plane, _, name, *_ in rows if plane.startswith("/host")], graph.as_graph_def())
+    events = events_of(rows, program(text) if text else None, moved)
     del memory  # the profiler's own file holds the allocator's events of a GPU; on a CPU there are none
     return Recording(events, chrome_trace(events, "TensorFlow"), None if text else _counted(training, batch))
 
@@ -119,6 +127,37 @@ def moved_bytes(graph: Any) -> dict[str, int]:
             if sizes:
                 moved[node.name] = sum(sizes)
     return moved
+
+
+def check_products(names: list[str], definition: Any) -> None:
+    """Raises ValueError where events of matrix products in a loop are missing.
+
+    The executor times each operation and leaves out those that it has found to be cheap, as it does with small products
+    where one core runs everything. Their time then counts as the executor's, in some launches and not in others.
+    """
+    loops: dict[str, Counter[tuple[str, str]]] = {}
+    for name in names:
+        if (found := tensorflow_rules.OPERATION.match(name)) and (inside := _LOOP.match(found["name"])):
+            if inside[1] == "body":
+                own = found["name"][inside.end() :]
+                loops.setdefault(inside[0], Counter())[own, found["type"]] += 1
+    bodies = [{node.name: node.op for node in function.node_def} for function in definition.library.function]
+    for calls in loops.values():
+        seen = {own for own, _ in calls}
+        times = max(calls.values())
+        products = sum(count for operation, count in calls.items() if _is_product(*operation))
+        body = max(bodies, key=lambda nodes: len(seen & nodes.keys()), default={})
+        has_some = len(seen & body.keys()) > len(seen) / 2 and any(_is_product(*node) for node in body.items())
+        expected = max(math.ceil(products / times), has_some) * times
+        if products < PRODUCTS_LEAST * expected:
+            raise ValueError(
+                f"TensorFlow's profiler recorded {products} of at least {expected} matrix products in a loop: its "
+                "executor leaves out what it takes to be cheap. Measure a larger batch or with more cores"
+            )
+
+
+def _is_product(name: str, kind: str) -> bool:
+    return tensorflow_rules.category_of(name, kind) == "matrix product"
 
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:
