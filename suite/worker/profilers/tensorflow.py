@@ -137,10 +137,10 @@ def check_products(names: list[str], definition: Any) -> None:
     """
     loops: dict[str, Counter[tuple[str, str]]] = {}
     for name in names:
-        if (found := tensorflow_rules.OPERATION.match(name)) and (inside := _LOOP.match(found["name"])):
-            if inside[1] == "body":
-                own = found["name"][inside.end() :]
-                loops.setdefault(inside[0], Counter())[own, found["type"]] += 1
+        found = tensorflow_rules.OPERATION.match(name)
+        if found and (inside := _LOOP.match(found["name"])) and inside[1] == "body":
+            own = found["name"][inside.end() :]
+            loops.setdefault(inside[0], Counter())[own, found["type"]] += 1
     bodies = [{node.name: node.op for node in function.node_def} for function in definition.library.function]
     for calls in loops.values():
         seen = {own for own, _ in calls}
