@@ -171,7 +171,9 @@ def _detectable(table: Table) -> list[str]:
     if power.smallest:
         ends = " to ".join("more" if end is None else f"{end:.1%}" for end in power.smallest_range)
         smallest = f"{power.blocks} launches detect a difference of {power.smallest:.1%} ({ends})"
-    needed, *range_ends = (str(each or f"more than {LAUNCHES_MOST}") for each in (power.launches, *power.launches_range))
+    needed, *range_ends = (
+        str(each or f"more than {LAUNCHES_MOST}") for each in (power.launches, *power.launches_range)
+    )
     needed += f" launches ({' to '.join(range_ends)})"
     takes = f"a difference of {DIFFERENCE:.0%} needs {needed}" if table.margin < DIFFERENCE else ""
     figures = "; ".join(words for words in (smallest, takes) if words)

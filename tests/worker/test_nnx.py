@@ -19,7 +19,7 @@ from tests.worker.test_keras import agree
 from workloads.data.cache import folder_of
 
 
-@needs_frameworks
+@needs_frameworks("jax", "pytorch")
 @pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize(
     ("workload", "framework"),
