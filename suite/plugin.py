@@ -50,6 +50,8 @@ EXPECTED = (CellError, DataError, ExportError, JournalError, LaunchError, Matrix
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the suite's options, and let ``--benchmark-save`` stand without a name."""
+    if not __debug__:
+        raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
     benchmark = parser.getgroup("benchmark")
     original = benchmark.addoption
 
@@ -76,6 +78,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give ``--benchmark-save`` without a name one, before pytest-benchmark reads it."""
     try:
+        settings.refuse_surrogates(config)
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
         observing.check(config)

@@ -19,6 +19,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from workloads.faults import FAULTS, explained
+
 PREFIX = "own_"
 GROUP = "framework_training_suite.workloads"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -130,7 +132,11 @@ def _register(folder: Path) -> str:
     if name not in _FOLDERS:
         package = f"workloads.{name}"
         _FOLDERS[name] = folder
-        sys.modules[package] = _package(package, folder)
+        try:
+            sys.modules[package] = _package(package, folder)
+        except FAULTS as error:
+            del _FOLDERS[name], sys.modules[package]
+            raise RegistryError(f"{folder.name}: {explained(error, folder)}") from error
     return name
 
 

@@ -18,11 +18,13 @@ import math
 import zlib
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 
 from workloads import registry
 from workloads.data.dataset import Array
+from workloads.faults import FAULTS, explained
 
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer")
 
@@ -184,7 +186,13 @@ def specification(workload: str, size: str = "full") -> WorkloadSpec:
     if workload not in known:
         also = "" if not workload.startswith(registry.PREFIX) else "; name its folder with --workloads PATH"
         raise registry.RegistryError(f"unknown workload {workload!r}; there are: {', '.join(known)}{also}")
-    spec: WorkloadSpec = import_module(f"workloads.{workload}.spec").specification(size)
+    try:
+        spec: WorkloadSpec = import_module(f"workloads.{workload}.spec").specification(size)
+        _ = spec.digest, spec.parameters, spec.training_flops_per_sample, spec.batch  # which a user's code computes
+    except FAULTS as error:
+        if not (folder := registry.folder_of(workload)):
+            raise
+        raise registry.RegistryError(f"{workload}: {explained(error, Path(folder))}") from error
     return spec
 
 

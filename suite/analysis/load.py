@@ -25,6 +25,7 @@ from suite.record.record import Record, RecordError
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA, whole
 from suite.record.text import clean
+from workloads.data.files import regular
 
 STORAGE = Path("results/runs")
 SUFFIXES = (".json", ".jsonl")
@@ -260,7 +261,7 @@ def _launch(record: Record, path: Path, run: Any) -> Launch:
 def _reading(path: Path) -> Iterator[TextIO]:
     """The open file. Raises `LoadError` if it cannot be read as text."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with open(str(path), encoding="utf-8", opener=regular) as file:
             yield file
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None

@@ -24,8 +24,9 @@ from suite.plan.cell import (
     Loader,
 )
 from suite.plan.device import has_gpu
-from suite.plan.measuring import LONGEST_PLANNED_S, Plan
+from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from suite.plan.suggest import unknown
+from workloads.faults import FAULTS, explained
 from workloads.spec import specification
 
 STUDIED = ("cifar100_cnn", "imdb_lstm")
@@ -42,6 +43,10 @@ class Matrix:
     cells: tuple[Cell, ...]
     launches: int = 6
     plan: Plan = field(default_factory=Plan)
+
+
+#: Cells of a matrix and launches of a run, at most: each launch is a test, which takes pytest a few kilobytes.
+CELLS_MOST, LAUNCHES_MOST = 10_000, 100_000
 
 
 class MatrixError(ValueError):
@@ -221,6 +226,18 @@ def union(matrices: Sequence[Matrix]) -> Matrix:
     return Matrix("+".join(matrix.name for matrix in matrices), cells, launches, plan)
 
 
+def check_size(cells: int, launches: int = 1) -> None:
+    """Raise `MatrixError` for more cells, or more launches in all, than a session can hold."""
+    if cells > CELLS_MOST:
+        raise MatrixError(f"this makes {cells:,} cells, and a run has at most {CELLS_MOST:,}; name fewer values")
+    if type(launches) is not int or not 1 <= launches < CONTROL:
+        raise MatrixError(f"launches is {launches!r}; it must be a whole number from 1 to {CONTROL - 1}")
+    if cells * launches > LAUNCHES_MOST:
+        raise MatrixError(
+            f"{launches:,} launches of {cells:,} cells are more than the {LAUNCHES_MOST:,} of a run; ask for fewer"
+        )
+
+
 def with_windows(plan: Plan, least_s: object, option: str) -> Plan:
     """The plan with windows of at least so many seconds. Raises `MatrixError`, which names the option."""
     if isinstance(least_s, bool) or not isinstance(least_s, (int, float)):
@@ -260,8 +277,8 @@ def _from_file(name: str) -> Matrix:
     try:
         spec.loader.exec_module(module)
         returned: Any = getattr(module, function)()
-    except Exception as error:
-        raise MatrixError(f"{name}: {type(error).__name__}: {error}") from error
+    except FAULTS as error:
+        raise MatrixError(f"{name}: {explained(error, path)}") from error
     matrix = returned if isinstance(returned, Matrix) else Matrix(function, _cells(name, returned))
     if not matrix.cells:
         raise MatrixError(f"{name} has no cells; return at least one")

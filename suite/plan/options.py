@@ -14,7 +14,7 @@ from suite.plan.cell import ALLOCATORS, AUTO, LOADERS, STRATEGIES_OF, USUAL_STRA
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
 from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
-from suite.plan.matrix import MATRICES, Matrix, MatrixError, with_windows
+from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
 from suite.plan.strategies import NOT_MEASURED, measured_of
@@ -222,7 +222,9 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
     plan = chosen.plan if min_window is None else with_windows(chosen.plan, min_window, "--min-window")
-    return replace(chosen, cells=cells, launches=config.getoption("launches") or chosen.launches, plan=plan)
+    launches = config.getoption("launches") or chosen.launches
+    check_size(len(cells), launches)
+    return replace(chosen, cells=cells, launches=launches, plan=plan)
 
 
 def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:

@@ -25,7 +25,7 @@ from suite.plan.cell import (
     Cell,
     Loader,
 )
-from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, smoke
+from suite.plan.matrix import STUDIED, Matrix, MatrixError, check_size, default, smoke
 from suite.plan.suggest import unknown
 from workloads import registry
 
@@ -97,6 +97,7 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     for axis in (
         axis for axis in AXES[2:] if axis in axes
     ):  # in this order, since the cells' order seeds that of launches
+        check_size(sum(len(_values_for(cell, axis, axes[axis])) for cell in cells))
         cells = [cell.but(**{axis: value}) for cell in cells for value in _values_for(cell, axis, axes[axis])]
     return Matrix(name(base.name, axes), tuple(dict.fromkeys(cells)), base.launches, base.plan)
 

@@ -21,9 +21,12 @@ from suite.plan.cell import CellError
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.suggest import unknown
 from suite.plan.sweep import AXES, COUNTED, parsed, swept
+from workloads.data.files import read_regular
 
 #: Keys besides the axes.
 OTHERS = ("matrix", "launches", "min-window", "name")
+
+BYTES_MOST = 1 << 20
 
 #: A name that can be part of a file's name.
 NAME_LONGEST = 100
@@ -36,7 +39,9 @@ def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
     Raises `MatrixError`.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_regular(path, BYTES_MOST).decode())
+    except RecursionError:
+        raise MatrixError(f"{path} has brackets within brackets too deep to read") from None
     except OSError as error:
         raise MatrixError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:  # a TOMLDecodeError or UnicodeDecodeError

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.record.record import Record, RecordError
+from workloads.data.files import regular
 
 
 class JournalError(RuntimeError):
@@ -83,7 +84,7 @@ class Journal:
 def description(path: Path) -> dict[str, Any]:
     """The run's description alone, from the first line. Raises `JournalError` for a file that is no journal."""
     try:
-        with path.open("rb") as file:
+        with open(str(path), "rb", opener=regular) as file:
             return _description(file.readline())
     except (OSError, ValueError, RecursionError) as error:
         raise _no_journal(path, error) from None
@@ -97,7 +98,9 @@ def read(path: Path) -> tuple[dict[str, Any], list[Record], int]:
     records: list[Record] = []
     complete_bytes = 0
     try:
-        with path.open("rb") as file:  # line by line: a journal can be larger than the memory that is free
+        with open(
+            str(path), "rb", opener=regular
+        ) as file:  # line by line: a journal can be larger than the memory that is free
             lines = itertools.takewhile(lambda line: line.endswith(b"\n"), file)
             first_line = next(lines, b"")
             run = _description(first_line)

@@ -77,6 +77,20 @@ def refuse_without_cuda(config: pytest.Config) -> None:
         raise MatrixError(f"--device cuda: {devices.cuda_problem(interpreters)}")
 
 
+def refuse_surrogates(config: pytest.Config) -> None:
+    """Raise `MatrixError` for an argument that cannot be written.
+
+    In a locale without UTF-8, Python keeps bytes that it does not know as surrogates.
+    """
+    for argument in map(str, config.invocation_params.args):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise MatrixError(
+                f"{argument!a} is no text in this locale; set PYTHONUTF8=1, or a locale of UTF-8"
+            ) from None
+
+
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:
     """The settings of a run of the chosen matrix."""
     return Settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +11,7 @@ from suite.record.job import Job
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.probe import PrecisionError
+from workloads.faults import explained
 from workloads.spec import UnavailableKernelError
 
 
@@ -38,7 +40,8 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
     first_line = (str(error).strip().splitlines() or [""])[0]
     if framework is not None and framework.out_of_memory(error):
         return "out-of-memory", f"batch {job.cell.batch} does not fit: {first_line}"
-    return "error", f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+    own = explained(error, Path(job.workload_folder)) if job.workload_folder else ""
+    return "error", own or (f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__)
 
 
 def check(losses: list[Any], training: Any, where: str) -> list[float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from suite.worker.fingerprint import proof
 from suite.worker.frameworks import imported
 from workloads import registry
 from workloads.data.dataset import Array
+from workloads.faults import FAULTS, explained
 from workloads.spec import WorkloadSpec, specification
 
 #: Forward passes with dropout, whose draws are counted together.
@@ -51,7 +53,11 @@ def main(arguments: list[str] | None = None) -> None:
     count = sum(name.startswith("inputs/") for name in given)
     batches = [(given[f"inputs/{step}"], given[f"labels/{step}"]) for step in range(count)]
     imported(options.framework)
-    module = import_module(f"workloads.{options.workload}.{options.framework}")
+    try:
+        module = import_module(f"workloads.{options.workload}.{options.framework}")
+    except FAULTS as error:  # of the user's own file; the last line of what is printed is shown
+        traceback.print_exc()
+        sys.exit(explained(error, Path(options.folder)))
     facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
@@ -75,9 +81,10 @@ def collect(
         for name in ("weights", "forward", "gradients", "steps", "evaluation", "dropout"):
             try:
                 getattr(stages, name)(batches)
-            except Exception as error:  # any error of the port is a finding
+            except FAULTS as error:  # any error of the port is a finding
                 traceback.print_exc()
-                stages.facts["failed"] = {"stage": name, "error": clean(f"{type(error).__name__}: {error}", 500)}
+                where = explained(error, Path(registry.folder_of(workload) or module.__file__ or ""))
+                stages.facts["failed"] = {"stage": name, "error": clean(where, 500)}
                 break
     return stages.facts, stages.arrays
 

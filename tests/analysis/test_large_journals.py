@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.analysis.load import LoadError, load
 from suite.session.journal import read
 from tests.studies import scale
 
@@ -73,3 +75,11 @@ def test_a_journal_is_read_line_by_line(tmp_path: Path) -> None:
     assert (run["id"], len(records), whole) == ("scale", 100, path.stat().st_size)
     assert [json.dumps(record.to_json()) for record in records] == path.read_text().splitlines()[1:]
     assert peak - held < 10 * longest, "no more than the line at hand besides the records"
+
+
+def test_what_never_ends_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.jsonl")
+    (tmp_path / "zeros.jsonl").symlink_to("/dev/zero")
+    for name, kind in (("fifo.jsonl", "a FIFO"), ("zeros.jsonl", "a device")):
+        with pytest.raises(LoadError, match=f"it is {kind}, and a regular file is expected"):
+            load([tmp_path / name])

@@ -216,7 +216,7 @@ def test_records_of_older_schemas_still_load(schema: int, tmp_path: Path) -> Non
 def test_what_the_system_will_not_read_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "folder.json"
     folder.mkdir()
-    with pytest.raises(LoadError, match="Is a directory"):
+    with pytest.raises(LoadError, match="it is a folder, and a regular file is expected"):
         load([folder])
     with pytest.raises(LoadError, match="no run in this folder"):
         find([str(folder)])
@@ -227,7 +227,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied")
 
     path = records.save(tmp_path / "a.json", [records.record()])
-    monkeypatch.setattr(Path, "open", refuse)  # since root may read everything
+    monkeypatch.setattr("suite.analysis.load.regular", refuse)  # since root may read everything
     with pytest.raises(LoadError, match=r"a\.json: Permission denied"):
         load([path])
 

@@ -120,3 +120,9 @@ def test_a_matrix_of_one_s_own_comes_from_a_file(tmp_path: Path) -> None:
         assert len(str(caught.value).splitlines()) == 1
     with pytest.raises(MatrixError, match="no file"):
         matrix(f"{tmp_path}/absent.py:few")
+
+
+def test_an_exit_in_a_users_file_is_a_fault_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys\n\ndef cells():\n    sys.exit(3)\n")
+    with pytest.raises(MatrixError, match=r"mine\.py:cells: mine\.py line 4: SystemExit: 3$"):
+        matrix(f"{tmp_path}/mine.py:cells")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from suite.plan.cell import AUTO, Cell
-from suite.plan.matrix import MatrixError, matrix
+from suite.plan.matrix import MatrixError, check_size, matrix
 from suite.plan.named import named
 from suite.plan.sweep import parsed, swept, usual
 
@@ -97,3 +98,28 @@ def test_a_file_that_is_not_there_is_named() -> None:
     Path("folder.toml").mkdir()
     with pytest.raises(MatrixError, match=r"no file 'folder\.toml' for --matrix"):
         named(["folder.toml"], gpu=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"batch = {2000 * '['}{2000 * ']'}", "has brackets within brackets too deep to read"),
+        (f"batch = {list(range(1, 1001))}\naccumulate = {list(range(1, 1001))}", "a run has at most 10,000"),
+        (f"name = '{'x' * (1 << 20)}'", "it has more than 1048576 bytes"),
+    ],
+)
+def test_a_file_that_grows_without_end_is_refused_in_one_line(text: str, words: str) -> None:
+    with pytest.raises(MatrixError) as caught:
+        named([written(text)], gpu=False)
+    (line,) = str(caught.value).splitlines()
+    assert words in line
+    assert len(line) < 200
+
+
+@pytest.mark.parametrize("launches", [10**9, 1000, 0, -5, True, 2.0])
+def test_launches_that_no_run_can_have_are_refused(launches: Any) -> None:
+    """From 1000 on, numbers of launches are those of the control."""
+    with pytest.raises(MatrixError, match=r"it must be a whole number from 1 to 999"):
+        check_size(6, launches)
+    with pytest.raises(MatrixError, match=r"999 launches of 1,000 cells are more than the 100,000 of a run"):
+        check_size(1000, 999)

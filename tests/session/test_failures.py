@@ -6,6 +6,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from textwrap import dedent
@@ -17,7 +19,7 @@ import pytest
 from suite.plan.cell import FRAMEWORKS
 from suite.session.journal import read
 from tests.frameworks import needs_frameworks
-from tests.sessions import Done, Suite
+from tests.sessions import ROOT, Done, Suite
 
 #: What happens in a worker where measuring would begin, by the cell's batch.
 FAULTS = {
@@ -218,3 +220,21 @@ def workers_left() -> list[str]:
             break
         time.sleep(0.1)
     return left
+
+
+@pytest.mark.parametrize(
+    ("variables", "argument", "words"),
+    [
+        ({"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, "größe", "is no text in this locale; set"),
+        ({"PYTHONOPTIMIZE": "1"}, "mine", "PYTHONOPTIMIZE takes out the checks"),
+    ],
+)
+def test_a_process_that_could_not_go_on_is_refused_in_one_line(
+    variables: dict[str, str], argument: str, words: str
+) -> None:
+    command = [sys.executable, "-m", "pytest", "suite", "--collect-only", f"--benchmark-save={argument}"]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+    (line,) = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    assert words in line

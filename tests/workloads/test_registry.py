@@ -19,7 +19,7 @@ from workloads import registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import DataError, Split
-from workloads.data.own import OwnSplits, augmented, prepare_own, synthetic
+from workloads.data.own import OwnSplits, augmented, data_of, prepare_own, synthetic
 from workloads.spec import specification
 
 
@@ -202,3 +202,25 @@ def test_registering_imports_no_framework() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PORTS.parents[2]
     )
     assert done.stdout.strip() == "{'numpy'}"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("x = 1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(4)", "SystemExit: 4"),
+        ("def (", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_fault_in_a_users_file_names_the_file_and_the_line(tmp_path: Path, code: str, words: str) -> None:
+    made = folder(tmp_path, data=f"\n{code}\n")
+    registry.register(made)
+    with pytest.raises(DataError, match=rf"^own_mine: data\.py line 2: {words}$"):
+        data_of("own_mine")
+    (made / "spec.py").write_text(f"\n\n{code}\n")
+    with pytest.raises(registry.RegistryError, match=rf"^own_mine: spec\.py line 3: {words}$"):
+        specification("own_mine")
+    (folder(tmp_path, "other") / "__init__.py").write_text(f"{code}\n")
+    with pytest.raises(registry.RegistryError, match=rf"^other: __init__\.py line 1: {words}$"):
+        registry.register(tmp_path / "other")
+    assert registry.names() == ("own_mine",)

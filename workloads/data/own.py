@@ -20,6 +20,7 @@ from workloads import registry
 from workloads.data import cache as caches
 from workloads.data.dataset import FORMS, KINDS, Array, DataError, DataSet, Split
 from workloads.data.prepare import cache_directory
+from workloads.faults import FAULTS, explained
 
 #: What a spec's ``data`` says where the data is that of its own folder.
 OWN = "own"
@@ -67,8 +68,11 @@ def data_of(workload: str) -> DataSet:
     folder = registry.folder_of(workload)
     if not registry.has_file(workload, "data.py"):
         raise DataError(f"the spec of {workload} says data={OWN!r}, and {folder or workload} has no data.py")
-    splits = import_module(f"workloads.{workload}.data").splits()
-    problem = _problem(splits)
+    try:
+        splits = import_module(f"workloads.{workload}.data").splits()
+        problem = _problem(splits)
+    except FAULTS as error:
+        raise DataError(f"{workload}: {explained(error, Path(folder))}") from error
     if problem:
         raise DataError(f"{folder}/data.py: {problem}")
     return DataSet(workload, splits.kind, "", splits.train, splits.test, form=splits.form)
@@ -97,7 +101,10 @@ def augmented(data: DataSet, workload: str) -> DataSet:
     """The data with the function that augments it, where the workload's own folder has one."""
     if not registry.has_file(workload, "data.py"):
         return data
-    module = import_module(f"workloads.{workload}.data")
+    try:
+        module = import_module(f"workloads.{workload}.data")
+    except FAULTS as error:
+        raise DataError(f"{workload}: {explained(error, Path(registry.folder_of(workload)))}") from error
     augment = getattr(module, "augment", None)
     return replace(data, augment=augment, draws=int(getattr(module, "DRAWS", 1))) if augment else data
 
