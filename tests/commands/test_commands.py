@@ -76,7 +76,26 @@ def test_the_help_of_run_teaches_the_options_of_the_suite_by_examples() -> None:
     assert "--collect-only        " not in done.stdout, "options of pytest itself are left out"
 
 
-def test_the_console_script_is_this_command() -> None:
+def test_the_console_script_is_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, function = scripts["training-suite"].partition(":")
-    assert getattr(import_module(module), function) is door.main
+    monkeypatch.setattr(sys, "argv", ["training-suite"])
+    assert getattr(import_module(module), function)() == 0
+
+
+def test_where_it_is_installed_pytest_knows_the_options_and_a_package_of_the_same_name_is_named(tmp_path: Path) -> None:
+    """As from a wheel: the plugin of the entry point, in a folder without the suite's settings."""
+    command = [sys.executable, "-m", "pytest", "-p", "framework_training_suite", "--pyargs", "suite", "--collect-only"]
+    command += ["-q", "--workload=imdb_lstm", "--benchmark-save"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": ""}, check=False
+    )
+    assert "6 tests collected" in done.stdout, done.stdout + done.stderr
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "__init__.py").touch()
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": ""}, check=False
+    )
+    assert done.returncode == 4
+    assert "hides the suite's; run `training-suite`" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr

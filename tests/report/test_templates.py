@@ -105,7 +105,7 @@ def test_a_wheel_holds_the_templates(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="77", reason="a wheel is built by setuptools")
     for name in ("suite", "workloads"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "framework_training_suite.py"):
         shutil.copy(ROOT / name, tmp_path)
     command = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir", "built"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
