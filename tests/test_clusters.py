@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -16,6 +18,7 @@ import pytest
 
 from suite import __version__
 from suite.plan.cell import FRAMEWORKS
+from suite.plan.engine import engine
 from suite.plan.matrix import MATRICES
 from tests.documents import ROOT
 
@@ -32,20 +35,27 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
+def templates(each: dict[str, Any]) -> list[dict[str, Any]]:
+    """The templates of the pods that an object makes."""
+    if each["kind"] == "RayJob":
+        cluster = each["spec"]["rayClusterSpec"]
+        return [group["template"] for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
+    return [each["spec"]["template"]] if each["kind"] == "Job" else []
+
+
+def pods(path: Path) -> list[dict[str, Any]]:
+    return [template["spec"] for each in documents(path) for template in templates(each)]
+
+
 def containers(path: Path) -> list[dict[str, Any]]:
     """All containers of a manifest's jobs, those that get the data ready among them."""
-    specs = [each["spec"]["template"]["spec"] for each in documents(path) if each["kind"] == "Job"]
-    return [one for spec in specs for one in [*spec["containers"], *spec.get("initContainers", [])]]
+    return [one for spec in pods(path) for one in [*spec["containers"], *spec.get("initContainers", [])]]
 
 
 def words(container: dict[str, Any]) -> list[str]:
     """What a container runs, without a shell around it."""
     said = [*container["command"], *container.get("args", [])]
     return shlex.split(said[2].removeprefix("exec ")) if said[0] == "/bin/sh" else said
-
-
-def environment(container: dict[str, Any]) -> dict[str, Any]:
-    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container.get("env", ())}
 
 
 def collected(arguments: list[str]) -> None:
@@ -61,47 +71,78 @@ def collected(arguments: list[str]) -> None:
 def test_manifests_are_what_kubernetes_accepts(path: Path) -> None:
     kubernetes = pytest.importorskip("kubernetes_validate", reason=NOT_INSTALLED)
     for each in documents(path):
-        kubernetes.validate(each, kubernetes.latest_version(), strict=True)
+        parts = [each]
+        if each["kind"] == "RayJob":
+            pod = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "of-a-group"}}
+            parts = [pod | {"template": template} for template in templates(each)]
+        for part in parts:
+            kubernetes.validate(part, kubernetes.latest_version(), strict=True)
 
 
-def test_a_field_that_kubernetes_does_not_know_is_refused() -> None:
-    kubernetes = pytest.importorskip("kubernetes_validate", reason=NOT_INSTALLED)
-    (job, _) = (each for each in documents(CLUSTERS / "kubernetes" / "cell.yaml") if each["kind"] == "Job")
-    job["spec"]["template"]["spec"]["container"] = []
-    with pytest.raises(kubernetes.ValidationError):
-        kubernetes.validate(job, kubernetes.latest_version(), strict=True)
+def test_the_ray_job_is_what_kuberay_accepts() -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed (extra test)")
+    schema = json.loads((ROOT / "tests" / "golden" / "rayjob.schema.json").read_text())
+    (job,) = (each for each in documents(CLUSTERS / "kubernetes" / "rayjob.yaml") if each["kind"] == "RayJob")
+    jsonschema.validate(job, schema)
+    job["spec"]["rayClusterSpec"]["headGroupSpecs"] = {}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(job, schema)
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_pods_have_no_rights_no_token_and_nothing_of_their_node(path: Path) -> None:
+    for spec in pods(path):
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["runAsUser"] > 0
+        assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
+    for container in containers(path):
+        own = container["securityContext"]
+        assert (own["allowPrivilegeEscalation"], own["readOnlyRootFilesystem"]) == (False, True)
+        assert own["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_a_network_policy_selects_every_pod(path: Path) -> None:
+    found = documents(path)
+    (policy,) = (each["spec"] for each in found if each["kind"] == "NetworkPolicy")
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+    assert all("from" in rule for rule in policy["ingress"])
+    for template in (each for document in found for each in templates(document)):
+        assert policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_what_pods_run_exists(path: Path) -> None:
     for container in containers(path):
         assert container["image"].endswith(f":{__version__}")
-        command = words(container)
-        assert command[0] == "/opt/controller/bin/python"
-        assert importlib.util.find_spec(command[command.index("-m") + 1])
-        mounted = {each["name"] for each in container["volumeMounts"]}
-        assert mounted, "the data, or the results"
-    for job in (each for each in documents(path) if each["kind"] == "Job"):
-        spec = job["spec"]["template"]["spec"]
+        if "command" in container:  # KubeRay starts the others
+            command = words(container)
+            assert command[0] == "/opt/controller/bin/python"
+            assert importlib.util.find_spec(command[command.index("-m") + 1])
+    for spec in pods(path):
         volumes = {each["name"] for each in spec["volumes"]}
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
-            assert {each["name"] for each in container["volumeMounts"]} <= volumes
+            mounted = {each["name"] for each in container["volumeMounts"]}
+            assert "scratch" in mounted
+            assert mounted <= volumes
 
 
-def test_the_controller_and_its_hosts_agree() -> None:
-    path = CLUSTERS / "kubernetes" / "cell.yaml"
-    found = documents(path)
-    (service,) = (each for each in found if each["kind"] == "Service")
-    controller, hosts = (each["spec"] for each in found if each["kind"] == "Job")
-    (caller,) = hosts["template"]["spec"]["containers"]
-    (called,) = controller["template"]["spec"]["containers"]
-    one, other = environment(called), environment(caller)
-    assert one["SUITE_HOSTS"] == str(hosts["completions"]) == str(hosts["parallelism"])
-    port = service["spec"]["ports"][0]["port"]
-    assert one["SUITE_CONTROLLER"] == other["SUITE_CONTROLLER"] == f"{service['metadata']['name']}:{port}"
-    assert one["SUITE_TOKEN"] == other["SUITE_TOKEN"]
-    assert service["spec"]["selector"].items() <= controller["template"]["metadata"]["labels"].items()
-    assert "--on=kubernetes" in called["args"]
+def entrypoint() -> list[str]:
+    """What the head of the Ray cluster runs."""
+    (job,) = (each for each in documents(CLUSTERS / "kubernetes" / "rayjob.yaml") if each["kind"] == "RayJob")
+    assert f"ray[client]=={job['spec']['rayClusterSpec']['rayVersion']}" in (ROOT / "pyproject.toml").read_text()
+    return shlex.split(job["spec"]["entrypoint"])
+
+
+def test_the_head_runs_pytest_on_ray() -> None:
+    assert entrypoint()[:4] == ["/opt/controller/bin/python", "-m", "pytest", "suite"]
+    assert "--on=ray" in entrypoint()
+
+
+def test_the_engine_that_went_says_what_to_use() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"use Ray .*KubeRay: .*clusters/kubernetes/rayjob\.yaml$"):
+        engine("kubernetes")
 
 
 @pytest.mark.slow
@@ -109,9 +150,10 @@ def test_the_controller_and_its_hosts_agree() -> None:
 def test_pytest_understands_what_pods_and_scripts_ask_of_it(tmp_path: Path) -> None:
     for path in MANIFESTS:
         for container in containers(path):
-            if "pytest" in (command := words(container)):
+            if "command" in container and "pytest" in (command := words(container)):
                 asked = [each.replace("$((JOB_COMPLETION_INDEX + 1))", "1") for each in command[3:]]
                 collected([each.replace("--device=cuda", "--device=cpu").replace("cuda", "cpu") for each in asked])
+    collected([each.replace("cuda", "cpu") for each in entrypoint()[3:]])
     collected(said_by("cell", tmp_path)[2:])
     collected(said_by("matrix", tmp_path)[2:])
 
@@ -153,9 +195,9 @@ def test_containerfiles_name_what_exists_and_say_that_they_were_not_built(path: 
     assert "nobody has built it yet" in " ".join(text.replace("\n#", "").split())
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (asked,) = re.findall(r'-e "\.\[(.*?)\]"', text)
-    assert asked in extras
+    assert set(asked.split(",")) <= extras.keys()
     instructions = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
-    known = {"ARG", "FROM", "RUN", "COPY", "WORKDIR", "ENV", "CMD"}
+    known = {"ARG", "FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER", "CMD"}
     assert {line.split()[0] for line in instructions} <= known
     for line in instructions:
         if line.startswith("COPY ") and "--from" not in line:

@@ -109,7 +109,7 @@ def main(name: str, place: str, journal: str) -> int:
 
 
 def end_with(parent: int) -> None:
-    """End this process, and whatever it started, when the controller ends: a library may wait for its server for long."""
+    """End this process, and whatever it started, when the controller ends: a library may wait for long."""
     try:
         descriptor = os.pidfd_open(parent)
     except OSError:  # it has ended already

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 from suite.record.mark import MARK, WORKER
 from suite.record.rank_variables import CORES
@@ -27,7 +28,7 @@ def adopt() -> None:
     if mark and hasattr(process.current_process(), "_config"):
         config = process.current_process()._config  # type: ignore[attr-defined]
         config["semprefix"] = f"/{mark}"
-        if not os.path.basename(tempfile.gettempdir()).startswith("suite-"):  # its name is too long for sockets in it
+        if not Path(tempfile.gettempdir()).name.startswith("suite-"):  # its name is too long for sockets in it
             config["tempdir"] = tempfile.mkdtemp(prefix=f"pymp-{mark}")
 
 

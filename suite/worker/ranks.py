@@ -11,13 +11,14 @@ import contextlib
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from suite.record.handshake import met
+from suite.record.handshake import call, met
 from suite.record.rank_variables import ADDRESS, COORDINATOR, INTERFACE, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 
 if TYPE_CHECKING:  # a worker alone needs none of it
@@ -25,8 +26,10 @@ if TYPE_CHECKING:  # a worker alone needs none of it
 
 #: How long ranks wait for rank 0's channel, which may be open later than theirs.
 CONNECT_WITHIN_S = 60.0
-#: How long a caller may take to show that it knows the launch's token.
+#: How long a caller may take in all to show that it knows the launch's token, each in a thread of its own.
 HANDSHAKE_S = 5
+#: How often rank 0 looks whether all have called.
+LOOK_S = 0.05
 
 
 class RankLostError(RuntimeError):
@@ -129,28 +132,30 @@ def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connecti
     from multiprocessing import AuthenticationError
 
     peers: dict[int, Connection] = {}
+
+    def meet(line: socket.socket) -> None:
+        with contextlib.suppress(AuthenticationError, EOFError, OSError, ValueError):  # a stranger
+            rank, peer = met(line, token, HANDSHAKE_S)
+            peers[rank] = peer
+
     with socket.create_server(address, backlog=world) as door:
+        door.settimeout(LOOK_S)
         while len(peers) < world - 1:
-            line, _ = door.accept()
-            with contextlib.suppress(AuthenticationError, EOFError, OSError, ValueError):  # a stranger
-                rank, peer = met(line, token, HANDSHAKE_S)
-                peers[rank] = peer
+            with contextlib.suppress(TimeoutError):
+                line, _ = door.accept()
+                line.setblocking(True)
+                threading.Thread(target=meet, args=(line,), name="handshake", daemon=True).start()
     return [peers[rank] for rank in range(1, world)]
 
 
 def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:
     """The connection to rank 0, as soon as that listens."""
-    from multiprocessing.connection import Client
-
     deadline = time.monotonic() + CONNECT_WITHIN_S
     while True:
         try:
-            peer = Client(address, authkey=token)
+            return call(address, token, rank, HANDSHAKE_S)
         except (OSError, EOFError) as error:
             if time.monotonic() > deadline:
                 reason = getattr(error, "strerror", None) or error
                 raise RankLostError(f"rank 0 cannot be reached at {address[0]}: {reason}") from None
             time.sleep(0.05)
-        else:
-            peer.send_bytes(str(rank).encode())
-            return peer

@@ -1,8 +1,9 @@
 """``python -m tests.studies.kills``: is anything lost, or left, when a run is killed at any moment?
 
-Runs small cells of all frameworks with all loaders and two devices, some runs with ``--track`` or ``--profile``, kills the run at random moments (pytest, its whole group, the
-worker, both, or all at once; some by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until
-the matrix is done. Then every launch must be in the journal exactly once. Repeats until there were enough kills.
+Runs small cells of all frameworks with all loaders and with two devices, every third run with ``--profile`` and every
+third with ``--track``. Kills the run at random moments (pytest, its whole group, the worker, both, or all at once; some
+by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until the matrix is done. Then every
+launch must be in the journal exactly once. Repeats until there were enough kills.
 With ``--ranks N`` the cells have two devices each, and N random processes of them are killed: each such launch must end
 as crashed, in the name of the rank, within 20 s, and the others must end well.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -39,3 +40,28 @@ def _called(address: tuple[str, int]) -> socket.socket:
         except OSError:
             time.sleep(0.05)
     raise TimeoutError
+
+
+def test_one_who_sends_a_byte_now_and_then_keeps_nobody_out_and_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "HANDSHAKE_S", 1)
+    address, pool = ("127.0.0.1", ranks.free_port()), ThreadPoolExecutor(1)
+    others = pool.submit(ranks._others, address, b"secret", 2)
+    until_s = time.monotonic() + 20
+    while True:
+        try:
+            stranger = socket.create_connection(address)
+            break
+        except OSError:
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+    with stranger:
+        stranger.send(b"\0\0\0\x7f")  # the length of an answer that does not come
+        begin_s = time.monotonic()
+        ranks._first(address, b"secret", 1).close()
+        assert others.result(10)
+        assert time.monotonic() - begin_s < ranks.HANDSHAKE_S, "it need not wait for the stranger"
+        stranger.settimeout(10)
+        while stranger.recv(100):
+            with contextlib.suppress(OSError):
+                stranger.send(b"x")
+    assert time.monotonic() - begin_s < 5

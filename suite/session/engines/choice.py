@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from suite.plan.cell import Cell
 from suite.plan.engine import LOCAL
 from suite.session.engines import Engine, Host, HostLostError
-from suite.session.engines.callers import Callers
 from suite.session.engines.code import code_digest
 from suite.session.engines.local import Local
 from suite.session.engines.remote import Remote
@@ -27,9 +26,6 @@ from workloads.data.dataset import DataError
 
 #: How long a cluster may take to notice that a node is gone, in seconds.
 NOTICE_S = 3.0
-
-#: How long a pod may take to start again and to call, in seconds.
-BACK_S = 300.0
 
 #: What stands before the address of a Ray client server.
 CLIENT = "ray://"
@@ -57,15 +53,13 @@ def opened(settings: Settings, cells: Iterable[Cell], say: Callable[[str], None]
     )
     found = sites(nodes, cells, settings.placement, say, settings.cores)
     used = {host.name for site in found for host in site.hosts}
-    return Engine(found, cluster=True, revive=Reviving(nodes, used, BACK_S if settings.on == "kubernetes" else 0.0))
+    return Engine(found, cluster=True, revive=Reviving(nodes, used))
 
 
 def cluster(name: str, given: dict[str, Any], say: Callable[[str], None], until: ExitStack) -> Nodes:
     """The cluster with this name. Raises `LaunchError`."""
     if name == "slurm":
         return Slurm(given, say, until)
-    if name == "kubernetes":
-        return Callers(given, say, until)
     from suite.session.engines.ray import Cluster
 
     return Cluster(name if name.startswith(CLIENT) else os.environ.get("RAY_ADDRESS") or "auto", given, say, until)
@@ -131,14 +125,10 @@ def alike(hosts: list[Remote], say: Callable[[str], None]) -> list[Remote]:
 
 @dataclass
 class Reviving:
-    """Gets hosts that were lost going again, or others in their place. ``used`` are the names of those in use.
-
-    A host may take ``back_s`` seconds to come back.
-    """
+    """Gets hosts that were lost going again, or others in their place. ``used`` are the names of those in use."""
 
     nodes: Nodes
     used: set[str]
-    back_s: float = 0.0
     unfit: set[str] = field(default_factory=set)  # spare hosts that can stand in for none
     _one: threading.Lock = field(default_factory=threading.Lock)
 
@@ -157,16 +147,12 @@ class Reviving:
         return found
 
     def _again(self, lost: Remote, stop: Callable[[], None]) -> Remote:
-        """The same host, or a spare one of its kind, with the same data, as soon as there is one."""
-        until_s = time.monotonic() + self.back_s
-        while True:
-            with self._one:
-                if host := self._found(lost):
-                    return host
-            if time.monotonic() >= until_s:
-                raise HostLostError(f"host {lost.name} is lost, and there is no other of its kind")
-            stop()
-            time.sleep(1.0)
+        """The same host, or a spare one of its kind, with the same data."""
+        stop()
+        with self._one:
+            if host := self._found(lost):
+                return host
+        raise HostLostError(f"host {lost.name} is lost, and there is no other of its kind")
 
     def _found(self, lost: Remote) -> Remote | None:
         nodes = self.nodes.nodes()
