@@ -34,7 +34,7 @@ class Server(ThreadingMixIn, WSGIServer):
         self._changing = threading.Lock()
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self.address_family = family
-        super().__init__(address[:2], _Handler)
+        super().__init__((str(address[0]), int(address[1])), _Handler)
         self.set_app(application)
 
     def get_request(self) -> Any:

@@ -179,7 +179,8 @@ def staged(folder: Path, ours: bool = False) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     ours = ours or is_written(folder)
     with contextlib.ExitStack() as half, scratch(folder, ".partial-") as staging:
-        half.callback(lambda: new and _remove_empty(folder))
+        if new:
+            half.callback(_remove_empty, folder)
         yield staging
         files = [path for path in staging.iterdir() if path.name != OWNED]
         existing = sorted(path.name for path in files if (folder / path.name).exists())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -114,3 +116,23 @@ def test_what_a_killed_comparison_left_is_gone_after_the_next(tmp_path: Path) ->
 
 def test_a_name_of_dots_is_a_folder_of_its_own(tmp_path: Path) -> None:
     assert place_for(tmp_path, "..", ["a"]) == tmp_path / "run"
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path: Path) -> None:
+    def fill() -> None:
+        with staged(tmp_path / "run") as staging:
+            (staging / "table.md").write_text("half")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space"):
+        fill()
+    assert not list(tmp_path.iterdir())
+
+
+def test_assets_that_lead_elsewhere_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (site := tmp_path / "site").mkdir()
+    (site / "assets").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LoadError, match="assets is a link"):
+        check(site, site / "run")
+    assert not list((tmp_path / "elsewhere").iterdir())

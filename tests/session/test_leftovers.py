@@ -94,6 +94,26 @@ def test_a_process_that_has_no_file_left_clears_up_all_the_same() -> None:
         marked.wait()
 
 
+def test_what_multiprocessing_makes_in_a_place_with_a_long_name_goes_with_the_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+    from suite.worker import group
+    group.adopt()
+    from multiprocessing import util
+    print(util.get_temp_dir())
+    """
+    (tmp_path / "pymp-other").mkdir()
+    given = os.environ | {"TMPDIR": str(tmp_path), MARK: "0123abcd-2-"}
+    command = [sys.executable, "-c", dedent(code)]
+    made = subprocess.run(command, cwd=ROOT, env=given, check=True, capture_output=True, text=True).stdout.strip()
+    assert Path(made).parent == tmp_path
+    assert Path(made).is_dir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    leftovers.end("0123abcd-")
+    assert [path.name for path in tmp_path.iterdir()] == ["pymp-other"]
+
+
 def test_what_bears_another_mark_or_none_is_left_alone() -> None:
     mine, other = leftovers.mark(), leftovers.mark()
     assert mine != other
