@@ -256,7 +256,10 @@ def _records(journals: Path) -> list[Path]:
 
 def _keys(journals: Path) -> list[str]:
     paths = _records(journals)
-    return [record.key for record in read(paths[-1])[1]] if paths and paths[-1].stat().st_size else []
+    # One whose worker was killed is there as crashed, and again after --resume.
+    return (
+        [record.key for record in read(paths[-1])[1] if record.outcome.ok] if paths and paths[-1].stat().st_size else []
+    )
 
 
 if __name__ == "__main__":
