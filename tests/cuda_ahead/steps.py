@@ -79,7 +79,7 @@ def compile_ahead(cell: Cell) -> Compiled:
     wanted = mock.Mock(side_effect=lambda *_: (0, 1))
     with (
         mock.patch.object(code, "check"),
-        mock.patch.object(code, "_place", lambda _: place("cpu")),
+        mock.patch.object(code, "_place", return_value=place("cpu")),
         mock.patch.object(rnn.gpu_rnn, "compute_rnn_workspace_reserve_space_sizes", wanted),
         TemporaryDirectory() as folder,
     ):
@@ -89,12 +89,13 @@ def compile_ahead(cell: Cell) -> Compiled:
         there = SingleDeviceSharding(card.devices[0])
 
         def described(array: Any) -> jax.ShapeDtypeStruct:
+            array = array if hasattr(array, "shape") else jax.numpy.asarray(array)  # a loss scale counts in Python
             return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=there)
 
         arguments = jax.tree.map(described, (training.state, *batches(spec, cell.batch * cell.accumulate)[0]))
         lowered = training.jitted.trace(*arguments).lower(lowering_platforms=("cuda",))
         dumped = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
-        compiled = lowered.compile(compiler_options=dumped | code.COMPILER_OPTIONS)
+        compiled = lowered.compile(compiler_options=dumped | training.options)
         memory = compiled.memory_analysis()
         targets = {found for path in Path(folder).glob("*.ptx") for found in _targets(path)}
         passed = [path.read_text() for path in Path(folder).glob("*thunk_sequence_after_thunk_passes.txt")]

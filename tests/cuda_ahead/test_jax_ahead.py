@@ -17,7 +17,9 @@ PRODUCTS = {"fp32": {("highest", "highest")}, "tf32": {("high", "high")}, "bf16"
 
 
 @cache
-def ahead(workload: str, precision: str = "fp32", kernel: str = "auto", batch: int = 8, size: str = "small") -> Compiled:
+def ahead(
+    workload: str, precision: str = "fp32", kernel: str = "auto", batch: int = 8, size: str = "small"
+) -> Compiled:
     return compile_ahead(Cell(workload, "jax", precision=precision, batch=batch, kernel=kernel, size=size))
 
 
@@ -49,8 +51,9 @@ def test_the_fused_attention_is_cudnn_s() -> None:
     assert calls_of(ahead("imdb_transformer", "bf16", "fused"), "__cudnn$fmha") > 0
 
 
-def test_the_usual_mode_has_cuda_graphs() -> None:
+def test_the_usual_mode_has_cuda_graphs_and_another_has_none() -> None:
     assert ahead("cifar100_cnn").graphs > 0
+    assert compile_ahead(Cell("cifar100_cnn", "jax", batch=8, compile="no-graphs", size="small")).graphs == 0
 
 
 @pytest.mark.slow

@@ -218,6 +218,24 @@ def test_a_compile_mode_that_a_framework_lacks_is_unsupported(framework: str, mo
         framework_of(framework).prepare(Cell("cifar100_cnn", framework, compile=mode), "cpu", 0)
 
 
+def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    code = framework_of("jax")
+    cell = Cell("cifar100_cnn", "jax", compile="no-graphs")
+    with pytest.raises(UnsupportedError, match="a CPU has no CUDA graphs to leave out"):
+        code.prepare(cell, "cpu", 0)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(code, "allocator", lambda cell: {})  # it asks the device
+    monkeypatch.setattr(code, "check", lambda *_: None)
+    assert code.prepare(cell, "cuda", 0)[1]["cuda_graphs"] is False
+    assert code.prepare(cell.but(compile="compile"), "cuda", 0)[1]["cuda_graphs"] is True
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer= --xla_dump_to=here")
+    assert code.prepare(cell.but(compile="compile"), "cuda", 0)[1]["cuda_graphs"] is False
+    with pytest.raises(UnsupportedError, match="on one device and by its own interface"):
+        code.prepare(cell.but(devices=2), "cuda", 0)
+
+
 def test_torch_compile_does_not_pass_off_an_eager_lstm_as_its_own() -> None:
     with pytest.raises(UnsupportedError, match=r"breaks its graph at nn\.LSTM"):
         framework_of("pytorch").prepare(Cell("imdb_lstm", "pytorch", compile="compile"), "cpu", 0)

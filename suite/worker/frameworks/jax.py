@@ -44,6 +44,9 @@ NUMBERS = {
     "fp16": Numbers("float16"),
     "fp64": Numbers("float64", "float64"),
 }
+#: Options of XLA by compile mode. On CUDA, XLA puts launches of kernels into command buffers, that is CUDA graphs: 4 in
+#: the small `cifar100_cnn`, compiled ahead for an H100. The usual modes of the other frameworks have none.
+COMPILE_MODES = {"compile": {}, "no-graphs": {"xla_gpu_enable_command_buffer": ""}}
 #: How products of float32 are computed; those of narrower types are left as they are.
 MATMUL_PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "fp64": "highest"}
 #: What draws dropout's masks, by device: JAX's default, as nothing else was measured to be faster. A step of
@@ -68,8 +71,12 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     device = choose(
         cell, device, "JAX", cuda=jax.default_backend() == "gpu", installation=installation, other=other_accelerator()
     )
-    if cell.compile != "compile":
-        raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has compile")
+    if cell.compile not in COMPILE_MODES:
+        raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
+    if cell.compile == "no-graphs" and device == "cpu":
+        raise UnsupportedError("a CPU has no CUDA graphs to leave out; use compile")
+    if cell.compile == "no-graphs" and (cell.interface != "native" or cell.devices > 1):
+        raise UnsupportedError("JAX compiles without CUDA graphs on one device and by its own interface; use compile")
     if cell.kernel == "cudnn" and NUMBERS[cell.precision].compute not in CUDNN_TYPES:
         raise UnsupportedError(f"JAX has cuDNN's LSTM in {', '.join(CUDNN_TYPES)} only, not in {cell.precision}")
     jax.config.update("jax_enable_x64", cell.precision == "fp64")
@@ -80,8 +87,18 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "x64": jax.config.jax_enable_x64,
         "prng": DROPOUT_PRNG[device],
-        **({"memory_fraction": _memory_fraction(), **allocator(cell)} if device == "cuda" else {}),
+        **(_on_cuda(cell) if device == "cuda" else {}),
     }
+
+
+def _on_cuda(cell: Cell) -> dict[str, Any]:
+    graphs = cell.compile != "no-graphs" and not _switched_off(os.environ.get("XLA_FLAGS", ""))
+    return {"memory_fraction": _memory_fraction(), "cuda_graphs": graphs, **allocator(cell)}
+
+
+def _switched_off(flags: str) -> bool:
+    """Whether the user's own flags switch command buffers off."""
+    return "--xla_gpu_enable_command_buffer=" in (flag.strip("'\"") for flag in flags.split())
 
 
 def _memory_fraction() -> float:
@@ -108,7 +125,7 @@ class Training:
     ) -> None:  # fmt: skip
         """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         self.cell, self.module, self.device = cell, module, _place(device)
-        self.prng = DROPOUT_PRNG[device]
+        self.prng, self.options = DROPOUT_PRNG[device], COMPILE_MODES[cell.compile]
         self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
         self.optimizer = optimizer(spec, rates)
         with jax.default_device(self.device):
@@ -133,7 +150,7 @@ class Training:
 
     def compile(self, batch: Batch) -> bool:
         """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
-        self.jitted = self.jitted.lower(self.state, *batch).compile(compiler_options=COMPILER_OPTIONS)
+        self.jitted = self.jitted.lower(self.state, *batch).compile(compiler_options=COMPILER_OPTIONS | self.options)
         return True
 
     def _step(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:
