@@ -79,7 +79,7 @@ const cellsChart = (data, width) => {
   const perBar = wide * room;
   const longest = Math.max(...data.groups.map(name => name.length));
   const steep = 6.5 * longest > room;
-  const named = perBar > 76;
+  const named = perBar > Math.max(76, 6.5 * longest);
   // Words above the bars, if all have room: the median, then verdict and ratio, never a ratio without its verdict.
   const widest = name => Math.max(...data.cells.map(cell => (name(cell) ?? "").length));
   const told = perBar > 7.5 * widest(cell => rounded(cell.median));
@@ -109,7 +109,7 @@ const cellsChart = (data, width) => {
         context.fillStyle = colour("ink-soft");
         lines.forEach((line, number) => context.fillText(line, middle, height - 12 * number * ratio));
         context.fillStyle = colour("ink");
-        context.font = `600 ${12 * ratio}px system-ui, sans-serif`;
+        context.font = `${12 * ratio}px system-ui, sans-serif`;
         context.fillText(rounded(cell.median), middle, height - 13 * lines.length * ratio);
       }
     }
