@@ -73,7 +73,7 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         group = table.group
         if group.by == "framework":
             text = clauses.sentence(each.contests, _where(group)) + _absent(group)
-            verdict = clauses.card(each.contests)
+            verdict = clauses.card(each.contests, clauses.CARD - len(_flagged(group, short=True)))
             every_gain += [(group, gain) for gain in each.gains]
             grown += [f"{_where(group)}, {words}"] if (words := devices.sentence(each.scalings)) else []
         elif group.by == "devices" and (words := devices.sentence(each.scalings)):

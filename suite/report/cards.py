@@ -92,7 +92,7 @@ def _card(found: Sequence[Found]) -> Card:
 def _answers(found: Found) -> tuple[bool, int, int]:
     """Returns how well a run says which framework is fastest: whether it compares them, how many, and how often."""
     entry = found[2]
-    return entry.by == FRAMEWORK, len({each.framework for each in entry.figures}), entry.n[0]
+    return entry.by == FRAMEWORK, len({each.framework for each in entry.figures}), entry.n[1]
 
 
 def _line(folder: str, run: Summary, entry: Entry) -> Line:

@@ -253,3 +253,11 @@ def test_the_free_switches_of_a_cpu_get_both_verdicts_their_gain_and_the_lines_t
     assert "MALLOC_MMAP_MAX_=0" in told[1]
     assert "torch.set_flush_denormal(True)" in told[1]
     assert not any("MALLOC" in each for each in of(steps(known)).sentences)
+
+
+def test_a_card_keeps_its_flag_and_leaves_out_a_distance_where_both_are_too_long() -> None:
+    held = [replace(x, flags=("contaminated",)) for x in steps({"pytorch": 1.0, "tensorflow": 1.1, "jax": 2.0}, n=3)]
+    verdict = of(held).cards[0].verdict
+    assert verdict.startswith("PyTorch ran fastest")
+    assert verdict.endswith("(n = 3, not tested) (contaminated 9/9)")
+    assert len(verdict) <= CARD
