@@ -46,12 +46,26 @@ def _tied_with(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin
     """The top row and those that tie with it; empty if no rival's verdict against the top is ``worse``."""
     tests = {}
     for row in rivals:
-        figures = ((value(record), value(best)) for record, best in pairs(row.ok, top.ok))
-        if test := statistics.paired([figure / highest for figure, highest in figures if figure and highest]):
+        if test := _test(row, top, value):
             tests[row.key] = test
     row_verdicts = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
     tied = {key for key, verdict in row_verdicts.items() if verdict != worse}
-    return {top.key} | tied if len(tied) < len(row_verdicts) else set()
+    if len(tied) == len(row_verdicts):
+        return set()
+    # A noisy top ties with rows of which one may be decidedly worse than another: those are not best.
+    near = [row for row in rivals if row.key in tied]
+    beaten = {
+        row.key
+        for row in near
+        for other in near
+        if row is not other and (test := _test(row, other, value)) and statistics.verdict(test, test.p, margin) == worse
+    }
+    return {top.key} | tied - beaten
+
+
+def _test(row: Row, other: Row, value: Value) -> statistics.Paired | None:
+    figures = ((value(record), value(best)) for record, best in pairs(row.ok, other.ok))
+    return statistics.paired([figure / highest for figure, highest in figures if figure and highest])
 
 
 def _by_block(records: Iterable[Record], value: Value) -> dict[tuple[int, str], float]:

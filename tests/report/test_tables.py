@@ -256,3 +256,20 @@ def test_clean_text_is_one_line_of_limited_length() -> None:
 
 def test_markdown_is_shown_as_it_stands() -> None:
     assert escape("a|b <i> & _c_ [d] \\") == "a\\|b &lt;i&gt; &amp; \\_c\\_ \\[d\\] \\\\"
+
+
+def test_a_row_that_is_slower_than_another_is_not_best_although_the_noisy_first_ties_with_both() -> None:
+    noisy, near, behind = [0.6, 1.6, 0.6, 1.6, 0.6, 1.6], 1.1, 1.4
+    held = [
+        records.timed(seconds * (1 + 0.001 * block), name, block)
+        for block in range(6)
+        for name, seconds in (("pytorch", noisy[block] * 0.9), ("tensorflow", near), ("jax", behind))
+    ]
+    shown = only([*held, *(records.timed(9.0 + 0.01 * block, "jax", block, kernel="plain") for block in range(6))])
+    best_rows = {
+        f"{row.cell.framework} {row.cell.kernel}"
+        for row in shown.group.rows
+        if row.key in shown.leaders["samples_per_s"]
+    }
+    assert "tensorflow auto" in best_rows
+    assert "jax auto" not in best_rows
