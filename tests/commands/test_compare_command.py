@@ -79,21 +79,6 @@ def test_asking_about_a_run_changes_no_file_that_stands(
     assert {path: path.read_bytes() for path in before} != {path: text for path, (_, text) in before.items()}
 
 
-def test_the_answer_is_printed_before_anything_is_drawn(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = []
-
-    def draw(*_: object) -> list[Path]:
-        said.append(capsys.readouterr().out)
-        return []
-
-    for name in ("draw", "draw_learned", "draw_hero"):
-        monkeypatch.setattr(plots, name, draw)
-    assert main(["smoke"]) == 0
-    assert "Measured 3 times only" in said[0]
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["smoke", "--format", "markdown", "--output", "there"]) == 0

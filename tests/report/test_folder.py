@@ -136,3 +136,19 @@ def test_assets_that_lead_elsewhere_are_not_followed(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="assets is a link"):
         check(site, site / "run")
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_answer_is_printed_before_anything_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+
+    def draw(*_: object) -> list[Path]:
+        said.append(capsys.readouterr().out)
+        return []
+
+    for name in ("draw", "draw_learned", "draw_hero"):
+        monkeypatch.setattr(plots, name, draw)
+    run = records.save(tmp_path / "0001_a.json", records.launches())
+    assert main([str(run), "--output", str(tmp_path / "out")]) == 0
+    assert "Measured 3 times only" in said[0]
