@@ -1,7 +1,7 @@
 """``python -m tests.studies.kills``: is anything lost, or left, when a run is killed at any moment?
 
-Runs small cells of all frameworks with all loaders and with two devices, every third run with ``--profile`` and every
-third with ``--track``. Kills the run at random moments (pytest, its whole group, the worker, both, or all at once; some
+Runs small cells of all frameworks with all loaders and with two devices; of four runs one with ``--profile``, one with
+``--track``, and one is a search of `suite.tune`. Kills the run at random moments (pytest, its whole group, the worker, both, or all at once; some
 by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until the matrix is done. Then every
 launch must be in the journal exactly once. Repeats until there were enough kills.
 With ``--ranks N`` the cells have two devices each, and N random processes of them are killed: each such launch must end
@@ -57,6 +57,8 @@ def ranked():
 """
 #: Cells of the two matrices.
 KILLED, RANKED = 18, 5
+#: What the runs are, in turn.
+KINDS = ("plain", "--profile", "--track", "tune")
 WAYS = ("pytest", "its group", "worker", "pytest and worker", "all", "SIGTERM")
 
 
@@ -99,14 +101,16 @@ def _round(
         killed = ways.total() < most and _kill(process, draw, ways)
         output, _ = process.communicate()
         if killed:
-            problems += [f"kill {ways.total()} ({killed}): {what}" for what in _left(folder, before, killed)]
-            print(f"{ways.total():4} {killed:18} {len(_keys(journals)):3} launches are in the journal", flush=True)
+            problems += (left := [f"kill {ways.total()} ({killed}): {what}" for what in _left(folder, before, killed)])
+            said = "; ".join(left) or f"{len(_keys(journals))} launches are in the journal, nothing is left"
+            print(f"{ways.total():4} {KINDS[_kind(journals)]:9} {killed:18} {said}", flush=True)
         elif process.returncode not in (0, 1):
             return [*problems, f"exit status {process.returncode}: {output[-2000:]}"]
         else:
             keys = _keys(journals)
             problems += [f"{key} is there {n} times" for key, n in Counter(keys).items() if n > 1]
-            problems += [] if len(keys) == KILLED else [f"{len(keys)} launches of {KILLED}: {output[-2000:]}"]
+            whole = KINDS[_kind(journals)] == "tune" or len(keys) == KILLED
+            problems += [] if whole else [f"{len(keys)} launches of {KILLED}: {output[-2000:]}"]
             return problems + [f"at the end: {what}" for what in _left(folder, before)]
 
 
@@ -172,16 +176,25 @@ def _last(journals: Path) -> list[Record]:
 
 def _start(folder: Path, journals: Path, resume: bool, matrix: str = "killed") -> subprocess.Popen[str]:
     environment = os.environ | {"TMPDIR": str(folder / "tmp"), "SUITE_CACHE_DIR": str(folder / "cache")}
+    more = ((), ("--profile",), (f"--track=tensorboard={folder / 'tracked'}",), ())[_kind(journals)]
     command = [
-        sys.executable, "-m", "pytest", "suite", f"--matrix={folder / 'matrix.py'}:{matrix}", "--data=synthetic",
-        "--device=cpu", f"--journals={journals}", "-p", "no:cacheprovider", f"--benchmark-storage={folder / 'runs'}",
-        "--benchmark-save=killed", *(["--resume"] if resume else []),
-        *((), ("--profile",), (f"--track=tensorboard={folder / 'tracked'}",))[int(journals.name[8:]) % 3],
+        sys.executable, "-m", "pytest", "suite", f"--matrix={folder / 'matrix.py'}:{matrix}",
+        "-p", "no:cacheprovider", f"--benchmark-storage={folder / 'runs'}", "--benchmark-save=killed", *more,
     ]  # fmt: skip
+    if KINDS[_kind(journals)] == "tune":
+        command = [
+            sys.executable, "-m", "suite.tune", "--workload=imdb_lstm", "--size=small", "--batch=8,16", "--min-window=0.2",
+            "--no-probe", "--budget=18launches", f"--storage={folder / 'runs'}", f"--output={folder / 'tuned'}",
+        ]  # fmt: skip
+    command += ["--data=synthetic", "--device=cpu", f"--journals={journals}", *(["--resume"] if resume else [])]
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
+
+
+def _kind(journals: Path) -> int:
+    return int(journals.name[8:]) % len(KINDS)
 
 
 def _kill(process: subprocess.Popen[str], draw: random.Random, ways: Counter[str]) -> str:
