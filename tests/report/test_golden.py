@@ -1,4 +1,4 @@
-"""Every table on recorded runs, to the last figure: what people read must not change unseen.
+"""Every table on recorded runs, to the last figure but rounding: what people read must not change unseen.
 
 The runs are cut from those in results/runs by `tests/studies/cut.py`; ``UPDATE_GOLDEN=1 pytest`` writes them anew.
 """
@@ -13,7 +13,7 @@ from suite.analysis.load import load
 from suite.compare.__main__ import main
 from suite.compare.show import LINES, WIDTH
 from suite.report import plots
-from tests.expected import GOLDEN, golden
+from tests.expected import GOLDEN, golden, golden_figures
 
 #: From a run of every precision, compile mode and loader at size small, and from a smoke run of schema 1.
 SETTINGS, SMOKE = (GOLDEN / "runs" / name for name in ("settings.jsonl", "smoke.jsonl"))
@@ -42,8 +42,8 @@ def test_the_tables_of_recorded_runs_are_as_they_were(
 ) -> None:
     assert main([*map(str, COMPARED[name]), "--output", str(tmp_path), "--verbose"]) == 0
     golden(f"recorded/{name}/terminal.txt", capsys.readouterr().out)
-    for file in ("table.md", "cells.csv"):
-        golden(f"recorded/{name}/{file}", (tmp_path / file).read_text(encoding="utf-8"))
+    golden(f"recorded/{name}/table.md", (tmp_path / "table.md").read_text(encoding="utf-8"))
+    golden_figures(f"recorded/{name}/cells.csv", (tmp_path / "cells.csv").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", ["settings", "settings-by-precision", "both"])

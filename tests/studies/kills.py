@@ -1,9 +1,9 @@
 """``python -m tests.studies.kills``: is anything lost, or left, when a run is killed at any moment?
 
 Runs small cells of all frameworks with all loaders and with two devices; of four runs one with ``--profile``, one with
-``--track``, and one is a search of `suite.tune`. Kills the run at random moments (pytest, its whole group, the worker, both, or all at once; some
-by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until the matrix is done. Then every
-launch must be in the journal exactly once. Repeats until there were enough kills.
+``--track``, and one is a search of `suite.tune`. Kills the run at random moments (pytest, its whole group, the worker,
+both, or all at once; some by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until it is
+done. Then every launch must be in the journal exactly once. Repeats until there were enough kills.
 With ``--ranks N`` the cells have two devices each, and N random processes of them are killed: each such launch must end
 as crashed, in the name of the rank, within 20 s, and the others must end well.
 """
@@ -183,8 +183,9 @@ def _start(folder: Path, journals: Path, resume: bool, matrix: str = "killed") -
     ]  # fmt: skip
     if KINDS[_kind(journals)] == "tune":
         command = [
-            sys.executable, "-m", "suite.tune", "--workload=imdb_lstm", "--size=small", "--batch=8,16", "--min-window=0.2",
-            "--no-probe", "--budget=18launches", f"--storage={folder / 'runs'}", f"--output={folder / 'tuned'}",
+            sys.executable, "-m", "suite.tune", "--workload=imdb_lstm", "--size=small", "--batch=8,16",
+            "--min-window=0.2", "--no-probe", "--budget=18launches", f"--storage={folder / 'runs'}",
+            f"--output={folder / 'tuned'}",
         ]  # fmt: skip
     command += ["--data=synthetic", "--device=cpu", f"--journals={journals}", *(["--resume"] if resume else [])]
     return subprocess.Popen(
