@@ -1,7 +1,8 @@
 """Can this run use CUDA? Checked before data and launches, for the machine and each framework's environment.
 
-Run as ``python -m suite.session.devices FRAMEWORK`` by a framework's own interpreter, it prints the framework's version
-and whether it was built with CUDA. It reads files and imports no framework. Standard library only.
+Run as ``python -m suite.session.devices FRAMEWORK`` by a framework's own interpreter, it prints the framework's
+version, whether it was built with CUDA, and for which other accelerator of this machine. It reads files and imports no
+framework. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ BUILDS = {
     "tensorflow": ("tensorflow", "python/platform/build_info.py", r"is_cuda_build['\"]\s*[,:]\s*True"),
     "jax": ("jax", "version.py", ""),
 }
+#: Accelerators that frameworks train on and the suite does not measure: where Linux shows one, the line of torch's
+#: `version.py` that marks a build for it, and the distributions of the other frameworks.
+OTHERS = {
+    "ROCm": ("kfd", "hip", {"tensorflow": ["tensorflow-rocm"], "jax": ["jax-rocm7-plugin", "jax-rocm60-plugin"]}),
+    "TPU": ("accel*", "", {"tensorflow": ["libtpu"], "jax": ["libtpu", "libtpu-nightly"]}),
+    "XPU": (
+        "dri/renderD*", "xpu",
+        {"tensorflow": ["intel-extension-for-tensorflow"], "jax": ["intel-extension-for-openxla"]},
+    ),
+}  # fmt: skip
+DEVICES = Path("/dev")
+
 JAX_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 
 
@@ -37,13 +50,39 @@ def cuda_problem(interpreters: dict[str, str]) -> str:
     """
     problems = [] if has_gpu() else [_no_gpu()]
     for framework, python in interpreters.items():
-        version, cuda = _build_in(framework, python)
+        version, cuda, _ = _build_in(framework, python)
         if version and not cuda:
             problems.append(
                 f"{framework} {version} was built without CUDA: install the extra {framework}-cuda, or set "
                 f"SUITE_PYTHON_{framework.upper()} to an interpreter that has it"
             )
     return "; ".join(problems)
+
+
+def other_problem(interpreters: dict[str, str]) -> str:
+    """Which accelerator frameworks would train on that the suite does not support, in one line; empty without one."""
+    if not any(list(DEVICES.glob(node)) for node, *_ in OTHERS.values()):
+        return ""
+    built = {framework: _build_in(framework, python) for framework, python in interpreters.items()}
+    found = [f"{other} ({framework} {version})" for framework, (version, _, other) in built.items() if other]
+    if not found:
+        return ""
+    return f"found {', '.join(found)}, which the suite does not support yet: measure with --device cpu"
+
+
+def other_accelerator(framework: str) -> str:
+    """The accelerator besides CUDA that this machine shows and this interpreter's framework was built for."""
+    package, file, _ = BUILDS[framework]
+    spec = util.find_spec(package)
+    place = Path(spec.submodule_search_locations[0], file) if spec and spec.submodule_search_locations else None
+    if place is None or not place.is_file():
+        return ""
+    text = place.read_text(encoding="utf-8")
+    for name, (node, mark, distributions) in OTHERS.items():
+        marked = framework == "pytorch" and mark and re.search(rf"^{mark}\b[^=\n]*=\s*['\"]", text, re.MULTILINE)
+        if (marked or _first(distributions.get(framework, []))) and list(DEVICES.glob(node)):
+            return name
+    return ""
 
 
 def installed_build(framework: str) -> tuple[str, bool]:
@@ -67,14 +106,14 @@ def _no_gpu() -> str:
     return "this machine has no NVIDIA GPU that can be used; see `python -m suite.doctor`, or measure with --device cpu"
 
 
-def _build_in(framework: str, python: str) -> tuple[str, bool]:
+def _build_in(framework: str, python: str) -> tuple[str, bool, str]:
     command = [python, "-m", "suite.session.devices", framework]
     try:
         completed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=WITHIN_S)
-        version, cuda = json.loads(completed.stdout)
+        version, cuda, other = json.loads(completed.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
-        return "", False  # its first launch reports what is wrong
-    return str(version), bool(cuda)
+        return "", False, ""  # its first launch reports what is wrong
+    return str(version), bool(cuda), str(other)
 
 
 def _first(distributions: Iterable[str]) -> str:
@@ -88,4 +127,4 @@ def _first(distributions: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(installed_build(sys.argv[1])))
+    sys.stdout.write(json.dumps([*installed_build(sys.argv[1]), other_accelerator(sys.argv[1])]))

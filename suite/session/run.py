@@ -192,6 +192,8 @@ class Run:
                 problem = devices.cuda_problem(interpreters)
             if problem:
                 raise LaunchError(f"no launch can be on CUDA: {problem}")
+        if self.settings.device != "cpu" and (problem := devices.other_problem(interpreters)):
+            raise LaunchError(problem)
 
     def _begin(self) -> None:
         """Start the launches: one after the other here, in blocks side by side on a cluster."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.session import devices
-from suite.session.devices import cuda_problem, installed_build
+from suite.session.devices import cuda_problem, installed_build, other_accelerator, other_problem
 from tests.sessions import Suite, refused
 
 
@@ -66,7 +66,7 @@ def test_the_builds_that_are_installed_here_are_known(framework: str) -> None:
 
 def test_a_cpu_build_in_the_environment_for_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
-    monkeypatch.setattr(devices, "_build_in", lambda framework, _: ("2.13.0+cpu", framework != "pytorch"))
+    monkeypatch.setattr(devices, "_build_in", lambda framework, _: ("2.13.0+cpu", framework != "pytorch", ""))
     words = cuda_problem({"pytorch": "a", "jax": "b"})
     assert words.startswith("pytorch 2.13.0+cpu was built without CUDA: install the extra pytorch-cuda")
     assert "jax" not in words
@@ -77,3 +77,19 @@ def test_a_cpu_build_in_the_environment_for_cuda_is_named(monkeypatch: pytest.Mo
 def test_an_interpreter_without_the_framework_is_left_to_its_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
     assert cuda_problem({"pytorch": "/nowhere/python"}) == ""
+
+
+def test_another_accelerator_is_named_before_any_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package(tmp_path, "torch", "2.13.0+rocm6", "version.py", "cuda: Optional[str] = None\nhip: Optional[str] = '6.2'\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for loaded in [one for one in sys.modules if one.partition(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setattr(devices, "DEVICES", tmp_path)
+    assert other_accelerator("pytorch") == "", "built for it, and not here"
+    assert other_problem({"pytorch": "python"}) == ""
+    (tmp_path / "kfd").touch()
+    assert other_accelerator("pytorch") == "ROCm"
+    monkeypatch.setattr(devices, "_build_in", lambda *_: ("2.13.0+rocm6", False, other_accelerator("pytorch")))
+    assert other_problem({"pytorch": "python"}) == (
+        "found ROCm (pytorch 2.13.0+rocm6), which the suite does not support yet: measure with --device cpu"
+    )
