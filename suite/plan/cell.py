@@ -70,10 +70,8 @@ USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
 
 #: All compile modes of each framework: the keys of `COMPILE_MODES` in its file in `suite/worker/frameworks`.
 COMPILES_OF = {
-    "pytorch": ("eager", "compile", "max"),
-    "tensorflow": ("graph", "compile"),
-    "jax": ("compile", "no-graphs"),
-}
+    "pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "compile"), "jax": ("compile", "no-graphs"),
+}  # fmt: skip
 
 
 #: Settings of cells with several devices alone.

@@ -18,8 +18,10 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
 from suite.worker.frameworks.jax_device import (
     allocator,
+    graphs_switched_off,
     installation,
     memory,
+    memory_fraction,
     other_accelerator,
     out_of_memory,
     reset_memory,
@@ -92,18 +94,8 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
 
 
 def _on_cuda(cell: Cell) -> dict[str, Any]:
-    graphs = cell.compile != "no-graphs" and not _switched_off(os.environ.get("XLA_FLAGS", ""))
-    return {"memory_fraction": _memory_fraction(), "cuda_graphs": graphs, **allocator(cell)}
-
-
-def _switched_off(flags: str) -> bool:
-    """Whether the user's own flags switch command buffers off."""
-    return "--xla_gpu_enable_command_buffer=" in (flag.strip("'\"") for flag in flags.split())
-
-
-def _memory_fraction() -> float:
-    """The share of the card that the client was started with; 75 % is its own choice."""
-    return float(os.environ.get("XLA_CLIENT_MEM_FRACTION") or 0.75)
+    graphs = cell.compile != "no-graphs" and not graphs_switched_off(os.environ.get("XLA_FLAGS", ""))
+    return {"memory_fraction": memory_fraction(), "cuda_graphs": graphs, **allocator(cell)}
 
 
 class State(NamedTuple):

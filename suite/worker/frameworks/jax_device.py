@@ -39,6 +39,16 @@ def _version(distribution: str) -> str | None:
         return None
 
 
+def graphs_switched_off(flags: str) -> bool:
+    """Whether the user's own flags switch command buffers off."""
+    return "--xla_gpu_enable_command_buffer=" in (flag.strip("'\"") for flag in flags.split())
+
+
+def memory_fraction() -> float:
+    """The share of the card that the client was started with; 75 % is its own choice."""
+    return float(os.environ.get("XLA_CLIENT_MEM_FRACTION") or 0.75)
+
+
 def allocator(cell: Cell) -> dict[str, Any]:
     """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it.
 
