@@ -126,11 +126,11 @@ def causes(row: Costs, other: Costs) -> Causes:
         calls, operation = (_sum(row.calls, parts), _sum(other.calls, parts)), largest.name if largest else ""
         found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
-    longer = math.fsum(max(cause.share, 0.0) for cause in found)
+    positive = math.fsum(max(cause.share, 0.0) for cause in found)
     least = {"other": UNKNOWN}
     against = tuple(cause for cause in reversed(ordered) if cause.share <= -least.get(cause.category, AGAINST))
-    per, named = "sample" if per_sample else "step", tuple(_most(ordered, longer))
-    return Causes(row, other, per, step_s, other_step_s, named, against, len(blocks), longer)
+    per, named = "sample" if per_sample else "step", tuple(_most(ordered, positive))
+    return Causes(row, other, per, step_s, other_step_s, named, against, len(blocks), positive)
 
 
 def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
