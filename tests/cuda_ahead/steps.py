@@ -74,6 +74,7 @@ def compile_ahead(cell: Cell) -> Compiled:
     from jax.experimental import rnn, topologies
     from jax.sharding import SingleDeviceSharding
 
+    from suite.worker import frameworks
     from suite.worker.frameworks import jax as code
 
     card = topologies.get_topology_desc("h100", platform="cuda", target_config=CARD.read_text(), topology="1x1x1")
@@ -81,7 +82,7 @@ def compile_ahead(cell: Cell) -> Compiled:
     # What asks for a device: where arrays lie, and how much memory cuDNN's LSTM wants for its work.
     wanted = mock.Mock(side_effect=lambda *_: (0, 1))
     with (
-        mock.patch.object(code, "check"),
+        mock.patch.object(frameworks, "check"),
         mock.patch.object(code, "_place", return_value=place("cpu")),
         mock.patch.object(rnn.gpu_rnn, "compute_rnn_workspace_reserve_space_sizes", wanted),
         TemporaryDirectory() as folder,

@@ -14,6 +14,7 @@ import pytest
 
 from suite.plan.cell import WORKLOADS, Cell, Loader
 from suite.plan.frameworks import MEMORY_FRACTION, VARIABLES
+from suite.worker import frameworks
 from suite.worker.frameworks import UnsupportedError
 from tests.frameworks import batches, module, narrow, needs_frameworks
 from tests.frameworks import training as on_a_cpu
@@ -45,7 +46,7 @@ def training(code: Any, monkeypatch: pytest.MonkeyPatch, workload: str, precisio
 
     Its LSTM runs in a scan: cuDNN's asks a device for the size of its workspace even to be traced.
     """
-    monkeypatch.setattr(code, "check", lambda *_: None)
+    monkeypatch.setattr(frameworks, "check", lambda *_: None)
     with on_a_cpu(workload, "jax", precision, dropout=True) as running:
         running.device = SimpleNamespace(platform="gpu")
         yield running
@@ -110,7 +111,7 @@ def test_cudnn_s_lstm_is_taken_where_it_is_right(compute: str, auto: str) -> Non
 def test_cudnn_s_lstm_is_refused_by_name_where_it_is_wrong(
     code: Any, monkeypatch: pytest.MonkeyPatch, precision: str, refused: bool
 ) -> None:
-    monkeypatch.setattr(code, "check", lambda *_: None)
+    monkeypatch.setattr(frameworks, "check", lambda *_: None)
     cell = Cell("imdb_lstm", "jax", precision=precision, kernel="cudnn")
     with on_a_cpu("imdb_lstm", "jax"):  # whose end restores the switches
         if not refused:

@@ -227,13 +227,15 @@ def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch)
         code.prepare(cell, "cpu", 0)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(code, "allocator", lambda cell: {})  # it asks the device
-    monkeypatch.setattr(code, "check", lambda *_: None)
     assert code.prepare(cell, "cuda", 0)[1]["cuda_graphs"] is False
     assert code.prepare(cell.but(compile="compile"), "cuda", 0)[1]["cuda_graphs"] is True
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer= --xla_dump_to=here")
     assert code.prepare(cell.but(compile="compile"), "cuda", 0)[1]["cuda_graphs"] is False
     with pytest.raises(UnsupportedError, match="on one device and by its own interface"):
         code.prepare(cell.but(devices=2), "cuda", 0)
+    monkeypatch.setitem(code.COMPILE_MODES, "no-graphs", {"xla_gpu_no_such_option": ""})
+    with pytest.raises(UnsupportedError, match=r"^JAX [\d.]+ has no option xla_gpu_no_such_option"):
+        code.prepare(cell, "cuda", 0)
 
 
 def test_torch_compile_does_not_pass_off_an_eager_lstm_as_its_own() -> None:

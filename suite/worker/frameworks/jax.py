@@ -25,6 +25,7 @@ from suite.worker.frameworks.jax_device import (
     other_accelerator,
     out_of_memory,
     reset_memory,
+    takes,
 )
 from suite.worker.frameworks.jax_optimizer import optimizer
 from workloads.data.dataset import Array
@@ -79,6 +80,11 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         raise UnsupportedError("a CPU has no CUDA graphs to leave out; use compile")
     if cell.compile == "no-graphs" and (cell.interface != "native" or cell.devices > 1):
         raise UnsupportedError("JAX compiles without CUDA graphs on one device and by its own interface; use compile")
+    if cell.compile == "no-graphs" and not takes(COMPILE_MODES["no-graphs"]):
+        option = " ".join(COMPILE_MODES["no-graphs"])
+        raise UnsupportedError(
+            f"JAX {jax.__version__} has no option {option}, which leaves out CUDA graphs; use compile"
+        )
     if cell.kernel == "cudnn" and NUMBERS[cell.precision].compute not in CUDNN_TYPES:
         raise UnsupportedError(f"JAX has cuDNN's LSTM in {', '.join(CUDNN_TYPES)} only, not in {cell.precision}")
     jax.config.update("jax_enable_x64", cell.precision == "fp64")

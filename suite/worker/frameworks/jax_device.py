@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import in_force
@@ -37,6 +38,18 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+def takes(options: dict[str, Any]) -> bool:
+    """Whether this release of XLA has these options of its compiler; it refuses every program with another."""
+    program = jax.jit(jnp.negative).lower(0.0)
+    try:
+        program.compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return False
+    return True
 
 
 def graphs_switched_off(flags: str) -> bool:

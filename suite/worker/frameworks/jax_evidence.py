@@ -9,11 +9,11 @@ from typing import Any
 
 import jax
 import jax.extend
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 from suite.worker.frameworks.jax import COMPILER_OPTIONS
+from suite.worker.frameworks.jax_device import takes
 from workloads.data.dataset import Array
 from workloads.dropout.jax import SWITCH, turned_off
 
@@ -42,19 +42,8 @@ def on_host() -> Iterator[None]:
 
 @cache
 def time_savers() -> dict[str, Any]:
-    """Those of `WITHOUT_EMITTERS` that this release of XLA has; it refuses every program with another."""
-    return {name: value for name, value in WITHOUT_EMITTERS.items() if _takes({name: value})}
-
-
-def _takes(options: dict[str, Any]) -> bool:
-    program = jax.jit(jnp.negative).lower(0.0)
-    try:
-        program.compile(compiler_options=options)
-    except jax.errors.JaxRuntimeError as error:
-        if "No such compile option" not in str(error):
-            raise
-        return False
-    return True
+    """Those of `WITHOUT_EMITTERS` that this release of XLA has."""
+    return {name: value for name, value in WITHOUT_EMITTERS.items() if takes({name: value})}
 
 
 @contextmanager
