@@ -20,7 +20,7 @@ WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer
 OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
-COMPILES = ("eager", "graph", "compile", "max", "no-graphs")
+COMPILES = ("eager", "graph", "compile", "max", "nographs")
 #: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
 KERNELS_OF = {"imdb_lstm": ("cudnn", "scan"), "imdb_transformer": ("fused", "plain")}
 KERNELS = ("auto", *(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
@@ -70,7 +70,7 @@ USUAL_COMPILE = {"pytorch": "eager", "tensorflow": "graph", "jax": "compile"}
 
 #: All compile modes of each framework: the keys of `COMPILE_MODES` in its file in `suite/worker/frameworks`.
 COMPILES_OF = {
-    "pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "compile"), "jax": ("compile", "no-graphs"),
+    "pytorch": ("eager", "compile", "max"), "tensorflow": ("graph", "compile"), "jax": ("compile", "nographs"),
 }  # fmt: skip
 
 

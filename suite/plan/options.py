@@ -62,7 +62,7 @@ LISTS = {
     "precision": f"one or more of: {', '.join(CHOICES['precision'])} (default: fp32)",
     "batch": "samples per step, such as 32,64; auto searches for the largest batch that fits",
     "compile": f"one or more of: {', '.join(CHOICES['compile'])}. Each framework takes those that it has (pytorch: "
-    "eager, compile, max; tensorflow: graph, compile; jax: compile, no-graphs); a framework that has none of them is "
+    "eager, compile, max; tensorflow: graph, compile; jax: compile, nographs); a framework that has none of them is "
     "reported as unsupported (default: usual, which is eager, graph and compile)",
     "loader": f"one or more of: {', '.join('w2' if name == 'workers' else name for name in LOADERS)}, where w2 stands "
     "for any number of workers; with settings: tuned-prefetch4, w2-unpinned-cached (default: tuned)",

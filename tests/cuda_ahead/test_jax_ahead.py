@@ -53,7 +53,7 @@ def test_the_fused_attention_is_cudnn_s() -> None:
 
 def test_the_usual_mode_has_cuda_graphs_and_another_has_none() -> None:
     assert ahead("cifar100_cnn").graphs > 0
-    assert compile_ahead(Cell("cifar100_cnn", "jax", batch=8, compile="no-graphs", size="small")).graphs == 0
+    assert compile_ahead(Cell("cifar100_cnn", "jax", batch=8, compile="nographs", size="small")).graphs == 0
 
 
 @pytest.mark.slow

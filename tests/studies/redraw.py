@@ -39,7 +39,12 @@ JUDGED = {
     "identity", "identity_kind",
 }  # fmt: skip
 #: The runs that were published with another `--by` than the framework.
-BY = {"0017_interfaces": "interface", "0018_checkpointing": "checkpointing", "0023_compiled": "compile", "0024_tuning": "tuning"}
+BY = {
+    "0017_interfaces": "interface",
+    "0018_checkpointing": "checkpointing",
+    "0023_compiled": "compile",
+    "0024_tuning": "tuning",
+}
 
 TABLES = ("cells.csv", "accuracy.csv", "epochs.csv", "launches.csv")
 

@@ -105,7 +105,7 @@ def noted(record: Record, points: int, gpus: int) -> Record:
 
 def _seen(names: Sequence[str], points: int, draw: random.Random) -> dict[str, Any]:
     def value() -> float:
-        return float(f"{draw.uniform(1, 1000):.6g}")
+        return float(f"{draw.uniform(1, 100):.6g}")
 
     phases = {
         phase: {name: {"median": value(), "p5": value(), "p95": value(), "max": value(), "n": 12} for name in names}

@@ -222,7 +222,7 @@ def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch)
     import jax
 
     code = framework_of("jax")
-    cell = Cell("cifar100_cnn", "jax", compile="no-graphs")
+    cell = Cell("cifar100_cnn", "jax", compile="nographs")
     with pytest.raises(UnsupportedError, match="a CPU has no CUDA graphs to leave out"):
         code.prepare(cell, "cpu", 0)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
@@ -233,7 +233,7 @@ def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch)
     assert code.prepare(cell.but(compile="compile"), "cuda", 0)[1]["cuda_graphs"] is False
     with pytest.raises(UnsupportedError, match="on one device and by its own interface"):
         code.prepare(cell.but(devices=2), "cuda", 0)
-    monkeypatch.setitem(code.COMPILE_MODES, "no-graphs", {"xla_gpu_no_such_option": ""})
+    monkeypatch.setitem(code.COMPILE_MODES, "nographs", {"xla_gpu_no_such_option": ""})
     with pytest.raises(UnsupportedError, match=r"^JAX [\d.]+ has no option xla_gpu_no_such_option"):
         code.prepare(cell, "cuda", 0)
 

@@ -16,7 +16,7 @@ from suite.report.plots.look import FACE, INK, KEY, LETTERS, SMALL, WIDTH_IN, fr
 from suite.report.plots.naming import NOTED, among, names_of_sets, workload_name
 from suite.report.tables import Table
 
-DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "no-graphs": (0, (5, 1, 1, 1, 1, 1))}
+DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1))}
 
 #: Inches: least width of the axes, height of each, and the space between two.
 ACROSS_IN, UP_IN, BETWEEN_IN = 4.4, 2.3, 0.8

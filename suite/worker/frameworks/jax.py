@@ -49,7 +49,7 @@ NUMBERS = {
 }
 #: Options of XLA by compile mode. On CUDA, XLA puts launches of kernels into command buffers, that is CUDA graphs: 4 in
 #: the small `cifar100_cnn`, compiled ahead for an H100. The usual modes of the other frameworks have none.
-COMPILE_MODES = {"compile": {}, "no-graphs": {"xla_gpu_enable_command_buffer": ""}}
+COMPILE_MODES = {"compile": {}, "nographs": {"xla_gpu_enable_command_buffer": ""}}
 #: How products of float32 are computed; those of narrower types are left as they are.
 MATMUL_PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "fp64": "highest"}
 #: What draws dropout's masks, by device: JAX's default, as nothing else was measured to be faster. A step of
@@ -76,12 +76,12 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     )
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
-    if cell.compile == "no-graphs" and device == "cpu":
+    if cell.compile == "nographs" and device == "cpu":
         raise UnsupportedError("a CPU has no CUDA graphs to leave out; use compile")
-    if cell.compile == "no-graphs" and (cell.interface != "native" or cell.devices > 1):
+    if cell.compile == "nographs" and (cell.interface != "native" or cell.devices > 1):
         raise UnsupportedError("JAX compiles without CUDA graphs on one device and by its own interface; use compile")
-    if cell.compile == "no-graphs" and not takes(COMPILE_MODES["no-graphs"]):
-        option = " ".join(COMPILE_MODES["no-graphs"])
+    if cell.compile == "nographs" and not takes(COMPILE_MODES["nographs"]):
+        option = " ".join(COMPILE_MODES["nographs"])
         raise UnsupportedError(
             f"JAX {jax.__version__} has no option {option}, which leaves out CUDA graphs; use compile"
         )
@@ -100,7 +100,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
 
 
 def _on_cuda(cell: Cell) -> dict[str, Any]:
-    graphs = cell.compile != "no-graphs" and not graphs_switched_off(os.environ.get("XLA_FLAGS", ""))
+    graphs = cell.compile != "nographs" and not graphs_switched_off(os.environ.get("XLA_FLAGS", ""))
     return {"memory_fraction": memory_fraction(), "cuda_graphs": graphs, **allocator(cell)}
 
 
