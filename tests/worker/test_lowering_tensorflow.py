@@ -147,7 +147,8 @@ def test_a_gpu_s_budget_is_recorded_as_it_comes(monkeypatch: pytest.MonkeyPatch)
     code = import_module("suite.worker.frameworks.tensorflow")
     import tensorflow as tf
 
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: ["card"])
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["card"])
+    monkeypatch.setattr(code, "other_accelerator", str)  # which this build, for a CPU, would take the card for
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda _: {"device_name": "A GPU"})
     grown = []
     monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda card, on: grown.append((card, on)))
