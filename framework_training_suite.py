@@ -45,6 +45,10 @@ def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
     """Load the suite's plugin for ``pytest --pyargs suite``, where nothing has loaded it yet."""
     import pytest
 
+    # pytest rewrites the asserts of every package of a distribution that has a plugin; the suite's are not for it.
+    for name in ("suite", "workloads"):
+        getattr(pluginmanager.rewrite_hook, "_must_rewrite", set()).discard(name)
+    getattr(pluginmanager.rewrite_hook, "_marked_for_rewrite_cache", {}).clear()
     arguments: Sequence[str] = list(map(str, pluginmanager.get_plugin("pytestconfig").invocation_params.args))
     if "--pyargs" not in arguments or not any(each.partition(".")[0] == "suite" for each in arguments):
         return

@@ -1,1 +1,4 @@
-"""The training workloads: what is computed, on which data, from which weights. Imports nothing of `suite`."""
+"""The training workloads: what is computed, on which data, from which weights. Imports nothing of `suite`.
+
+PYTEST_DONT_REWRITE: its asserts are no tests, though it brings a plugin.
+"""
