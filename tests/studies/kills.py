@@ -2,8 +2,9 @@
 
 Runs small cells of all frameworks with all loaders and with two devices; of four runs one with ``--profile``, one with
 ``--track``, and one is a search of `suite.tune`. Kills the run at random moments (pytest, its whole group, the worker,
-both, or all at once; some by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume`` until it is
-done. Then every launch must be in the journal exactly once. Repeats until there were enough kills.
+both, or all at once; some by SIGTERM), looks for what is left after 15 s, and goes on with ``--resume``. Each of the
+four has its share of the kills, and is then left alone until it is done: every launch must be in the journal exactly
+once.
 With ``--ranks N`` the cells have two devices each, and N random processes of them are killed: each such launch must end
 as crashed, in the name of the rank, within 20 s, and the others must end well.
 """
@@ -84,7 +85,8 @@ def main() -> int:
             if options.ranks:
                 problems += _ranked_round(folder, journals, draw, ways, options.ranks, before)
             else:
-                problems += _round(folder, journals, draw, ways, options.kills, before)
+                share = options.kills * (rounds + 1) // len(KINDS)
+                problems += _round(folder, journals, draw, ways, min(share, options.kills), before)
             rounds += 1
         print(f"{ways.total()} kills in {rounds} runs: {dict(ways)}")
     print("\n".join(problems) or "nothing was lost, and nothing was left")
