@@ -8,27 +8,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-
 
 def hidden() -> str:
     """What hides a package of the suite, in one line; empty if nothing does."""
-    for name in ("suite", "workloads"):
-        spec = find_spec(name)
-        origin = Path(spec.origin).resolve() if spec and spec.origin else None
-        places = (
-            [origin.parent] if origin else [Path(each) for each in (spec and spec.submodule_search_locations) or ()]
-        )
-        if places and not (places[0] / "py.typed").is_file() and not (places[0] / "recipes.py").is_file():
-            return (
-                f"the package {name!r} in {places[0]} hides the suite's; run `training-suite` from another folder, "
-                "without it on PYTHONPATH"
-            )
+    if problem := other_suite():
+        return problem
+    try:
+        import_module("suite")
+    except ImportError as error:
+        return str(error)
     return ""
+
+
+def other_suite() -> str:
+    """The package ``suite`` that is found, in one line, where it is somebody else's; without importing it."""
+    spec = find_spec("suite")
+    places = list((spec and spec.submodule_search_locations) or ())
+    if any((Path(place) / "test_training.py").is_file() for place in places):
+        return ""
+    place = Path(next(iter(places), (spec and spec.origin) or "nowhere")).resolve()
+    return (
+        f"{place} hides the suite's package 'suite': run `training-suite`, which does not look in the current folder, "
+        f"and without {place.parent} on PYTHONPATH"
+    )
 
 
 def main() -> int:
@@ -45,7 +52,8 @@ def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
     """Load the suite's plugin for ``pytest --pyargs suite``, where nothing has loaded it yet."""
     import pytest
 
-    # pytest rewrites the asserts of every package of a distribution that has a plugin; the suite's are not for it.
+    # pytest rewrites the asserts of every package of a distribution that has a plugin; the suite's are not for it, nor
+    # are those of somebody else's package of the same name.
     for name in ("suite", "workloads"):
         getattr(pluginmanager.rewrite_hook, "_must_rewrite", set()).discard(name)
     getattr(pluginmanager.rewrite_hook, "_marked_for_rewrite_cache", {}).clear()
@@ -53,6 +61,9 @@ def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
     if "--pyargs" not in arguments or not any(each.partition(".")[0] == "suite" for each in arguments):
         return
     if "suite.plugin" in arguments or pluginmanager.has_plugin("suite.plugin"):
+        return
+    if problem := other_suite():  # then these may well be its own tests: said only where pytest refuses an option
+        getattr(parser, "extra_info", {})["training-suite"] = problem
         return
     if problem := hidden():
         raise pytest.UsageError(problem)

@@ -3,4 +3,26 @@
 PYTEST_DONT_REWRITE: its asserts are no tests, though it brings a plugin.
 """
 
+from importlib.util import find_spec
+from pathlib import Path
+
 __version__ = "0.1.0"
+
+
+def check_workloads() -> None:
+    """Raise `ImportError` where somebody else's package ``workloads`` hides the one beside this package.
+
+    Each command imports this package first, so none ends in a traceback of what the other package lacks.
+    """
+    ours = Path(__file__).resolve().parents[1] / "workloads"
+    spec = find_spec("workloads")
+    other = Path(next(iter((spec and spec.submodule_search_locations) or ()), (spec and spec.origin) or ours)).resolve()
+    if other != ours and ours.is_dir():
+        message = (
+            f"{other} hides the suite's package 'workloads' in {ours.parent}: run `training-suite`, which does not "
+            f"look in the current folder, and without {other.parent} on PYTHONPATH"
+        )
+        raise ImportError(message, name="suite")  # by this name `python -m suite.compare` makes one line of it
+
+
+check_workloads()

@@ -47,7 +47,7 @@ class Tracker:
     named: str
     say: Say = lambda _: None
     show: Say = lambda _: None
-    command: Sequence[str] = (sys.executable, "-m", FOLLOWER)
+    command: Sequence[str] = (sys.executable, "-P", "-m", FOLLOWER)  # -P: not what lies in the current folder
     problem: str = ""
     sent: int = 0
     _journal: Path = Path()

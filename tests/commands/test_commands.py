@@ -83,19 +83,46 @@ def test_the_console_script_is_this_command(monkeypatch: pytest.MonkeyPatch) -> 
     assert getattr(import_module(module), function)() == 0
 
 
-def test_where_it_is_installed_pytest_knows_the_options_and_a_package_of_the_same_name_is_named(tmp_path: Path) -> None:
-    """As from a wheel: the plugin of the entry point, in a folder without the suite's settings."""
-    command = [sys.executable, "-m", "pytest", "-p", "framework_training_suite", "--pyargs", "suite", "--collect-only"]
-    command += ["-q", "--workload=imdb_lstm", "--benchmark-save"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": ""}, check=False
+def at(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python in a folder of the user's, as where the suite is installed."""
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "COLUMNS": "100"}
+    command = [sys.executable, "-W", "error", "-m", *arguments]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, check=False, timeout=120
     )
+
+
+PYTEST = ("pytest", "-p", "framework_training_suite", "--pyargs", "suite", "-q")
+
+
+def test_where_it_is_installed_pytest_knows_the_options(tmp_path: Path) -> None:
+    """As from a wheel: the plugin of the entry point, in a folder without the suite's settings."""
+    done = at(tmp_path, *PYTEST, "--collect-only", "--workload=imdb_lstm", "--benchmark-save")
     assert "6 tests collected" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["suite", "suite.compare", "suite.doctor", " ".join(PYTEST)])
+def test_a_package_workloads_of_the_users_own_is_named_in_one_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "__init__.py").touch()
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": ""}, check=False
+    done = at(tmp_path, *command.split())
+    assert done.returncode == (4 if "pytest" in command else 1)
+    assert done.stdout.strip() == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert f"{tmp_path}/workloads hides the suite's package 'workloads' in {ROOT}: run `training-suite`" in line
+
+
+def test_a_package_suite_of_the_users_own_is_tested_as_if_nothing_were_installed(tmp_path: Path) -> None:
+    """And where pytest refuses an option, the line says whose package it looked at."""
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "__init__.py").touch()
+    (tmp_path / "suite" / "test_own.py").write_text(
+        "def test_own(request):\n    assert not request.config.option.xyz\n"
     )
-    assert done.returncode == 4
-    assert "hides the suite's; run `training-suite`" in done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
+    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--xyz', default=0)\n")
+    own = at(tmp_path, *PYTEST)
+    assert own.returncode == 0, own.stdout + own.stderr
+    assert own.stdout.splitlines()[-1].startswith("1 passed")
+    refused = at(tmp_path, *PYTEST, "--workload=imdb_lstm")
+    assert f"{tmp_path}/suite hides the suite's package 'suite': run `training-suite`" in refused.stderr
+    assert "Traceback" not in refused.stdout + refused.stderr
