@@ -32,6 +32,7 @@ _OF_TENSORFLOW = {"TF_FORCE_GPU_ALLOW_GROWTH"}
 _SETTINGS = {
     "threads": "threads",
     "memory_fraction": "share of the GPU's memory",
+    "cuda_graphs": "CUDA graphs",
     "jit_compile": "compiling by Keras",
 }
 
@@ -49,6 +50,8 @@ def facts(record: Record) -> Facts:
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
     if files := record.workload.get("files"):
         values[CODE] = str(files)[:CODE_SHOWN]
+    if isinstance(graphs := values["CUDA graphs"], bool):
+        values["CUDA graphs"] = "on" if graphs else "off"
     if values["threads"] == 0:  # TensorFlow's way to say one per core
         values["threads"] = record.settings.get("cores") or _mapping(environment.get("machine")).get("cores")
     return {clean(name, 60): clean(value, 80) for name, value in values.items() if value is not None}

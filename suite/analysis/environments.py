@@ -18,6 +18,8 @@ ARITHMETIC = re.compile(
 
 #: Packages that all frameworks share. Others are compared within a framework only, as are threads on a GPU.
 _SHARED = ("numpy", CODE)
+#: What a framework's usual compile mode brings, and another's does not. Within a framework the mode says it.
+_OF_MODES = "CUDA graphs"
 
 
 def mixed(row: Row) -> str:
@@ -39,6 +41,8 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
         # What the suite chose for each cell is no other condition.
         chosen = variable and _chosen(name, values, row) and _chosen(name, other_values, other)
         comparable = not chosen and (same_framework or variable or name in shared)
+        if name == _OF_MODES:
+            comparable = not same_framework
         if comparable and values and other_values and values != other_values:
             words = f"{_word(name)} {' and '.join(values)} against {' and '.join(other_values)}"
             (numbers if ARITHMETIC.fullmatch(_word(name)) else speed).append(words)

@@ -76,6 +76,23 @@ def test_on_a_cpu_other_threads_in_another_framework_are_a_caveat() -> None:
     assert set(rows(compared(with_threads("cuda")), "ratio_caveat").values()) == {""}, "the GPU computes"
 
 
+def test_cuda_graphs_on_one_side_are_a_caveat_between_frameworks() -> None:
+    """JAX's usual mode on CUDA has them; between two modes of JAX the mode says it."""
+    on = {"jax": True, "pytorch": False, "tensorflow": None}
+    held = [
+        replace(under(r), settings={"device": "cuda", "cuda_graphs": on[r.cell.framework]}) for r in records.launches()
+    ]
+    caveats = rows(compared(held), "ratio_caveat")
+    assert "CUDA graphs on against off" in caveats["jax"]
+    assert caveats["tensorflow"] == "", "which does not tell"
+    modes = [each for each in held if each.cell.framework == "jax"]
+    modes += [
+        replace(each, cell=each.cell.but(compile="nographs"), settings=each.settings | {"cuda_graphs": False})
+        for each in modes
+    ]
+    assert set(compared(modes, "compile").frame["ratio_caveat"]) == {""}
+
+
 def test_launches_of_one_row_with_other_threads_forbid_its_ratios() -> None:
     held = with_threads("cpu", pytorch=8)
     held[3] = replace(held[3], settings=held[3].settings | {"threads": 1})

@@ -70,6 +70,7 @@ def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (device, settings["device_name"]) == ("cuda", "A GPU")
     assert {settings[f"fp32_{what}"] for what in ("convolution", "rnn", "matmul")} == {"tf32"}
     assert fractions == [settings["memory_fraction"]] == [MEMORY_FRACTION]
+    assert settings["cuda_graphs"], "of torch.compile's max-autotune"
 
 
 def test_a_cpu_has_no_such_budget() -> None:

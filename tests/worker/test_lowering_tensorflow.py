@@ -154,4 +154,5 @@ def test_a_gpu_s_budget_is_recorded_as_it_comes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda card, on: grown.append((card, on)))
     device, settings = code.prepare(Cell("cifar100_cnn", "tensorflow"), "auto", 0)
     assert (device, settings["device_name"], settings["memory_fraction"]) == ("cuda", "A GPU", None)
+    assert settings["cuda_graphs"] is False
     assert grown == [("card", True)]

@@ -80,8 +80,12 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
         "memory_format": "channels_last",
         "optimizer": "fused" if cell.recipe not in OF_LAYERS else "per tensor",
-        **({"memory_fraction": MEMORY_FRACTION, **allocator(cell)} if device == "cuda" else {}),
+        **(_on_cuda(cell) if device == "cuda" else {}),
     }
+
+
+def _on_cuda(cell: Cell) -> dict[str, Any]:
+    return {"memory_fraction": MEMORY_FRACTION, "cuda_graphs": cell.compile == "max", **allocator(cell)}
 
 
 def _set_tf32(tf32: bool) -> None:
@@ -107,9 +111,8 @@ class Training:
         Where a step of fp16 overflows and changes nothing, the next still takes the next rate.
         """
         del seed  # dropout draws from the global generator, which `prepare` seeds
-        numbers = NUMBERS[cell.precision]
         self.cell, self.module, self.device = cell, module, device
-        self.model = build(module, cell, spec, numbers, dropout, device)
+        self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
         module.import_weights(self.model, weights)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = optimizer(spec, parameters)

@@ -71,9 +71,15 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "threads": tf.config.threading.get_intra_op_parallelism_threads(),  # 0: as many as there are cores
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "image_data_format": keras.config.image_data_format(),
-        # As it comes: there is no setting for an allocator that grows (see `MEMORY_FRACTION`).
-        **({"memory_fraction": None, **allocator(cell)} if device == "cuda" else {}),
+        **(_on_cuda(cell) if device == "cuda" else {}),
     }
+
+
+def _on_cuda(cell: Cell) -> dict[str, Any]:
+    # The memory is as it comes: there is no setting for an allocator that grows (see `MEMORY_FRACTION`). What XLA makes
+    # of a step in TensorFlow is not known.
+    graphs = None if cell.compile == "compile" else False
+    return {"memory_fraction": None, "cuda_graphs": graphs, **allocator(cell)}
 
 
 class Training:
