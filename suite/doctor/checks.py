@@ -50,11 +50,19 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
             )
             continue
         cards = ", ".join(f"{card['name']} ({card['compute_capability']})" for card in installation["devices"]) or "CPU"
+        other = installation.get("other")
+        if other:
+            cards = "CPU"
         precisions = " ".join(precision for precision, lack in installation["precisions"].items() if not lack)
         versions = f", CUDA {installation['cuda']}" if installation["cuda"] else ""
         versions += f", cuDNN {installation['cudnn']}" if installation["cudnn"] else ""
         yield Finding(name, OK, f"{installation['version']}{versions}; on {cards}; {precisions}")
-        yield from _driver_runs(name, installation, driver)
+        if other:
+            yield Finding(
+                name, WARNING, f"finds {other}, which the suite does not support yet", "--device cpu measures the CPU"
+            )
+        else:
+            yield from _driver_runs(name, installation, driver)
     reasons = {installation.get("lack") for installation in installed.values()}
     if NO_ANSWER in reasons and None not in reasons:
         mend = next(installation["mend"] for installation in installed.values() if installation["lack"] == NO_ANSWER)

@@ -26,6 +26,8 @@ Installed = dict[str, Any]
 def installation(framework: str) -> Installed:
     """Returns versions, devices, and for each precision why it is unsupported (empty if it is supported).
 
+    ``other`` names an accelerator that the framework finds and the suite does not support; it is then asked for the
+    precisions of a CPU.
     A framework that is not installed in this interpreter has ``lack`` and ``error`` instead.
     """
     try:
@@ -33,10 +35,12 @@ def installation(framework: str) -> Installed:
     except ModuleNotFoundError as error:
         return {"lack": NOT_INSTALLED, "error": f"is not installed (no module named {error.name})"}
     installed: Installed = adapter.installation()
+    installed["other"] = adapter.other_accelerator()
+    device = "cpu" if installed["other"] else "auto"
     installed["precisions"] = {}
     for precision in PRECISIONS:
         try:
-            adapter.prepare(Cell("cifar100_cnn", framework, precision=precision), "auto", 0)
+            adapter.prepare(Cell("cifar100_cnn", framework, precision=precision), device, 0)
             installed["precisions"][precision] = ""
         except UnsupportedError as error:
             installed["precisions"][precision] = str(error)

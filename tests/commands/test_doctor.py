@@ -206,6 +206,34 @@ def test_an_interpreter_without_the_framework_answers_so(monkeypatch: pytest.Mon
     assert answer == {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}
 
 
+def test_an_accelerator_that_the_suite_does_not_support_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By what the framework itself finds, as a launch asks it."""
+
+    class Framework:
+        def other_accelerator(self) -> str:
+            return "ROCm (AMD Instinct MI300X)"
+
+        def installation(self) -> dict[str, Any]:
+            return installed(
+                cuda=None, cudnn=None, version="2.13.0+rocm7", devices=[{"name": "MI300X", "compute_capability": "9.4"}]
+            )
+
+        def prepare(self, cell: Any, device: str, seed: int) -> None:
+            assert device == "cpu", "which alone is measured"
+
+    monkeypatch.setattr(probes, "imported", lambda _: Framework())
+    answer = probes.installation("pytorch")
+    assert answer["other"] == "ROCm (AMD Instinct MI300X)"
+    monkeypatch.setattr(probes, "answer_of", lambda *_: answer)
+    assert command.main(["--wait", "5"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "pytorch 2.13.0+rocm7; on CPU; fp32" in told
+    assert "finds ROCm (AMD Instinct MI300X), which the suite does not support yet" in told
+    assert "--device cpu measures the CPU" in told
+
+
 def test_each_framework_has_a_minute() -> None:
     assert probes.ANSWER_WITHIN_S == 60
 
