@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from suite.analysis.causes import NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.costs import AGREES
-from suite.analysis.explained import EXPLAINED, Pair, pairs
+from suite.analysis.explained import Pair, pairs
 from suite.analysis.groups import SETTINGS, WORDS, Row, flags_of
 from suite.analysis.statistics import LEAST
 from suite.analysis.wording import figure, listing, middle
@@ -56,16 +56,6 @@ class Told:
     title: str
     verdict: str
     lines: Sequence[str]
-
-
-def why(table: Table) -> list[Told]:
-    """Returns what explains each pair of the table whose ratio is significant or was not tested."""
-    return [told for pair, told in told_pairs(table) if pair.verdict in EXPLAINED]
-
-
-def every(table: Table) -> list[Told]:
-    """Returns the same of all pairs, also of those that are equal or inconclusive."""
-    return [told for _, told in told_pairs(table)]
 
 
 def once(table: Table, verdicts: Container[str] | None = None) -> list[tuple[Told, list[Told]]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.analysis.explained import EXPLAINED
 from suite.analysis.groups import group
 from suite.analysis.load import Launch, Loaded
 from suite.compare.__main__ import main
@@ -20,7 +21,7 @@ from suite.report.markdown import explanation
 from suite.report.page import report
 from suite.report.tables import Table, table
 from suite.report.terminal import Terminal
-from suite.report.why import every, once, why
+from suite.report.why import Told, once, told_pairs
 from tests import records
 from tests.expected import golden
 from tests.profiles import CNN, all_profiled, profiled
@@ -34,6 +35,11 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take seconds, and have tests of their own."""
     monkeypatch.setattr(plots, "draw", lambda *_: [])
     monkeypatch.setattr(plots, "draw_hero", lambda *_: [])
+
+
+def every(shown: Table) -> list[Told]:
+    """As the terminal prints them: of each pair the setting where it differs most, then its others."""
+    return [told for most, others in once(shown) for told in (most, *others)]
 
 
 def told(held: Sequence[Record]) -> str:
@@ -104,7 +110,7 @@ def test_a_significant_ratio_is_explained_and_an_equal_one_only_when_asked() -> 
     (one,) = group([Launch(each, "run-a", "a.json") for each in held], "precision")
     shown = table(one)
     assert shown.frame["ratio_verdict"].tolist()[-1] in ("equal", "inconclusive")
-    assert why(shown) == []
+    assert once(shown, EXPLAINED) == []
     (told_pair,) = every(shown)
     assert "no difference to explain" in told_pair.lines[-1]
 
@@ -233,7 +239,7 @@ def test_each_pair_is_explained_once_and_its_other_settings_are_folded() -> None
     found = once(shown)
     assert len(found) == 3, "of three frameworks, each pair once"
     assert sorted(told.title for each, others in found for told in (each, *others)) == sorted(
-        told.title for told in every(shown)
+        told.title for _, told in told_pairs(shown)
     )
     assert all(len(others) == 1 for _, others in found)
     text = explanation(*found[0])
