@@ -17,7 +17,7 @@ from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
-from suite.plan.strategies import NOT_MEASURED, measured_of
+from suite.plan.strategies import NOT_MEASURED, TRUSTED, measured_of
 from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual
 from workloads import registry
 
@@ -149,11 +149,7 @@ def add(parser: pytest.Parser) -> None:
     group.addoption(
         "--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW", help=PLACEMENT
     )
-    group.addoption(
-        "--trusted-network", action="store_true",
-        help="let TensorFlow start its server where it cannot have a network of its own: whoever reaches this machine "
-        "can then read and write your files while a launch with --strategy multiworker or synchronised runs",
-    )  # fmt: skip
+    group.addoption("--trusted-network", action="store_true", help=TRUSTED)
     group.addoption(
         "--shard", metavar="I/N",
         help="measure part I of N, to share a run between N machines; suite.compare merges their files",

@@ -10,6 +10,12 @@ SERVER = (
     "files by it"
 )
 
+#: The help of `--trusted-network`, which every command that launches takes.
+TRUSTED = (
+    "let TensorFlow start its server where it cannot have a network of its own: whoever reaches this machine can then "
+    "read and write your files while a launch with --strategy multiworker or synchronised runs"
+)
+
 #: Strategies that are known by name.
 NOT_MEASURED = {
     "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",

@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.plan.cell import SIZES, Cell, CellError
 from suite.plan.matrix import smoke
 from suite.plan.options import JOURNALS
+from suite.plan.strategies import TRUSTED
 from suite.profile.chosen import ChoiceError, chosen
 from suite.profile.shown import opening, profiled, views
 from suite.record.record import Record
@@ -82,6 +83,7 @@ def launched(cell: Cell, options: argparse.Namespace) -> tuple[list[Record], Pat
         "profile", options.launches, smoke().plan, options.seed,
         data=options.data, data_directory=options.data_dir, device=options.device, journals=options.journals,
         profile=True, profile_memory=options.memory, profile_code=options.code,
+        trusted_network=options.trusted_network,
     )  # fmt: skip
     terminal = CommandTerminal()
     schedule = [(cell, number) for number in range(options.launches)]
@@ -120,6 +122,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one"
     )
+    parser.add_argument("--trusted-network", action="store_true", help=TRUSTED)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, batches and dropout (default: 0)")
     parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
     options = parser.parse_args(arguments)

@@ -16,6 +16,7 @@ from suite.plan.cell import Cell
 from suite.plan.choice import one_of
 from suite.plan.measuring import Plan
 from suite.plan.options import JOURNALS
+from suite.plan.strategies import TRUSTED
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.terminal import Terminal
@@ -77,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--device", type=one_of("device", DEVICES), metavar=f"{{{','.join(DEVICES)}}}", help="default: the stored run's"
     )
+    parser.add_argument("--trusted-network", action="store_true", help=TRUSTED)
     parser.add_argument(
         "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
     )
@@ -168,6 +170,7 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
         "reproduce", launches, plan, seed if type(seed) is int and abs(seed) < 2**31 else 0,
         data=_data(stored), data_directory=options.data_dir, device=device,
         journals=options.journals, epochs=course.planned if course else None, target=course.target if course else None,
+        trusted_network=options.trusted_network,
     )  # fmt: skip
     schedule = blocks(list(stored), launches, settings.seed)
     terminal = CommandTerminal()

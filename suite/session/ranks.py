@@ -84,7 +84,7 @@ def impossible(cell: Cell, device: str, each: int | None = None, part: Part | No
 
 def _over_hosts(cell: Cell) -> str:
     """What TensorFlow needs to use the devices of several hosts, since its usual strategy has one process."""
-    return "; over several hosts, use --strategy multiworker" if cell.strategy == "mirrored" else ""
+    return "; over several hosts, use --strategy multiworker --trusted-network" if cell.strategy == "mirrored" else ""
 
 
 def environments(cell: Cell, device: str, each: int | None = None, part: Part | None = None) -> list[dict[str, str]]:

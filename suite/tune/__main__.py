@@ -122,6 +122,7 @@ def _settings(search: Search) -> Settings:
         resume=options.resume, journals=options.journals, sweep=command_line.typed(options) or None,
         memory_limit=command_line.memory_limit(options), epochs=options.epochs, target=search.question.target,
         search=search.question.to_json(), on=options.on, placement=options.placement,
+        trusted_network=options.trusted_network,
     )  # fmt: skip
 
 

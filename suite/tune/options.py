@@ -20,6 +20,7 @@ from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
 from suite.plan.options import JOURNALS, LATEST, LISTS, bytes_of
 from suite.plan.space import ALL, DEFAULTS, searched, space, trained
+from suite.plan.strategies import TRUSTED
 from suite.plan.sweep import AXES, described, parsed
 from workloads import registry
 from workloads.recipes import RECIPES
@@ -142,6 +143,7 @@ def _add_others(made: argparse.ArgumentParser) -> None:
     how.add_argument("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
     how.add_argument("--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",
                      help=PLACEMENT)  # fmt: skip
+    how.add_argument("--trusted-network", action="store_true", help=TRUSTED)
     how.add_argument("--wait-idle", type=float, metavar="S", help="wait up to S seconds for an idle machine")
     how.add_argument(
         "--resume", nargs="?", const=LATEST, metavar="RUN",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite import __main__ as door
+from tests import records
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,6 +82,35 @@ def test_the_console_script_is_this_command(monkeypatch: pytest.MonkeyPatch) -> 
     module, _, function = scripts["training-suite"].partition(":")
     monkeypatch.setattr(sys, "argv", ["training-suite"])
     assert getattr(import_module(module), function)() == 0
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("tune", ["--workload", "imdb_lstm", "--no-probe", "--batch", "8,16"]),
+        ("reproduce", ["0001_a.json"]),
+        ("profile", ["imdb_lstm-tensorflow"]),
+    ],
+)
+def test_each_command_that_launches_takes_a_trusted_network(
+    command: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorFlow's processes on several hosts need it, and `pytest suite` is not the only one that starts them."""
+
+    def settings(*_: object, trusted_network: bool, **__: object) -> None:
+        raise StopError(trusted_network)
+
+    monkeypatch.chdir(tmp_path)
+    records.save(tmp_path / "0001_a.json", records.launches(n=1))
+    module = import_module(f"suite.{command}.__main__")
+    monkeypatch.setattr(module, "Settings", settings)
+    for given in (True, False):
+        with pytest.raises(StopError, match=str(given)):
+            module.main([*arguments, *(["--trusted-network"] if given else [])])
 
 
 def at(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
