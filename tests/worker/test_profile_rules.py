@@ -57,21 +57,42 @@ def test_unfolded_images_and_draws_from_normals_have_rules() -> None:
     assert jax_rules.category_of(other, nothing) == "element-wise"
 
 
+LOOP = "sequential/lstm/while/body/_5/"
+ONE, OTHER_ONE = (["lstm/MatMul:MatMul"] * 480, ["lstm/MatMul_1:MatMul"] * 480)
+
+
 @needs_frameworks
-@pytest.mark.parametrize(("products", "complete"), [(480, True), (471, True), (360, False), (1, False), (0, False)])
-def test_a_profile_of_tensorflow_without_its_cheap_products_is_refused(products: int, complete: bool) -> None:
-    from types import SimpleNamespace
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        (ONE + OTHER_ONE, ""),
+        (ONE + OTHER_ONE[:440], ""),
+        (ONE + OTHER_ONE[:420], "recorded 900 of at least 960"),
+        (ONE, "recorded 480 of at least 960"),  # one of two never: the other was taken for all that there is
+        (ONE[:1], "recorded 1 of at least 960"),
+        ([], "recorded 0 of at least 960"),
+        (None, "recorded 0 of at least 2"),  # nothing of the loop: it was taken for none
+    ],
+)
+def test_a_profile_of_tensorflow_without_its_cheap_products_is_refused(recorded: list[str] | None, words: str) -> None:
+    from types import SimpleNamespace as Made
 
     from suite.worker.profilers.tensorflow import check_products
 
-    loop = "sequential/lstm/while/body/_5/"
-    nodes = [SimpleNamespace(name="lstm/MatMul", op="MatMul"), SimpleNamespace(name="lstm/add", op="AddV2")]
-    definition = SimpleNamespace(library=SimpleNamespace(function=[SimpleNamespace(node_def=nodes)]))
-    names = [f"{loop}lstm/MatMul:MatMul"] * products + [f"{loop}lstm/add:AddV2"] * 480 + ["dense/MatMul:MatMul"] * 3
-    if complete:
+    def function(name: str, *operations: str) -> Made:
+        nodes = [Made(name=each, op=each.partition("/")[2].partition("_")[0], attr={}) for each in operations]
+        return Made(signature=Made(name=name), node_def=nodes)
+
+    body = function("body", "lstm/MatMul", "lstm/MatMul_1", "lstm/AddV2")
+    unused = function("as_it_was", "lstm/MatMul", "lstm/MatMul_1", "lstm/MatMul_2")
+    loop = Made(name="while", op="While", attr={"body": Made(func=Made(name="body")), "N": Made(func=Made(name=""))})
+    definition = Made(node=[loop], library=Made(function=[body, unused]))
+    names = [LOOP + name for name in [*recorded, *["lstm/AddV2:AddV2"] * 480]] if recorded is not None else []
+    names += ["dense/MatMul:MatMul"] * 3
+    if not words:
         check_products(names, definition)
         return
-    with pytest.raises(ValueError, match=f"recorded {products} of at least 480 matrix products"):
+    with pytest.raises(ValueError, match=f"{words} matrix products"):
         check_products(names, definition)
 
 
