@@ -2,6 +2,8 @@
 
 It stands outside of the package, so that a package of the user's own that is named ``suite`` or ``workloads`` can be
 told from the suite's. Without the suite among pytest's arguments it does nothing.
+
+PYTEST_DONT_REWRITE: `training-suite run` imports it before pytest, which would warn.
 """
 
 from __future__ import annotations

@@ -82,6 +82,7 @@ def test_the_console_script_is_this_command(monkeypatch: pytest.MonkeyPatch) -> 
     module, _, function = scripts["training-suite"].partition(":")
     monkeypatch.setattr(sys, "argv", ["training-suite"])
     assert getattr(import_module(module), function)() == 0
+    assert "PYTEST_DONT_REWRITE" in str(import_module(module).__doc__), "pytest warns of what is imported before it"
 
 
 class StopError(Exception):
