@@ -22,7 +22,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.frameworks import VARIABLES
-from suite.worker.fingerprint import EARLY, proof
+from suite.worker.fingerprint import OWN_STEPS, proof
 from suite.worker.frameworks import UnsupportedError
 from workloads.data import synthetic
 from workloads.data.augment import Batches
@@ -169,9 +169,9 @@ def compute(running: Any, source: Batches, steps: int) -> Found:
     before = running.weights()
     logits = np.asarray(running.logits(put[0])).reshape(source.batch, -1)
     loss, gradients = running.gradients(put[0])
-    losses = [running.step(batch) for batch in put[:EARLY]]
+    losses = [running.step(batch) for batch in put[:OWN_STEPS]]
     early = running.weights()
-    losses += [running.step(batch) for batch in put[EARLY:]]
+    losses += [running.step(batch) for batch in put[OWN_STEPS:]]
     return Found(logits, loss, gradients, np.array(running.read(losses)), before, early, running.weights())
 
 

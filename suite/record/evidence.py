@@ -23,23 +23,31 @@ class Last:
     """What the timed object did after its last window.
 
     ``batch`` is the number of the loader's next batch, ``equal`` whether it was the reference's batch of that number
-    bit for bit, as were some before it; else ``batch`` is the first that was not. ``updates`` is how far each tensor
-    moved in the steps after it, ``replayed`` how far that is off the same steps of a fresh model, relative to the
-    movement, where there was one.
+    bit for bit, as were those before it at random positions (``checked`` are all of them); else ``batch`` is the
+    first that was not. ``updates`` is how far each tensor moved in the steps after it, ``replayed`` how far that is
+    off the same steps of a fresh model, relative to the movement. Where it is off at all, ``again`` is how far the
+    fresh model is off itself when it takes them once more.
     """
 
     batch: Count
     equal: bool
     updates: dict[str, Number]
     replayed: Number | None = None
+    again: Number | None = None
+    checked: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Dropout at fixed weights: the ``spread`` of the logits over draws, and ``losses`` of steps on one batch."""
+    """Dropout at fixed weights: the ``spread`` of the logits over draws, and ``losses`` of steps on one batch.
+
+    ``shared`` is the variance of a batch's mean logits over draws, divided by what independent masks would make it: 1,
+    or the batch's size where all samples share a mask.
+    """
 
     spread: Number
     losses: tuple[Number, ...]
+    shared: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -62,26 +70,30 @@ class Identity:
     """Evidence that this launch computed what the others did (see `suite.worker.evidence`).
 
     ``weights`` and ``batches`` are SHA-256 digests of the initial weights, read back out of the model, and of the first
-    batches that the measured loader delivered. ``losses`` and ``updates`` are the fingerprint: the first training
-    steps on fixed batches without dropout, and the relative change of every tensor over these steps (as in `Trace`);
-    ``early_updates`` are those after its first steps, before training amplifies rounding.
+    batches that the measured loader delivered. ``program`` is one of all that decides what the launch computes. A
+    launch without ``losses`` rests on one that has them and the same program.
 
-    What follows is missing in records of older versions, and where a launch has no such evidence. ``own`` is a
-    fingerprint at the cell's own batch size, ``float64`` one in double precision on the host (of the workload's size
-    ``float64_size``, where that is not the cell's), ``timed`` are the first steps of the very object that is timed,
-    ``last`` is what that did after the last window. ``optimizer`` is the largest relative deviation of a tensor's
-    update from the spec's formula in float64, or from the recipe's where there is one; then ``evaluation`` holds, after
-    these steps, the loss and the share of right answers of some test samples. ``recomputed`` is there where the cell
-    has gradient checkpointing.
-    ``seconds`` is what each part took.
+    ``losses`` and ``updates`` are the fingerprint: the first training steps on fixed batches without dropout, and the
+    relative change of every tensor over these steps (as in `Trace`). ``own`` is one at the cell's own batch size,
+    ``without_dropout`` the same by the model that is timed, with its dropout switched off, ``float64`` one in double
+    precision on the host. ``optimizer`` is the largest relative deviation of a tensor's update from the formula of the
+    spec's optimizer, or the recipe's, in float64; ``own_optimizer`` the same in the cell's precision and at its batch.
+    Where there is a recipe, ``evaluation`` holds, after the steps in float64, the loss and the share of right answers
+    of some test samples. ``recomputed`` is there where the cell has gradient checkpointing; ``last`` is what the timed
+    object did after the last window. ``seconds`` is what each part took.
+
+    Records of older versions lack some. They may have ``early_updates``, those after the fingerprint's first two steps;
+    ``timed``, the first steps of the very object that is timed; and float64 of another size, ``float64_size``.
     """
 
-    weights: str
-    batches: str
-    losses: tuple[Number, ...]
-    updates: dict[str, Number]
+    weights: str = ""
+    batches: str = ""
+    losses: tuple[Number, ...] = ()
+    updates: dict[str, Number] = field(default_factory=dict)
+    program: str = ""
     early_updates: dict[str, Number] = field(default_factory=dict)
     own: Trace | None = None
+    without_dropout: Trace | None = None
     float64: Trace | None = None
     float64_size: str = ""
     timed: Trace | None = None
@@ -89,11 +101,12 @@ class Identity:
     last: Last | None = None
     dropout: Draws | None = None
     optimizer: Number | None = None
+    own_optimizer: Number | None = None
     recomputed: Recomputed | None = None
     seconds: dict[str, Seconds] = field(default_factory=dict)
 
     @property
     def traces(self) -> dict[str, Trace]:
         """The fingerprints besides the first one, by the names of their fields."""
-        traces = {"own": self.own, "float64": self.float64, "timed": self.timed, "evaluation": self.evaluation}
+        traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation}
         return {name: trace for name, trace in traces.items() if trace}

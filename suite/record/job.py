@@ -22,7 +22,8 @@ class Job:
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
     ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
     ``cores`` is how many cores each device of a CPU has; None for all, which several devices share. On a
-    ``trusted_network`` a server that obeys whoever connects may be started.
+    ``trusted_network`` a server that obeys whoever connects may be started. ``whole`` asks for the whole evidence;
+    without it the launch rests on an earlier one of the same program.
     """
 
     cell: Cell
@@ -43,6 +44,7 @@ class Job:
     workload_folder: str = ""
     cores: int | None = None
     trusted_network: bool = False
+    whole: bool = True
     spawned_ns: int = 0
 
     def dumps(self) -> str:

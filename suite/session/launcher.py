@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,6 +49,7 @@ class Launcher:
     observers: Watchers
     fits: dict[Cell, Fit]
     stop: Callable[[], None] = lambda: None  # raises what ends a launch, when the run ends
+    _proved: set[Cell] = field(default_factory=set)  # cells of which a launch has the whole evidence
     _searching_s: float = 0.0  # of the current launch: the search for the largest batch
 
     def launch(self, cell: Cell, number: int, counter: str, position: int) -> tuple[Record, float]:
@@ -80,7 +81,10 @@ class Launcher:
                 state.tick()
                 self.stop()
 
+            job = replace(job, whole=job.cell not in self._proved)
             record = self.host.launch(Order(job, deadline_s), log, Hear(progress, tick, self.observers.watched))
+            if record.outcome.ok and job.whole:
+                self._proved.add(job.cell)
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import suite.plan
+import suite.worker
+import workloads
 from suite.plan.cell import Cell
 from suite.record.job import Job
 from workloads import registry
@@ -37,6 +43,16 @@ def training_key(job: Job, workload: str, data: str, environment: dict[str, Any]
     key: dict[str, Any] = {"cell": job.cell.to_json(), "seed": job.seed, "workload": workload, "data": data}
     key |= {"environment": environment["digest"], "machine": environment["machine"]}
     return key | {"device": device, "variables": environment["variables"]}
+
+
+def program(key: dict[str, Any]) -> str:
+    """SHA-256 over all that decides what a launch computes: its `training_key` but for the seed, and the code."""
+    digest = hashlib.sha256(json.dumps(key | {"seed": 0}, sort_keys=True).encode())
+    for room in (suite.plan, suite.worker, workloads):
+        folder = Path(room.__path__[0])
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def kernels(module: ModuleType, cell: Cell, spec: WorkloadSpec, numbers: Numbers, device: str) -> dict[str, str]:

@@ -45,9 +45,19 @@ def draws(subject: Subject) -> Draws:
     losses = check(pending, training, "the steps with dropout")
     if subject.team:
         losses = training.each(pending)
-    return Draws(spread(logits), tuple(losses))
+    return Draws(spread(logits), tuple(losses), shared(logits))
 
 
 def spread(logits: Array) -> float:
     """The standard deviation of each logit over draws, (draws, b, classes), as root mean square over all of them."""
     return float(np.sqrt(np.var(logits, axis=0, ddof=1).mean()))
+
+
+def shared(logits: Array) -> float:
+    """The variance of a batch's mean logits over draws, (draws, b, classes), in shares of that of independent masks.
+
+    That is 1, and b where all samples of a batch share one mask. 0 where nothing is drawn.
+    """
+    single = float(np.var(logits, axis=0, ddof=1).mean())
+    mean = float(np.var(logits.mean(axis=1), axis=0, ddof=1).mean())
+    return mean * logits.shape[1] / single if single else 0.0

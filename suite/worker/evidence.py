@@ -1,9 +1,10 @@
-"""The evidence of identity in every record: what this launch computes, taken from the program that it times.
+"""The evidence of identity in every record: what this launch computes, and that it is what the launch times.
 
-Before the windows come the digests, the fingerprint and the first steps of the timed object; after the last window its
-next batch and step, and then all that needs a model of its own, with that object gone but for what another training of
-the same program takes over from it. None of it runs inside or between windows, and none of it counts in the record's
-memory, which is read before what comes after the windows.
+Two kinds. What the *code* of a cell computes is set beside the other frameworks': the cell's first launch has it, and
+later ones say by a digest that they run the same code. That what is *timed* is this code is shown by every launch:
+batches at random positions are the reference's, and steps after the last window are taken again by a fresh model, to
+the last bit. None of it runs inside or between windows, and none of it counts in the record's memory, which is read
+before what comes after the windows.
 """
 
 from __future__ import annotations
@@ -16,48 +17,46 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from suite.plan.cell import USUAL_COMPILE
 from suite.record.evidence import Identity, Last, Trace
-from suite.record.record import Window
 from suite.worker.counted import Counted
 from suite.worker.draws import draws
-from suite.worker.fingerprint import BATCH, EARLY, STEPS, fixed_batches, movement, proof
+from suite.worker.explained import explained
+from suite.worker.fingerprint import BATCH, OWN_STEPS, fixed_batches, movement, proof
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.optimizer import Formula, deviation
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
-from suite.worker.ranks import Ranks
 from suite.worker.recomputed import recomputed
 from suite.worker.replay import Replay
 from suite.worker.subject import Subject
 from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array, Split
-from workloads.spec import WORKLOADS, specification, weights_digest
+from workloads.spec import weights_digest
 
-#: First steps of the timed object, and steps of the fingerprint at its batch size.
-TIMED_STEPS = OWN_STEPS = EARLY
-#: Steps after the last window: where a fresh model takes them again, where none can, and in fp16, where some may
-#: overflow and change nothing.
-REPLAYED_STEPS, LAST_STEPS, FP16_STEPS = 2, 1, 4
-#: Steps, batch and size in float64, for which XLA has no fast convolution on a CPU (a step of two images of the full
-#: `cifar100_cnn` took as long as one of 32 in float32). The small size has the same code, layers and optimizer.
-FLOAT64_STEPS, FLOAT64_BATCH, FLOAT64_SIZE = 3, 2, "small"
-#: The parts whose programs are small and run a few times, and those of a launch that trains to its end.
-SMALL, SMALL_OF_RECIPE = ("dropout", "float64"), ("dropout",)
+#: Steps after the last window, which a fresh model takes again; in fp16 some may overflow and change nothing.
+LAST_STEPS, FP16_STEPS = 2, 4
+#: Steps and batch in float64, for which XLA has no fast convolution on a CPU: a step of two images of the full
+#: `cifar100_cnn` took as long as one of 32 in float32.
+FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
+#: How the programs of a part are compiled, where it is not ``soon``: see `Subject.programs_kept`.
+COMPILED = {"replay": "exact", "dropout": "quickly", "float64": "quickly"}
 #: Test samples of the evaluation in a record, and how many of them at a time.
 EVALUATED, EVALUATED_BATCH = 12, 8
 
 
 class Evidence:
-    """Collects the parts of a record's `Identity`, and sends the parts so far after each."""
+    """Collects the parts of a record's `Identity`, and sends the parts so far after each.
 
-    def __init__(self, subject: Subject, send: Callable[..., None]) -> None:
-        self.subject, self.send = subject, send
-        self.parts: dict[str, Any] = {}
+    ``program`` is a digest of all that decides what the launch computes; only a ``whole`` one shows it.
+    """
+
+    def __init__(self, subject: Subject, send: Callable[..., None], program: str = "", whole: bool = True) -> None:
+        self.subject, self.send, self.whole = subject, send, whole
+        self.parts: dict[str, Any] = {"program": program}
         self.seconds: dict[str, float] = {}
         self.replay: Replay | None = None
-        self.after: dict[str, Array] = {}
+        self.fresh: Any = None
+        self.start: dict[str, Array] = {}
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
@@ -66,8 +65,7 @@ class Evidence:
         start = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - start
-        if "losses" in self.parts:
-            self.send(part={"identity": asdict(Identity(**self.parts, seconds=self.seconds))})
+        self.send(part={"identity": asdict(Identity(**self.parts, seconds=self.seconds))})
 
     def delivered(self, batches: list[tuple[Array, Array]]) -> None:
         """The loader's first batches, as they reached the device."""
@@ -75,69 +73,50 @@ class Evidence:
             team = self.subject.team
             self.parts["batches"] = batches_digest([team.whole(each) for each in batches] if team else batches)
 
-    def first_steps(self, training: Any, losses: list[float], batches: list[Any], seed: int, ranks: Ranks) -> Window:
-        """The steps of the timed object after its first one, which has given ``losses``; ``seed`` is its weights'.
-
-        Returns them as a window, since they are the first that warm it up; so their time is not that of the evidence.
-        """
-        with self._part("timed"):
-            ranks.barrier()
-            start = time.perf_counter_ns()
-            pending = [training.step(batch) for batch in batches]
-            training.fence(pending[-1])
-            window = Window(len(batches), ranks.slowest(max(time.perf_counter_ns() - start, 1) / 1e9))
-            losses = losses + check(pending, training, "the first steps")
-            updates = movement(self.subject.spec.reference_weights(seed), training.weights())
-            self.parts["timed"] = Trace(tuple(losses), updates)
-        self.seconds["timed"] -= window.seconds
-        return window
-
     def fingerprint(self) -> dict[str, float]:
-        """The fingerprint at a small batch; the errors of the LSTM's logits, where it is one."""
+        """The fingerprint at a small batch, where the evidence is whole; the errors of the LSTM's logits."""
+        if not self.whole:
+            return {}
         with self.subject.programs_kept(), self._part("fingerprint"), only_new_collected():
             fingerprint, errors = fingerprint_of(self.subject)
             self.parts |= fingerprint
         return errors
 
     def last(self, training: Any, loader: Counted, source: Batches) -> None:
-        """After the last window: are kept batches and the next ones the reference's, and how far do the steps move.
-
-        Where a fresh model can take the steps again, their start is remembered.
-        """
+        """After the last window: the steps to replay, and whether the batches kept and these are the reference's."""
         with self._part("last"):
-            number, before = loader.delivered, training.weights()
-            count = REPLAYED_STEPS if self.subject.proves_itself else LAST_STEPS
-            batches = [next(loader) for _ in range(FP16_STEPS if self.subject.cell.precision == "fp16" else count)]
-            if self.subject.proves_itself:
-                self.replay = Replay.of(training, batches)
-            check([training.step(batch) for batch in batches], training, "the last steps")
-            self.after = training.weights()
-            checked = loader.kept | dict(enumerate(batches, number))
-            digests = {index: batches_digest([training.get(batch)]) for index, batch in checked.items()}
-            mismatched = [index for index, digest in digests.items() if digest != batches_digest([source[index]])]
+            number = loader.delivered
+            count = FP16_STEPS if self.subject.cell.precision == "fp16" else LAST_STEPS
+            batches = [next(loader) for _ in range(count)]
+            self.replay = replay = Replay.of(training, batches)
+            check(replay.losses, training, "the last steps")
+            host = {index: training.get(batch) for index, batch in loader.kept.items()}
+            host |= dict(enumerate(replay.batches, number))
+            wrong = sorted(
+                index for index, batch in host.items() if batches_digest([batch]) != batches_digest([source[index]])
+            )
             loader.kept.clear()
-            first = min(mismatched, default=number)
             if self.subject.team:  # of any process
-                wrong = [each for each in self.subject.team.ranks.gather([first, bool(mismatched)]) if each[1]]
-                first, mismatched = min(wrong, default=(number,))[0], [each[0] for each in wrong]
-            self.parts["last"] = Last(first, not mismatched, movement(before, self.after))
+                wrong = sorted(index for own in self.subject.team.ranks.gather(wrong) for index in own)
+            first = wrong[0] if wrong else number
+            updates = movement(replay.before, replay.after)
+            self.parts["last"] = Last(first, not wrong, updates, checked=tuple(sorted(host)))
 
-    def afterwards(self, timed: Any = None) -> None:
-        """What needs models of its own. ``timed`` is the timed object where `Subject.adoptable`.
-
-        What does not fit into memory beside the data is left out; the log says so.
-        """
+    def afterwards(self) -> None:
+        """What needs models of its own. What does not fit into memory beside the data is left out; the log says so."""
         gc.collect()  # of what was timed, its memory included
-        parts: dict[str, Callable[[], dict[str, Any]]] = {"own": lambda: self._own(timed)}
-        if self.subject.draws:
-            parts["dropout"] = lambda: {"dropout": draws(self.subject)}
-        if self.subject.cell.checkpointing == "on":
-            parts["checkpointing"] = lambda: {"recomputed": recomputed(self.subject)}
-        parts["float64"] = lambda: float64(self.subject)
-        small = SMALL_OF_RECIPE if self.subject.recipe else SMALL
+        parts: dict[str, Callable[[], dict[str, Any]]] = {"replay": self._replayed} if self.replay else {}
+        if self.whole:
+            parts["own"] = lambda: own(self.subject)
+            if self.subject.draws:
+                parts["dropout"] = self._dropout
+            if self.subject.cell.checkpointing == "on":
+                parts["checkpointing"] = lambda: {"recomputed": recomputed(self.subject)}
+            parts["float64"] = lambda: float64(self.subject)
         for name, compute in parts.items():
+            how = COMPILED.get(name, "soon")
             try:
-                with self.subject.programs_kept(name in small), self._part(name), only_new_collected():
+                with self.subject.programs_kept(how), self._part(name), only_new_collected():
                     self.parts |= compute()
                 continue
             except Exception as error:
@@ -147,13 +126,30 @@ class Evidence:
                 traceback.print_exc()
             gc.collect()  # what failed, now that no traceback holds it; the next part would keep it
 
-    def _own(self, timed: Any) -> dict[str, Any]:
-        """The fingerprint at the cell's batch; its model then takes the timed object's last steps again."""
-        trace, training = own(self.subject, timed)
-        if timed is None or self.replay is None:
-            return {"own": trace}
-        replay_deviation = self.replay.deviation(training, self.after)
-        return {"own": trace, "last": replace(self.parts["last"], replayed=replay_deviation)}
+    def _replayed(self) -> dict[str, Any]:
+        """The last steps of what was timed, taken again by a fresh model."""
+        assert self.replay
+        fresh = self.subject.fresh()
+        digest = weights_digest(fresh.weights())
+        start = {name: array.copy() for name, array in fresh.checkpoint().items()}
+        fresh.compile(fresh.put(self.replay.batches[0]))
+        off, again = self.replay.deviation(fresh)
+        if self.whole and self.subject.draws:  # which looks at it without dropout
+            self.fresh, self.start = fresh, start
+        self.replay = None
+        return {"weights": digest, "last": replace(self.parts["last"], replayed=off, again=again)}
+
+    def _dropout(self) -> dict[str, Any]:
+        """The draws of dropout, and what is left of what is timed without it."""
+        fresh, self.fresh = self.fresh, None
+        trace = self.parts.get("own")
+        without = None
+        if fresh and trace and self.subject.switchable:
+            fresh.restore(self.start)
+            self.subject.tools.without_dropout(fresh)
+            without = Trace(*_steps(self.subject, fresh))
+        del fresh
+        return {"without_dropout": without, "dropout": draws(self.subject)}
 
 
 @contextmanager
@@ -180,61 +176,55 @@ def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     if subject.cell.workload == "imdb_lstm":
         errors["lstm"] = lstm_error(subject.cell, before, host_batches[0][0], training.logits(batches[0]))
     training.compile(batches[0])
-    losses = [training.step(batch) for batch in batches[:EARLY]]
-    early_updates = movement(before, training.weights())
-    losses = check(losses + [training.step(batch) for batch in batches[EARLY:STEPS]], training, "the fingerprint")
-    parts = {"weights": weights_digest(before), "losses": tuple(losses), "early_updates": early_updates}
+    losses = check([training.step(batch) for batch in batches], training, "the fingerprint")
+    parts = {"weights": weights_digest(before), "losses": tuple(losses)}
     return parts | {"updates": movement(before, training.weights())}, errors
 
 
-def own(subject: Subject, timed: Any = None) -> tuple[Trace, Any]:
-    """A fingerprint at the cell's own batch size, and the model that made it.
+def own(subject: Subject) -> dict[str, Any]:
+    """A fingerprint at the cell's own batch size, and how far the optimizer is off its formula there.
 
-    With what ``timed`` has compiled, where that is the same program; it draws masks, but drops nothing.
+    The formula follows the framework's own gradients at the workload's own rate, or the recipe's.
     """
-    cell, dropout = subject.cell, timed is not None and subject.draws
-    training = subject.training(cell, proof(subject.spec), dropout=dropout)
-    host_batches = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
-    batches = [training.put(subject.mine(batch, cell.accumulate)) for batch in host_batches]
-    if timed is None:
-        training.compile(batches[0])
-    else:
-        subject.tools.adopt(training, timed)
-        if dropout:
-            subject.tools.without_dropout(training)
+    training = subject.training(subject.cell, proof(subject.spec))
+    training.compile(training.put(_own_batches(subject)[0]))
+    trace = Trace(*_steps(subject, training))
+    training = subject.training(subject.cell, subject.timed, rates=subject.rates)
+    *_, off = explained(subject, training, subject.timed.optimizer, _own_batches(subject), subject.rates)
+    return {"own": trace, "own_optimizer": off}
+
+
+def _own_batches(subject: Subject) -> list[tuple[Array, Array]]:
+    cell = subject.cell
+    batches = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
+    return [subject.mine(batch, cell.accumulate) for batch in batches]
+
+
+def _steps(subject: Subject, training: Any) -> tuple[tuple[float, ...], dict[str, float]]:
+    """Losses and updates of the steps at the cell's own batch."""
     before = training.weights()
-    losses = check([training.step(batch) for batch in batches], training, "the fingerprint at the cell's batch")
-    return Trace(tuple(losses), movement(before, training.weights())), training
+    pending = [training.step(training.put(batch)) for batch in _own_batches(subject)]
+    losses = check(pending, training, "the fingerprint at the cell's batch")
+    return tuple(losses), movement(before, training.weights())
 
 
 def float64(subject: Subject) -> dict[str, Any]:
     """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
 
-    Where the cell trains to its end, by its recipe at its own size, and with an evaluation after it.
+    Where the cell trains to its end, by its recipe, and with an evaluation after it.
     """
-    compile_mode = USUAL_COMPILE[subject.cell.framework]
-    cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto", compile=compile_mode)
-    spec, losses = subject.recipe or proof(subject.spec), []
-    parts: dict[str, Any] = {}
-    if not subject.recipe and spec.size != FLOAT64_SIZE and spec.name in WORKLOADS:
-        spec, cell = proof(specification(spec.name, FLOAT64_SIZE)), cell.but(size=FLOAT64_SIZE)
-        parts["float64_size"] = FLOAT64_SIZE
-    length = getattr(spec, "length", None)
+    cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto")
+    spec, parts = subject.recipe or proof(subject.spec), dict[str, Any]()
+    batches = fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS)
     with subject.tools.on_host():
         training = subject.training(cell, spec, "cpu", rates=subject.rates)
-        formula = Formula(spec.optimizer, subject.rates)
-        before = expected = training.weights()
-        for batch in fixed_batches(subject.data, length, FLOAT64_BATCH, FLOAT64_STEPS):
-            loss, gradients = subject.tools.explained_step(training, training.put(subject.mine(batch)))
-            expected = formula.step(expected, gradients)
-            losses.append(loss)
-        after = training.weights()
+        mine = [subject.mine(batch) for batch in batches]
+        trace, after, off = explained(subject, training, spec.optimizer, mine, subject.rates)
         if subject.recipe:
             if subject.draws:  # what is evaluated has dropout, which an evaluation must switch off
                 training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
             parts["evaluation"] = evaluation(subject, training)
-    parts["float64"] = Trace(tuple(losses), movement(before, after))
-    return parts | {"optimizer": deviation(before, after, expected)}
+    return parts | {"float64": trace, "optimizer": off}
 
 
 def evaluation(subject: Subject, training: Any) -> Trace:

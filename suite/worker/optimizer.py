@@ -62,13 +62,18 @@ def _ratio(weights: np.floating[Any], move: np.floating[Any]) -> float:
     return float(weights / move) if weights > 0 and move > 0 else 1.0
 
 
-def deviation(before: Mapping[str, Array], after: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
+def deviation(
+    before: Mapping[str, Array], after: Mapping[str, Array], expected: Mapping[str, Array], rounded: int = 0
+) -> float:
     """How far the movement from ``before`` is off the expected one: of the worst tensor, relative, in the L2 norm.
 
-    A tensor that should stay, and moves, is off by its movement.
+    A tensor that should stay, and moves, is off by its movement. Weights that were ``rounded`` so many times may be off
+    by half a unit in the last place for each.
     """
     worst = 0.0
     for name, start in before.items():
         expected_norm = float(np.linalg.norm(expected[name] - start))
-        worst = max(worst, float(np.linalg.norm(after[name] - expected[name])) / (expected_norm or 1.0))
+        rounding = rounded * float(np.finfo(after[name].dtype).eps) / 2 * float(np.linalg.norm(expected[name]))
+        off = max(0.0, float(np.linalg.norm(after[name] - expected[name])) - rounding)
+        worst = max(worst, off / (expected_norm or 1.0))
     return worst

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from suite.plan.cell import Cell
 from suite.record.environment import describe, redact
 from suite.record.history import Course
@@ -31,8 +33,8 @@ from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
 from suite.worker import group, interfaces
 from suite.worker.counted import Counted
-from suite.worker.described import described, kernels, training_key
-from suite.worker.evidence import TIMED_STEPS, Evidence
+from suite.worker.described import described, kernels, program, training_key
+from suite.worker.evidence import FP16_STEPS, Evidence
 from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError, imported
 from suite.worker.outcome import check, classify
@@ -122,9 +124,11 @@ class _Launch:
         source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch) if recipe else None
+        if rates is not None:  # of the steps after the last epoch, which only the evidence takes
+            rates = np.append(rates, [rates[-1]] * FP16_STEPS).astype(rates.dtype)
         training = self._measured_training(spec, recipe, rates)
         self._mark("build_s")
-        loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put))
+        loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
         first_batch = next(loader)
         self._mark("first_batch_s")
         self._describe(data, spec, loader, recipe)
@@ -132,13 +136,12 @@ class _Launch:
             self.cell, self.framework, self.module, self.device, spec, data, not recipe or recipe.dropout,
             recipe.applied(spec) if recipe else None, rates, self.job.programs, self.team,
         )  # fmt: skip
-        evidence = Evidence(subject, self.send)
+        evidence = Evidence(subject, self.send, program(self.key), self.job.whole)
         try:
-            losses = self._first_step(training, first_batch, train=not recipe)
+            self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.delivered([training.get(batch) for batch in batches])
             if not recipe:
-                begun = evidence.first_steps(training, losses, batches[1:TIMED_STEPS], self.job.seed, self.ranks)
                 memory = self._peak_memory() if self.team and self.team.alone() else None  # with no other model
             self._check_precision(evidence)
             local = self._alone(spec, training.get(batches[0])) if self.team and not recipe else None
@@ -147,7 +150,7 @@ class _Launch:
                 self.framework.reset_memory(self.device)
                 measured = measure_phases(
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
-                    spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, begun=begun,
+                    spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local,
                 )  # fmt: skip
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
@@ -158,11 +161,10 @@ class _Launch:
         finally:
             loader.close()
         if recipe:
-            self._course(recipe, training, data, length)
+            self._course(recipe, training, data, length, evidence)
             self._memory(None)
-        timed = training if subject.adoptable and not recipe else None
         del training, loader, source
-        evidence.afterwards(timed)
+        evidence.afterwards()
         self._measure_peak()
 
     def _peak_memory(self) -> dict[str, int]:
@@ -226,7 +228,7 @@ class _Launch:
             }
         )
 
-    def _first_step(self, training: Any, batch: Any, train: bool) -> list[float]:
+    def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step")
         start = time.perf_counter_ns()
         self.settings |= interfaces.described(training)
@@ -234,13 +236,13 @@ class _Launch:
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s})
         if not train:
-            return []
+            return
         loss = training.step(batch)
         training.fence(loss)
         if self.team:
             self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
         self.send(part={"first_step_s": _since(start)})
-        return check([loss], training, "the first step")
+        check([loss], training, "the first step")
 
     def _check_precision(self, evidence: Evidence) -> None:
         self.send(progress="precision")
@@ -252,11 +254,11 @@ class _Launch:
             self.settings["precision_errors"] = errors
             self.send(part={"settings": self.settings})
 
-    def _course(self, recipe: Recipe, training: Any, data: DataSet, length: int | None) -> None:
+    def _course(self, recipe: Recipe, training: Any, data: DataSet, length: int | None, evidence: Evidence) -> None:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)
         share = self.team.share() if self.team else None
         batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), share)
-        loader = self.loaders.batches(self.cell, batches, self.device, training.put)
+        loader = Counted(self.loaders.batches(self.cell, batches, self.device, training.put), self.job.seed)
 
         def report(course: Course, phase: Phase) -> None:
             timed = asdict(since(phase, self.job.spawned_ns))
@@ -268,6 +270,7 @@ class _Launch:
                 batch=batches.global_batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check,
                 report=report, team=self.team,
             )  # fmt: skip
+            evidence.last(training, loader, batches)
         finally:
             loader.close()
         self._ranks(training, {"train": saved.own_step_s})

@@ -1,34 +1,58 @@
-"""The last steps taken again by a fresh training, from the same state on the same batches: a step knows no age.
+"""Steps taken again by a fresh model, from the same state on the same batches: a step knows no age.
 
-So a program that has changed its ways since its first steps is seen, whatever it is that changed.
+So a program that is not the one its code makes, or has changed its ways since its first steps, is seen, whatever it is
+that changed.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from suite.worker.optimizer import deviation
 from workloads.data.dataset import Array
 
+#: What a framework keeps in its state although the spec says it, by the ends of the names: a learning rate, the rate or
+#: switch of dropout. A fresh model keeps its own.
+OF_THE_SPEC = re.compile(r"(rate|dropout)('\])?$")
+
 
 @dataclass(frozen=True)
 class Replay:
-    """Some steps of a `Training`, on the host: the state that they started from, its weights, and the batches."""
+    """Some steps of a `Training`, on the host: the state before them, the weights before and after, the batches."""
 
     state: dict[str, Array]
-    weights: dict[str, Array]
+    before: dict[str, Array]
+    after: dict[str, Array]
     batches: list[tuple[Array, Array]]
+    losses: list[Any]
 
     @classmethod
     def of(cls, training: Any, batches: list[Any]) -> Replay:
-        """The state of a `Training` before its steps on these batches."""
+        """Take the steps on these batches."""
         state = {name: array.copy() for name, array in training.checkpoint().items()}
-        return cls(state, training.weights(), [training.get(batch) for batch in batches])
+        before = training.weights()
+        losses = [training.step(batch) for batch in batches]
+        training.fence(losses[-1])
+        return cls(state, before, training.weights(), [training.get(batch) for batch in batches], losses)
 
-    def deviation(self, training: Any, after: dict[str, Array]) -> float:
-        """How far the movement to ``after`` is off that of this `Training`, relative."""
-        names = training.checkpoint()  # Keras numbers its models, so that only the order is the same
-        training.restore(dict(zip(names, self.state.values(), strict=True)))
-        training.read([training.step(training.put(batch)) for batch in self.batches])
-        return deviation(self.weights, after, training.weights())
+    def deviation(self, fresh: Any) -> tuple[float, float | None]:
+        """How far the movement is off that of a fresh `Training`, relative; and that off its own second one.
+
+        The second is None where there is no need of it, as the first is 0.
+        """
+        movement = self._again(fresh)
+        off = deviation(self.before, self.after, movement)
+        return off, deviation(self.before, self._again(fresh), movement) if off else None
+
+    def _again(self, fresh: Any) -> dict[str, Array]:
+        """The weights after the steps of a fresh `Training`."""
+        own = fresh.checkpoint()
+        # Keras numbers its models, so that only the order of names is the same; PyTorch's optimizers begin with none.
+        names = own if len(own) == len(self.state) else self.state
+        pairs = zip(names, self.state.values(), strict=True)
+        fresh.restore({name: own[name] if OF_THE_SPEC.search(name) else held for name, held in pairs})
+        fresh.read([fresh.step(fresh.put(batch)) for batch in self.batches])
+        weights: dict[str, Array] = fresh.weights()
+        return weights

@@ -12,10 +12,7 @@ from suite.worker import interfaces
 from suite.worker.fingerprint import SEED, proof
 from suite.worker.team import Team, training_of
 from workloads.data.dataset import Array, DataSet
-from workloads.spec import WorkloadSpec
-
-#: Strategies that keep a part of the weights on each device: their state is not taken over by a fresh model.
-SHARDED = ("fsdp", "deepspeed")
+from workloads.spec import WORKLOADS, WorkloadSpec
 
 
 @dataclass(frozen=True)
@@ -44,12 +41,13 @@ class Subject:
         """Words of a sample, where samples are texts."""
         return getattr(self.spec, "length", None)
 
-    def programs_kept(self, quickly: bool = False) -> AbstractContextManager[Any]:
+    def programs_kept(self, how: str = "soon") -> AbstractContextManager[Any]:
         """A context in which a launch takes from the run's earlier ones what they compiled for their evidence.
 
-        With ``quickly`` it may compile to slower programs.
+        ``how``: to ``exact``ly the programs that are timed, ``soon`` to some that compute the same, or ``quickly`` to
+        slower ones.
         """
-        return self.tools.programs_kept(self.programs, quickly) if self.programs else nullcontext()
+        return self.tools.programs_kept(self.programs, how) if self.programs else nullcontext()
 
     @property
     def draws(self) -> bool:
@@ -57,16 +55,20 @@ class Subject:
         return self.dropout and bool(getattr(self.spec, "dropout", ()))
 
     @property
-    def proves_itself(self) -> bool:
-        """Whether a fingerprint at the cell's own batch size is the very program that is timed."""
-        return proof(self.spec) == self.spec and not self.draws and self.cell.strategy not in SHARDED
+    def timed(self) -> WorkloadSpec:
+        """The spec of what is timed: the workload's, or as the recipe changes it."""
+        return self.recipe or self.spec
 
     @property
-    def adoptable(self) -> bool:
-        """Whether a fingerprint at the cell's own batch size can be taken by the very program that is timed."""
-        rate_in_state = getattr(self.tools, "RATE_IN_STATE", False)  # which an interface's file does not say
-        dropout_in_state = not self.draws or getattr(self.module, "DROPOUT_IN_STATE", False)
-        return self.proves_itself or (rate_in_state and dropout_in_state and self.cell.strategy not in SHARDED)
+    def switchable(self) -> bool:
+        """Whether what is timed can also take the fingerprint's steps, without its dropout."""
+        in_layers = self.cell.framework == "pytorch" and self.spec.name in WORKLOADS
+        in_state: bool = getattr(self.module, "DROPOUT_IN_STATE", in_layers)
+        return in_state and self.timed == proof(self.spec) and hasattr(self.tools, "without_dropout")
+
+    def fresh(self) -> Any:
+        """A new model like the one that is timed, with the fingerprint's weights."""
+        return self.training(self.cell, self.timed, dropout=self.dropout, rates=self.rates)
 
     def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
         """Returns what a process takes of a batch: all of it on one device."""

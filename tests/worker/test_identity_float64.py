@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS
-from suite.worker.fingerprint import EARLY
+from suite.worker.fingerprint import OWN_STEPS
 from suite.worker.optimizer import Formula, deviation
 from tests.frameworks import (
     LARGE,
@@ -102,8 +102,8 @@ def test_the_optimizer_is_the_spec_s_formula(workload, framework):
     source, formula = batches(spec, 8), Formula(spec.optimizer)
     with training(workload, framework, spec=spec) as running:
         before = expected = running.weights()
-        for number in range(EARLY + 1):
-            if number == EARLY:
+        for number in range(OWN_STEPS + 1):
+            if number == OWN_STEPS:
                 assert_within(distances(running.weights(), plain.early), 1e-13)
             loss, gradients = tools.explained_step(running, running.put(source[number]))
             expected = formula.step(expected, gradients)

@@ -21,8 +21,6 @@ from workloads.dropout.jax import SWITCH, turned_off
 #: emitters. The full `cifar100_cnn` at batch 8 compiled in 0.8 s instead of 1.7, and the median of five steps was 205
 #: ms instead of 199 (AMD EPYC, 2 cores, one process each). XLA has no such option from JAX 0.11.2 on.
 WITHOUT_EMITTERS = {"xla_cpu_use_fusion_emitters": False}
-#: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
-RATE_IN_STATE = True
 
 
 @contextmanager
@@ -47,23 +45,27 @@ def time_savers() -> dict[str, Any]:
 
 
 @contextmanager
-def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
+def programs_kept(folder: str, how: str) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there.
 
-    On a CPU they compile sooner. With ``quickly`` they take a fifth of the time or less, but then run more slowly: for
-    small ones that run a few times.
+    On a CPU they compile sooner, unless they are to be ``exact``. Compiled ``quickly`` they take a fifth of the time or
+    less, but then run more slowly: for small ones that run a few times. On a GPU, where XLA chooses kernels by trying
+    them, exact ones compile anew, by the choices that this process has made.
     """
+    on_a_cpu = jax.default_backend() == "cpu"
+    if how == "exact" and not on_a_cpu:
+        yield
+        return
     wanted: dict[str, Any] = {
         "jax_compilation_cache_dir": folder,
         "jax_persistent_cache_min_compile_time_secs": 0.02,
         "jax_persistent_cache_enable_xla_caches": "none",
     }
-    on_a_cpu = jax.default_backend() == "cpu"
-    if quickly and on_a_cpu:
+    if how == "quickly" and on_a_cpu:
         wanted["jax_disable_most_optimizations"] = True
     previous = {name: jax.config.values[name] for name in wanted if name in jax.config.values}
     options = COMPILER_OPTIONS.copy()
-    saving = time_savers() if on_a_cpu else {}  # before a cache that would keep the trial
+    saving = time_savers() if on_a_cpu and how != "exact" else {}  # before a cache that would keep the trial
     try:
         _configure({name: wanted[name] for name in previous})
         COMPILER_OPTIONS.update(saving)
@@ -78,11 +80,6 @@ def _configure(values: dict[str, Any]) -> None:
     for name, value in values.items():
         jax.config.update(name, value)
     compilation_cache.reset_cache()  # JAX looks at its settings once only
-
-
-def adopt(training: Any, other: Any) -> None:
-    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
-    training.jitted = other.jitted
 
 
 def without_dropout(training: Any) -> None:

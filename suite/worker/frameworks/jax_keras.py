@@ -12,9 +12,9 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import jax as native
 from suite.worker.frameworks import jax_evidence, keras
 from suite.worker.frameworks.jax_evidence import programs_kept
-from suite.worker.frameworks.keras import DISTRIBUTIONS, adopt, draws, explained_step
+from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step
 
-__all__ = ("DISTRIBUTIONS", "Training", "adopt", "draws", "explained_step", "on_host", "prepare", "programs_kept")
+__all__ = ("DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept")
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:

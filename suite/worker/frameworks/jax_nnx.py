@@ -22,7 +22,7 @@ from suite.worker.frameworks.jax_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-__all__ = ("DISTRIBUTIONS", "Training", "adopt", "draws", "explained_step", "on_host", "prepare", "programs_kept")
+__all__ = ("DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept")
 
 DISTRIBUTIONS = ("flax",)
 
@@ -113,11 +113,6 @@ class Training:
     def logits(self, batch: Any) -> Array:
         """The model's output in training, on the host."""
         return np.asarray(nnx.jit(_forward)(self.model, batch[0]), np.float64)
-
-
-def adopt(training: Training, other: Training) -> None:
-    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
-    training.jitted, training.traces = other.jitted, other.traces
 
 
 def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:

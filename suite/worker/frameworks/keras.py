@@ -181,11 +181,6 @@ class Training(ABC):
         return np.asarray(keras.ops.convert_to_numpy(logits), np.float64)
 
 
-def adopt(training: Any, other: Any) -> None:
-    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
-    del training, other  # a step holds the variables of its own model
-
-
 def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout.
 

@@ -14,9 +14,6 @@ from torch import Tensor
 
 from workloads.data.dataset import Array
 
-#: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
-RATE_IN_STATE = False  # nor need it be, as no program is adopted
-
 
 def on_host() -> AbstractContextManager[Any]:
     """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
@@ -24,9 +21,9 @@ def on_host() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
+def programs_kept(folder: str, how: str) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there."""
-    del quickly  # what is small runs eagerly
+    del how  # what is small runs eagerly, and no program depends on where it is kept
     places = {"TORCHINDUCTOR_CACHE_DIR": Path(folder, "inductor"), "TRITON_CACHE_DIR": Path(folder, "triton")}
     previous = {name: os.environ.get(name) for name in places}
     try:
@@ -35,11 +32,6 @@ def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
     finally:
         for name, value in previous.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def adopt(training: Any, other: Any) -> None:
-    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared."""
-    del training, other  # torch.compile keeps its graphs by itself
 
 
 def without_dropout(training: Any) -> None:
@@ -52,7 +44,8 @@ def without_dropout(training: Any) -> None:
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     losses = training.backward(batch)
-    gradients: dict[str, Array] = training.weights("grad")
+    scale = training.scaler.get_scale() if training.scaler else 1.0
+    gradients: dict[str, Array] = {name: each / scale for name, each in training.weights("grad").items()}
     training.update()
     return sum(training.read(losses)), gradients
 

@@ -13,43 +13,29 @@ import tensorflow as tf
 from workloads.data.dataset import Array
 from workloads.dropout.tensorflow import turn_off
 
-#: Whether the learning rate is in a training's state, so that what is timed can train at the fingerprint's.
-RATE_IN_STATE = True
-
 
 @contextmanager
 def on_host() -> Iterator[None]:
     """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
     # A function's operations would be placed on a GPU where there is one.
-    with tf.device("/CPU:0"), programs_kept("", quickly=True):
+    with tf.device("/CPU:0"), programs_kept("", "quickly"):
         yield
 
 
 @contextmanager
-def programs_kept(folder: str, quickly: bool) -> Iterator[None]:
+def programs_kept(folder: str, how: str) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there; TensorFlow keeps none.
 
-    With ``quickly`` graphs are not optimised, which takes longer than a few steps of a small one.
+    Where it is to be ``quickly`` graphs are not optimised, which takes longer than a few steps of a small one.
     """
     del folder
     options = tf.config.optimizer
     previous = options.get_experimental_options().get("disable_meta_optimizer", False)
     try:
-        options.set_experimental_options({"disable_meta_optimizer": quickly or previous})
+        options.set_experimental_options({"disable_meta_optimizer": how == "quickly" or previous})
         yield
     finally:
         options.set_experimental_options({"disable_meta_optimizer": previous})
-
-
-def adopt(training: Any, other: Any) -> None:
-    """Reuse what another `Training` of exactly the same program has compiled, if it can be shared.
-
-    A trace holds the variables of its own model, so that model comes with it, set back to where this one stands.
-    """
-    pairs = zip(training._variables().values(), other._variables().values(), strict=True)  # of one order
-    for start, variable in pairs:
-        variable.assign(tf.convert_to_tensor(start))
-    training.model, training.optimizer, training.function = other.model, other.optimizer, other.function
 
 
 def without_dropout(training: Any) -> None:
@@ -59,9 +45,10 @@ def without_dropout(training: Any) -> None:
 
 def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
+    scale = float(getattr(training.optimizer, "dynamic_scale", 1.0))
     loss, gradients = training.explained(*batch)
     names = training.module.variables(training.model)
-    return float(loss), {name: gradient.numpy() for name, gradient in zip(names, gradients, strict=True)}
+    return float(loss), {name: gradient.numpy() / scale for name, gradient in zip(names, gradients, strict=True)}
 
 
 def draws(training: Any, batch: Any, count: int) -> Array:
