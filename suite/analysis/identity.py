@@ -1,16 +1,17 @@
 """Did the frameworks compute the same? Compares the evidence of the launches.
 
 Evidence (`suite.record.evidence.Identity`) is compared only with evidence of the same workload, size, precision, data
-and spec. The digest of the loader's batches and the first steps of the timed object also need the same batch size and
-seed, and a fingerprint at the cell's own batch size needs that size. Digests must be equal; numbers may differ by the
-tolerance (`suite.analysis.tolerances`). Evidence that a record of an older version lacks is not judged.
+and spec. The digest of the loader's batches also needs the same batch size and seed, and a fingerprint at the cell's
+own batch size needs that size. Digests must be equal; numbers may differ by the tolerance
+(`suite.analysis.tolerances`). Evidence that a record of an older version lacks is not judged. A launch without a
+fingerprint rests on one of the same program.
 
 No framework is the norm. With three or more frameworks the reference is the median over them, element by element (of
 the median of each framework's launches). With two it is the other framework. With one it is its own median, so that at
 least its launches and cells are compared with each other. What a high-level interface trains is an implementation of
 its own: it is held against the suite's own loops, and is part of no reference where there are any, as all backends of
 Keras would share a mistake of it. Evidence that needs no reference (the optimizer's formula,
-dropout's spread, the last batch and step) is judged by itself.
+dropout's spread, the batches and steps of what is timed) is judged by itself.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ from suite.analysis.tolerances import (
     LARGEST_UPDATE,
     MEASURED_AT_OTHER_BATCHES,
     OPTIMIZER,
+    OWN_OPTIMIZER,
     RECOMPUTED,
     REPLAYED,
     SCATTERED,
+    SHARED,
+    STEPS,
     Tolerance,
-    at_full_rate,
     relative,
     tolerance_of,
 )
 from suite.plan.strategies import normalised_apart
-from suite.record.evidence import Identity, Last, Recomputed, Trace
+from suite.record.evidence import Draws, Identity, Last, Recomputed, Trace
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
@@ -45,10 +48,8 @@ Key = TypeVar("Key", bound=Hashable)
 #: The evidence that is compared between frameworks, and the words before a deviation; the fingerprint comes first.
 COMPARED = {
     "fingerprint": "",
-    "early": "after two steps, ",
     "float64": "in float64, ",
     "own": "at the cell's batch, ",
-    "timed": "in what is timed, ",
     "evaluation": "in evaluation, ",
 }
 
@@ -78,8 +79,13 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     """A verdict per row. Each row is the successful launches of one cell; without any there is no evidence."""
     judged: dict[Key, Verdict] = {}
     groups: dict[tuple[str, ...], dict[Key, Sequence[Record]]] = {}
+    identities = [record.identity for records in rows.values() for record in records if record.identity]
+    proved = {identity.program for identity in identities if identity.losses} - {""}
     for key, records in rows.items():
-        with_evidence = [record for record in records if record.identity and record.identity.losses]
+        with_evidence = [
+            record for record in records
+            if record.identity and (record.identity.losses or record.identity.program in proved)
+        ]  # fmt: skip
         if with_evidence and len(with_evidence) == len(records):
             groups.setdefault(_comparable(with_evidence[0]), {})[key] = with_evidence
         else:
@@ -111,7 +117,8 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     if tolerance is None:
         detail = f"no tolerance is set for {workload} in {precision}"
         return dict.fromkeys(rows, Verdict("no evidence", detail))
-    weights = majority((record.cell.framework, _identity(record).weights) for record in norm(records))
+    digests = [(record.cell.framework, _identity(record).weights) for record in norm(records)]
+    weights = majority([each for each in digests if each[1]])
     by_kind: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for kind, of_kind in by(records, _batch_kind).items():
         by_kind[kind] = [(record.cell.framework, _identity(record).batches) for record in norm(of_kind)]
@@ -136,7 +143,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
                 problems.append(introduction + problem if problem else "")
                 if name == "fingerprint":
                     losses, updates = max(losses, loss), max(updates, update)
-        problems.append(_by_itself(launches))
+        problems.append(_by_itself(launches, tolerance))
         first_problem = next((problem for problem in problems if problem), "")
         kind = "differs" if first_problem else "alone" if len(implementations) == 1 else "same"
         judged[key] = Verdict(kind, first_problem, losses, updates, tolerance.provisional)
@@ -152,30 +159,24 @@ def _trace(record: Record, name: str) -> Trace | None:
     """The record's evidence of a name in `COMPARED`; None if it has none."""
     identity = _identity(record)
     if name == "fingerprint":
-        return Trace(identity.losses, identity.updates)
-    if name == "early":
-        return Trace((), identity.early_updates) if identity.early_updates else None
+        return Trace(identity.losses, identity.updates) if identity.losses else None
     return identity.traces.get(name)
 
 
 def _kind(record: Record, name: str) -> Hashable:
     """What evidence of this name depends on besides what all records of a group share."""
+    if name == "fingerprint":  # older ones took more steps
+        return len(_identity(record).losses)
     if name == "float64":
         return _identity(record).float64_size
-    if name == "own":
-        return record.effective_batch, record.cell.accumulate
-    return (_batch_kind(record), record.cell.accumulate) if name == "timed" else ()
+    return (record.effective_batch, record.cell.accumulate) if name == "own" else ()
 
 
 def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
     if name in ("float64", "evaluation"):
         return EXACT
-    if name == "timed" and _identity(record).dropout:
-        return SCATTERED
-    if name in ("own", "timed") and record.cell.precision not in MEASURED_AT_OTHER_BATCHES:
+    if name == "own" and record.cell.precision not in MEASURED_AT_OTHER_BATCHES:
         return replace(tolerance.early, updates=LARGEST_UPDATE)
-    if name == "timed":
-        return at_full_rate(tolerance, record.cell.workload, record.cell.precision)
     return tolerance if name == "fingerprint" else tolerance.early
 
 
@@ -216,44 +217,61 @@ def _median(traces: Sequence[Trace]) -> Trace:
 def _digests(evidence: Sequence[Identity], weights: str | None, batches: Sequence[str | None]) -> str:
     """Whether weights or batches are not those of the majority, in words; empty if they are."""
     for field, expected in (("weights", [weights] * len(evidence)), ("batches", batches)):
-        if any(getattr(identity, field) != digest for identity, digest in zip(evidence, expected, strict=True)):
+        if any(
+            getattr(identity, field) not in ("", digest) for identity, digest in zip(evidence, expected, strict=True)
+        ):
             return f"{field} are not the others'"
     return ""
 
 
 def _between(evidence: Sequence[Identity], kinds: Sequence[Hashable], tolerance: Tolerance) -> str:
     """What the launches of one cell disagree on among themselves: it says more than a comparison with others."""
-    first = evidence[0]
     first_batches = {kind: identity.batches for kind, identity in zip(reversed(kinds), reversed(evidence), strict=True)}
-    reference = Trace(first.losses, first.updates)
+    if len({identity.weights for identity in evidence} - {""}) > 1:
+        return "weights change between launches"
+    first: dict[int, Trace] = {}
     for kind, identity in zip(kinds, evidence, strict=True):
-        if identity.weights != first.weights:
-            return "weights change between launches"
         if identity.batches != first_batches[kind]:
             return "batches change between launches"
-        if problem := _deviation(Trace(identity.losses, identity.updates), reference, tolerance)[2]:
+        trace = Trace(identity.losses, identity.updates)
+        if problem := _deviation(trace, first.setdefault(len(trace.losses), trace), tolerance)[2]:
             return f"{problem} between launches"
     return ""
 
 
-def _by_itself(launches: Sequence[Record]) -> str:
+def _by_itself(launches: Sequence[Record], tolerance: Tolerance) -> str:
     """What is wrong with the evidence that needs no reference, in words."""
-    for identity in map(_identity, launches):
-        if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
-            return f"the optimizer is off its formula by {identity.optimizer:.0e}"
-        if identity.recomputed and (words := _recomputed(identity.recomputed)):
-            return words
-        if identity.last and (words := _at_the_end(identity.last)):
-            return words
-    dropouts = [identity.dropout for identity in map(_identity, launches) if identity.dropout]
-    if any(len(set(dropout.losses)) < len(dropout.losses) for dropout in dropouts):
+    identities = [_identity(record) for record in launches]
+    problems = (problem for identity in identities if (problem := _of_launch(identity, tolerance)))
+    dropouts = [identity.dropout for identity in identities if identity.dropout]
+    return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
+
+
+def _of_launch(identity: Identity, tolerance: Tolerance) -> str:
+    if identity.losses and len(identity.losses) not in STEPS:
+        return f"the fingerprint has {len(identity.losses)} steps"
+    if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
+        return f"the optimizer is off its formula by {identity.optimizer:.0e}"
+    if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
+        return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
+    if identity.own and identity.without_dropout:
+        *_, problem = _deviation(identity.without_dropout, identity.own, tolerance.early)
+        if problem:
+            return f"without its dropout, what is timed is off the fingerprint: {problem}"
+    if identity.recomputed and (words := _recomputed(identity.recomputed)):
+        return words
+    return _at_the_end(identity.last) if identity.last else ""
+
+
+def _dropout(found: Sequence[Draws], workload: str) -> str:
+    """Returns what is wrong with the draws of dropout in some launches, in words."""
+    if any(len(set(draws.losses)) < len(draws.losses) for draws in found):
         return "dropout draws the same masks in every step"
-    workload = launches[0].cell.workload
-    expected = DROPOUT_SPREAD.get(workload)
-    if dropouts and expected:
-        spread = fmean(dropout.spread for dropout in dropouts)
-        if relative(spread, expected) > DROPOUT[workload]:
-            return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+    if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
+        return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
+    expected, spread = DROPOUT_SPREAD.get(workload), fmean(draws.spread for draws in found)
+    if expected and relative(spread, expected) > DROPOUT[workload]:
+        return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
     return ""
 
 
@@ -272,7 +290,8 @@ def _at_the_end(last: Last) -> str:
         return f"batch {last.batch} is not the reference's"
     if unmoved := [name for name, norm in last.updates.items() if not norm]:
         return f"{unmoved[0]} does not move after the last window"
-    if (deviation := last.replayed or 0.0) > REPLAYED:
+    again = REPLAYED if not last.checked else SCATTERED * (last.again or 0.0)  # older records have no second one
+    if (deviation := last.replayed or 0.0) > again:
         return f"after the last window, steps are off a fresh model's by {deviation:.0e}"
     return ""
 
@@ -285,11 +304,11 @@ def _deviation(trace: Trace, reference: Trace, tolerance: Tolerance) -> tuple[fl
     if missing := sorted(updates.keys() ^ trace.updates.keys()):
         return 0.0, 0.0, f"tensor {missing[0]} is not in all of them"
     by_step = [relative(loss, expected) for loss, expected in zip(trace.losses, losses, strict=True)]
-    by_tensor = {name: tolerance.update(trace.updates[name], updates[name]) for name in updates}
+    by_tensor = {name: relative(trace.updates[name], updates[name]) for name in updates}
     beyond = (step for step, deviation in enumerate(by_step, 1) if deviation > tolerance.loss(step))
     problem = next((f"losses at step {step} by {by_step[step - 1]:.0e}" for step in beyond), "")
     if not problem and by_tensor:
         name = max(by_tensor, key=lambda each: by_tensor[each])
         if by_tensor[name] > tolerance.updates:
-            problem = f"update of {name} {tolerance.words(trace.updates[name], updates[name])}"
+            problem = f"update of {name} by {by_tensor[name]:.0e}"
     return max(by_step, default=0.0), max(by_tensor.values(), default=0.0), problem

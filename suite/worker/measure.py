@@ -37,17 +37,16 @@ class Series:
 
     ``steps`` runs the given number of steps and returns when they are done; ``say`` gets every window, after its end.
     Several ``ranks`` begin each window together, and it lasts as long as the slowest of them takes: so all have the
-    same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock. Steps that were taken before,
-    ``begun``, are the beginning of warming up.
+    same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock.
     """
 
     def __init__(
         self, steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns,
-        ranks: Ranks = ALONE, *, begun: Window | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         self.steps, self.plan, self.say, self.clock, self.ranks = steps, plan, say, clock, ranks
         self.own_step_s: list[float] = []
-        self.warmup: list[Window] = [begun] if begun else []
+        self.warmup: list[Window] = []
         self.windows: list[Window] = []
         self.spans: list[tuple[float, float]] = []
         self.warm = False

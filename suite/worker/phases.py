@@ -30,12 +30,12 @@ class Measured(NamedTuple):
 
 def measure_phases(
     training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, ranks: Ranks = ALONE,
-    local: Any = None, begun: Window | None = None,
+    local: Any = None,
 ) -> Measured:  # fmt: skip
     """Measure the phases, and send the results so far after each burst of windows.
 
     ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
-    ``local`` is a compiled training without communication; ``begun`` are the steps that the training has just made.
+    ``local`` is a compiled training without communication.
     Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
     """
     plan = suited(plan, training)
@@ -46,7 +46,7 @@ def measure_phases(
         return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks, **more)
 
     losses: dict[str, list[Any]] = {"train": [], "compute": [], "local": []}
-    train = series("train", training_steps(loader, training, losses["train"]), losses["train"], begun=begun)
+    train = series("train", training_steps(loader, training, losses["train"]), losses["train"])
     compute = series("compute", training_steps(cycle(compute_batches), training, losses["compute"]), losses["compute"])
     phases = {"train": train, "compute": compute, "input": series("input", loading_steps(loader, training), [])}
     if local:

@@ -161,7 +161,6 @@ def test_phases_are_the_three_there_are(phase: str) -> None:
         ("phases.train.windows.0", [1, 1.0, "s"]),
         ("phases.train.steady", "yes"),
         ("identity", []),
-        ("identity", {}),
         ("identity.weights", 5),
         ("identity.batches", None),
         ("identity.losses", 5),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker.evidence import Counted, Evidence
+from suite.worker.counted import KEPT, Counted
+from suite.worker.evidence import Evidence
 from suite.worker.replay import Replay
 from tests.frameworks import batches
 from workloads.spec import specification
@@ -19,7 +20,7 @@ BATCH = 16
 
 
 class Straight:
-    """Moves every tensor by one in each step, until it is told to stop."""
+    """Moves every tensor by one in each step, but one that it is told to leave."""
 
     def __init__(self, stops: str = "") -> None:
         self.held = {"a/kernel": np.ones(4), "b/bias": np.zeros(4)}
@@ -38,6 +39,18 @@ class Straight:
     def get(self, batch: Any) -> Any:
         return batch
 
+    def put(self, batch: Any) -> Any:
+        return batch
+
+    def fence(self, pending: Any) -> None:
+        pass
+
+    def checkpoint(self) -> dict[str, Any]:
+        return dict(self.held)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.held = state
+
 
 def after_the_windows(delivered: Iterator[Any], training: Straight, precision: str = "fp32") -> Any:
     """What `Evidence.last` makes of a loader, of which twenty batches were taken before."""
@@ -46,7 +59,7 @@ def after_the_windows(delivered: Iterator[Any], training: Straight, precision: s
     for _ in range(20):
         next(loader)
     cell = Cell("cifar100_cnn", "pytorch", precision=precision)
-    subject: Any = SimpleNamespace(cell=cell, proves_itself=False, team=None)
+    subject: Any = SimpleNamespace(cell=cell, team=None)
     evidence = Evidence(subject, lambda **message: None)
     evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
     return evidence.parts["last"]
@@ -60,7 +73,7 @@ def reference() -> Iterator[Any]:
 def test_the_batch_after_the_last_window_is_the_reference_s() -> None:
     last = after_the_windows(reference(), Straight())
     assert (last.batch, last.equal) == (20, True)
-    assert last.updates == {"a/kernel": 1.0, "b/bias": 2.0}
+    assert last.updates == {"a/kernel": 2.0, "b/bias": 4.0}
     assert after_the_windows(reference(), Straight(), "fp16").updates == {"a/kernel": 4.0, "b/bias": 8.0}
 
 
@@ -72,18 +85,29 @@ def test_a_loader_that_lost_its_way_inside_the_windows_is_seen() -> None:
     assert not after_the_windows(repeating, Straight()).equal
 
 
-def test_a_loader_that_lost_its_way_for_a_while_is_seen() -> None:
+def counted(batches: int, seed: int) -> Counted:
+    loader = Counted(SimpleNamespace(settings={}, close=None), seed)
+    loader.loader = iter(range(batches))
+    assert list(loader) == [*range(batches)]
+    return loader
+
+
+def test_a_loader_that_lost_its_way_for_a_while_is_seen_at_one_of_the_positions_kept() -> None:
     source = batches(specification("cifar100_cnn"), BATCH)
-    delivered = (source[12 if 12 <= number < 18 else number] for number in range(40))
+    kept = counted(20, 0).kept
+    wrong = max(kept)
+    delivered = (source[number + (number == wrong)] for number in range(40))
     last = after_the_windows(delivered, Straight())
-    assert (last.batch, last.equal) == (16, False)
+    assert (last.batch, last.equal) == (wrong, False)
+    assert last.checked == (*sorted(kept), 20, 21)
 
 
-def test_of_the_batches_kept_only_the_latest_stay() -> None:
-    loader = Counted(SimpleNamespace(settings={}, close=None))
-    loader.loader = iter(range(1000))
-    assert list(loader) == [*range(1000)]
-    assert loader.kept == {64: 64, 128: 128, 256: 256, 512: 512}
+def test_each_batch_of_a_run_is_kept_with_the_same_probability() -> None:
+    kept = [number for seed in range(500) for number in counted(1000, seed).kept]
+    assert len(kept) == 500 * KEPT
+    shares = np.histogram(kept, bins=5, range=(0, 1000))[0] / len(kept)
+    assert shares == pytest.approx(0.2, abs=5 * (0.2 * 0.8 / len(kept)) ** 0.5)
+    assert counted(3, 0).kept == {0: 0, 1: 1, 2: 2}
 
 
 class Aging(Straight):
@@ -98,26 +122,16 @@ class Aging(Straight):
         self.held = {name: array + (1.0 if self.lasts > 0 else 0.1) for name, array in self.held.items()}
         return 1.0
 
-    def checkpoint(self) -> dict[str, Any]:
-        return dict(self.held)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.held = state
-
-    def put(self, batch: Any) -> Any:
-        return batch
-
 
 @pytest.mark.parametrize(("lasts", "off"), [(100, 0.0), (3, 0.9)])
 def test_a_step_that_became_another_is_off_a_fresh_model_s(lasts: int, off: float) -> None:
     old = Aging(lasts)
     for number in range(5):
         old.step(number)
-    replay = Replay.of(old, [5, 6])
-    old.step(5)
-    old.step(6)
-    assert replay.deviation(Aging(100), old.weights()) == pytest.approx(off)
+    found, again = Replay.of(old, [5, 6]).deviation(Aging(100))
+    assert found == pytest.approx(off)
+    assert again == (0.0 if off else None)
 
 
 def test_a_tensor_that_stays_after_the_last_window_is_seen() -> None:
-    assert after_the_windows(reference(), Straight("a/kernel")).updates == {"a/kernel": 0.0, "b/bias": 2.0}
+    assert after_the_windows(reference(), Straight("a/kernel")).updates == {"a/kernel": 0.0, "b/bias": 4.0}

@@ -8,23 +8,21 @@ from pathlib import Path
 import pytest
 
 from suite.analysis.tolerances import tolerance_of
-from suite.plan.cell import FRAMEWORKS
 from suite.worker.evidence import own
-from tests.frameworks import batches, each_framework, narrow, needs_frameworks
-from tests.subjects import BATCH, apart, proof, subject
-from workloads.spec import specification
+from tests.frameworks import needs_frameworks
+from tests.subjects import BATCH, apart, subject
 
 unoptimized = pytest.mark.usefixtures("unoptimized")
 
 
 @needs_frameworks
 def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alone(tmp_path: Path) -> None:
-    plain, bounds, traces = own(subject("imdb_lstm", "jax"))[0], tolerance_of("imdb_lstm", "fp32", cuda=False), []
+    plain, bounds, traces = own(subject("imdb_lstm", "jax"))["own"], tolerance_of("imdb_lstm", "fp32", cuda=False), []
     sharing = replace(subject("imdb_lstm", "jax"), programs=str(tmp_path))
     kept: list[set[str]] = []
     for _ in range(2):
         with sharing.programs_kept():
-            traces.append(own(sharing)[0])
+            traces.append(own(sharing)["own"])
         kept.append({path.name for path in tmp_path.iterdir()})
         own(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
         assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
@@ -49,24 +47,12 @@ def test_what_a_release_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(jax_evidence.WITHOUT_EMITTERS, "xla_cpu_no_such_option", True)
     monkeypatch.delitem(jax.config.values, "jax_persistent_cache_enable_xla_caches")
     jax_evidence.time_savers.cache_clear()
-    with jax_evidence.programs_kept(str(tmp_path), quickly=True):
+    with jax_evidence.programs_kept(str(tmp_path), how="quickly"):
         assert "xla_cpu_no_such_option" not in COMPILER_OPTIONS
         program = jax.jit(lambda number: number + 1).lower(1).compile(compiler_options=COMPILER_OPTIONS)
     assert program(1) == 2
     assert COMPILER_OPTIONS == {}
     jax_evidence.time_savers.cache_clear()
-
-
-@unoptimized
-@needs_frameworks
-@each_framework
-def test_what_the_timed_program_compiled_serves_its_fingerprint(framework: str) -> None:
-    one = subject("imdb_lstm", framework)
-    assert one.proves_itself
-    timed = one.training(one.cell, one.spec)
-    timed.compile(timed.put(batches(one.spec, BATCH)[0]))
-    assert own(one, timed)[0] == proof("imdb_lstm", framework)
-    assert subject("cifar100_cnn", framework).adoptable == (framework != "pytorch"), "masks that no fingerprint has"
 
 
 @unoptimized
@@ -77,23 +63,3 @@ def test_graphs_are_optimised_again_after_the_small_ones() -> None:
     with tools.on_host():
         assert options()["disable_meta_optimizer"]
     assert not options()["disable_meta_optimizer"]
-
-
-@unoptimized
-@needs_frameworks
-@pytest.mark.parametrize("framework", FRAMEWORKS[1:])
-def test_what_is_timed_at_another_rate_serves_its_fingerprint_where_the_rate_is_state(framework: str) -> None:
-    own_rate = specification("cifar100_resnet18", "small").optimizer
-    spec = replace(narrow("cifar100_resnet18"), optimizer=own_rate)
-    one = replace(subject("cifar100_resnet18", framework), spec=spec)
-    assert (one.adoptable, one.proves_itself) == (True, False)
-    timed, program = one.training(one.cell, one.spec), {"tensorflow": "function", "jax": "jitted"}[framework]
-    batch = timed.put(batches(one.spec, BATCH)[0])
-    timed.compile(batch)
-    timed.read([timed.step(batch)])
-    compiled = getattr(timed, program)
-    trace, adopted = own(one, timed)
-    assert getattr(adopted, program) is compiled
-    assert timed.compiled()["graphs"] == 1
-    assert trace == own(one)[0]
-    assert not subject("cifar100_resnet18", "pytorch").adoptable, "the rate is a number of the optimizer"

@@ -9,7 +9,7 @@ import pytest
 
 from suite.plan.measuring import Plan
 from suite.record.record import Phase, Window
-from suite.worker.measure import Series, measure
+from suite.worker.measure import measure
 
 PLAN = Plan(min_window_s=1.0, windows=10, max_warmup_s=20.0)
 
@@ -63,16 +63,6 @@ def test_steps_of_all_windows_are_all_the_steps_there_were() -> None:
     machine = Machine(lambda _: 0.03)
     phase = machine.measure()
     assert sum(window.steps for window in (*phase.warmup, *phase.windows)) == machine.done
-
-
-def test_steps_that_were_taken_before_are_the_beginning_of_warming_up() -> None:
-    machine, begun = Machine(lambda _: 0.1), Window(1, 0.1)
-    series = Series(machine.steps, PLAN, clock=machine.clock, begun=begun)
-    series.warm_up()
-    first, *rest = series.phase().warmup
-    assert first == begun
-    assert sum(window.steps for window in rest) == machine.done
-    assert rest[0].steps == 10, "as many as its time says, at most ten times as many"
 
 
 def test_warm_up_ends_when_two_windows_agree() -> None:

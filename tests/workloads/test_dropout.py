@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from suite.analysis.tolerances import tolerance_of
-from suite.worker.evidence import own
-from suite.worker.subject import Subject
-from tests.frameworks import batches, narrow, needs_frameworks
+from suite.record.evidence import Last
+from suite.worker.evidence import Evidence, own
+from suite.worker.replay import Replay
+from tests.frameworks import batches, each_framework, narrow, needs_frameworks
 from tests.subjects import BATCH, apart, subject
 
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
-
-COMPILED = pytest.mark.parametrize("framework", ["tensorflow", "jax"])
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64", "mixed_bfloat16"])
@@ -68,42 +67,41 @@ def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
     assert switches(False) == turned_off({}) == {}
 
 
-def timed_cnn(framework: str) -> tuple[Subject, Any]:
-    """A little CNN with dropout, compiled and trained for a step at a rate that is not the fingerprint's."""
-    spec = narrow("cifar100_cnn")
-    spec = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.5))
-    one = replace(subject("cifar100_cnn", framework), spec=spec)
-    timed = one.training(one.cell, one.spec, dropout=True)
-    batch = timed.put(batches(one.spec, BATCH)[0])
-    timed.compile(batch)
-    timed.read([timed.step(batch)])
-    return one, timed
+def launched(framework: str) -> Evidence:
+    """The evidence of a little CNN with dropout that was trained for some steps."""
+    one = replace(subject("cifar100_cnn", framework), spec=narrow("cifar100_cnn"))
+    timed = one.fresh()
+    held = [timed.put(batches(one.spec, BATCH)[number]) for number in range(4)]
+    timed.compile(held[0])
+    timed.read([timed.step(batch) for batch in held[:2]])
+    evidence = Evidence(one, lambda **message: None)
+    evidence.parts["last"] = Last(2, True, {})
+    evidence.replay = Replay.of(timed, held[2:])
+    evidence.parts |= evidence._replayed() | own(one)
+    return evidence
 
 
-@COMPILED
-def test_what_is_timed_with_dropout_takes_a_fingerprint_without(framework: str) -> None:
-    one, timed = timed_cnn(framework)
-    assert one.adoptable
-    assert not one.proves_itself
+@each_framework
+def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = launched(framework)
+    assert (evidence.parts["last"].replayed, evidence.parts["last"].again) == (0.0, None)
+    assert evidence.fresh
+    graphs = evidence.fresh.compiled()["graphs"]
     bounds = tolerance_of("cifar100_cnn", "fp32", cuda=False)
     assert bounds
-    losses, updates = apart(own(one, timed)[0], own(one)[0])
+    monkeypatch.setattr("suite.worker.evidence.draws", lambda subject: None)
+    fresh = evidence.fresh
+    losses, updates = apart(evidence._dropout()["without_dropout"], evidence.parts["own"])
     assert losses <= bounds.first_loss
     assert updates <= bounds.early_updates
-    assert timed.compiled()["graphs"] == 1, "nothing was compiled anew"
+    assert fresh.compiled()["graphs"] == graphs, "nothing was compiled anew"
 
 
-def test_pytorch_s_is_turned_off_too() -> None:
-    one = subject("cifar100_cnn", "pytorch")
-    training = one.training(one.cell, one.spec, dropout=True)
-    batch = training.put(batches(one.spec, BATCH)[0])
-    assert not np.array_equal(training.logits(batch), training.logits(batch))
-    one.tools.without_dropout(training)
-    np.testing.assert_array_equal(training.logits(batch), training.logits(batch))
-
-
-@COMPILED
+@each_framework
 def test_dropout_that_stays_on_would_show(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, timed = timed_cnn(framework)
-    monkeypatch.setattr(one.tools, "without_dropout", lambda training: None)
-    assert apart(own(one, timed)[0], own(one)[0])[1] > 0.05
+    evidence = launched(framework)
+    monkeypatch.setattr(evidence.subject.tools, "without_dropout", lambda training: None)
+    monkeypatch.setattr("suite.worker.evidence.draws", lambda subject: None)
+    assert apart(evidence._dropout()["without_dropout"], evidence.parts["own"])[1] > 0.05
