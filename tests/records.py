@@ -113,10 +113,9 @@ def proved(record: Record) -> Record:
         record,
         identity=replace(
             found,
-            early_updates=found.updates,
+            program=digest(record.cell.id),
             own=trace,
             float64=Trace(LOSSES[:3], UPDATES),
-            timed=trace,
             last=Last(900 + record.launch, True, found.updates),
             dropout=dropout,
             optimizer=3e-15,

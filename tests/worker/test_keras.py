@@ -139,9 +139,9 @@ def test_a_launch_carries_all_evidence(framework: str, interface: str, tmp_path:
     identity = record.identity
     assert identity is not None
     assert identity.float64 is not None
-    assert identity.timed is not None
     assert identity.own is not None
     assert identity.last is not None
     assert identity.last.equal
+    assert identity.last.replayed == 0
     assert identity.optimizer is not None
     assert identity.optimizer < 1e-12

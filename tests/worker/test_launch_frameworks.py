@@ -7,9 +7,12 @@ import json
 import pytest
 
 from suite.analysis.identity import verdicts
+from suite.analysis.tolerances import OWN_OPTIMIZER
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import PHASES
 from suite.session.launch import ROOT
+from suite.worker.counted import KEPT
+from suite.worker.evidence import LAST_STEPS
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 
@@ -69,19 +72,23 @@ def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: s
         pytest.skip(record.outcome.reason)
     identity = record.identity
     assert identity
-    assert identity.traces.keys() == {"own", "float64", "timed"}
-    assert [len(trace.losses) for trace in identity.traces.values()] == [2, 3, 2]
-    assert identity.early_updates.keys() == identity.updates.keys()
+    assert identity.traces.keys() == {"own", "float64"}
+    assert [len(trace.losses) for trace in identity.traces.values()] == [2, 3]
+    assert identity.program
     assert identity.optimizer is not None
     assert identity.optimizer < 1e-9
+    assert identity.own_optimizer is not None
+    assert identity.own_optimizer < OWN_OPTIMIZER
     # Every batch but those before and after was delivered inside of the phases: the count is that of the loader.
     assert identity.last
     assert identity.last.equal
     assert identity.last.batch >= sum(window.steps for window in record.phases["train"].windows)
     assert all(identity.last.updates.values())
+    assert (identity.last.replayed, identity.last.again) == (0.0, None)
+    assert len(identity.last.checked) == KEPT + LAST_STEPS
     assert (identity.dropout is None) == (workload != "cifar100_cnn")
-    parts = {"batches", "timed", "fingerprint", "last", "own", "float64"} | ({"dropout"} if identity.dropout else set())
-    assert identity.seconds.keys() == parts
+    parts = {"batches", "fingerprint", "last", "replay", "own", "float64"}
+    assert identity.seconds.keys() == parts | ({"dropout"} if identity.dropout else set())
 
 
 @compared

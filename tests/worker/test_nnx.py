@@ -90,9 +90,10 @@ def test_a_launch_carries_all_evidence(workload: str, tmp_path: Path, twins: Pat
     assert record.settings["interface"] == "nnx"
     identity = record.identity
     assert identity is not None
-    assert None not in (identity.float64, identity.timed, identity.own)
+    assert None not in (identity.float64, identity.own)
     assert identity.last is not None
     assert identity.last.equal
+    assert identity.last.replayed == 0
     assert identity.optimizer is not None
     assert identity.optimizer < 1e-12
     assert (identity.dropout is None) == (workload == "imdb_lstm")

@@ -146,6 +146,7 @@ def test_a_course_is_recorded(undisturbed, workload, framework):
     assert record.phases.keys() == {"train"}
     assert [w.steps for w in record.phases["train"].windows] == [16] * EPOCHS
     assert record.identity.losses
+    assert (record.identity.last.equal, record.identity.last.replayed) == (True, 0.0)
     assert record.workload["recipe"]["name"] == RECIPE[workload]
     assert course.resumed_at == ()
 

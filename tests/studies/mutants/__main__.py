@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -30,14 +31,16 @@ os.environ |= {
 
 import tests.frameworks  # noqa: E402, F401 - sets what each framework needs before it is imported
 from tests.studies.mutants.catalogue import MUTANTS, part_of  # noqa: E402
+from tests.studies.mutants.drawn import drawn  # noqa: E402
 from tests.studies.mutants.mutant import Mutant  # noqa: E402
-from tests.studies.mutants.page import page  # noqa: E402
+from tests.studies.mutants.page import page, shares  # noqa: E402
 from tests.studies.mutants.study import FAILED, Judgement, false_alarms, judge  # noqa: E402
 
 
 def main() -> int:
     options = _options()
-    chosen = [mutant for mutant in MUTANTS if options.only in f"{mutant.kind} {mutant.id}"]
+    every = (*MUTANTS, *drawn(options.drawn, options.seed))
+    chosen = [mutant for mutant in every if options.only in f"{mutant.kind} {mutant.id} {mutant.workload}"]
     if options.part:
         chosen = part_of(chosen, *map(int, options.part.split("/")))
     elif options.jobs > 1:
@@ -63,10 +66,10 @@ def main() -> int:
         problems += [f"{cell.id}: a false alarm in {name}: {words}" for name, words in false_alarms(cell).items()]
     if options.write:
         options.write.write_text(
-            page(judged, len(cells), len(MUTANTS) - len(judged), datetime.now(UTC)), encoding="utf-8"
+            page(judged, len(cells), len(every) - len(judged), datetime.now(UTC)), encoding="utf-8"
         )
     killed = sum(judgement.killed for judgement in judged.values())
-    print(f"{killed} of {len(judged)} killed", *problems, sep="\n")
+    print(f"{killed} of {len(judged)} killed", *shares(judged), *problems, sep="\n")
     return 1 if problems else 0
 
 
@@ -75,6 +78,7 @@ def _side_by_side(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         journal = options.journal or Path(folder) / "journal.jsonl"
         command = [sys.executable, "-m", "tests.studies.mutants", "--only", options.only, "--journal", str(journal)]
+        command += ["--drawn", str(options.drawn), "--seed", str(options.seed)]
         parts = range(1, options.jobs + 1)
         judging = [subprocess.Popen([*command, "--part", f"{part}/{options.jobs}"]) for part in parts]
         try:
@@ -102,7 +106,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.studies.mutants", description=(__doc__ or "").split("\n\n")[1]
     )
-    parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose kind, framework or name holds this")
+    parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose kind, name or workload holds this")
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="so many more, drawn at random (default: 0)")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="of those (default: a new one)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the kill table here, as Markdown")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes side by side (default: 1)")
     parser.add_argument("--part", default="", metavar="I/N", help=argparse.SUPPRESS)

@@ -9,6 +9,7 @@ from tests.studies.mutants import (
     dropout,
     evaluations,
     inputs,
+    late,
     models,
     optimizers,
     precisions,
@@ -18,7 +19,7 @@ from tests.studies.mutants import (
 )
 from tests.studies.mutants.mutant import Mutant
 
-FILES = (dropout, steps, optimizers, models, recurrent, inputs, precisions, evaluations, attention, several)
+FILES = (dropout, steps, optimizers, models, recurrent, inputs, precisions, evaluations, attention, several, late)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in FILES for mutant in file.MUTANTS)
 KINDS = tuple(dict.fromkeys(mutant.kind for mutant in MUTANTS))
 

@@ -199,7 +199,6 @@ MUTANTS = [
         CNN,
         freezes("conv2b/bias", after=0),
         "fingerprint",
-        "timed",
         of=["pytorch", "tensorflow"],
     ),
     *mutants(WEIGHTS, "another seed", CNN, rearranged(other_seed(CNN)), "weights", of=["pytorch"]),

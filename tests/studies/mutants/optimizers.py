@@ -155,8 +155,8 @@ def smoothed(target: Target) -> None:
 
 OPTIMIZER, LOSS = "optimizer", "loss"
 MUTANTS = [
-    *mutants(OPTIMIZER, "momentum .45 for .5", CNN, optimized_with(momentum=0.45), "early", "optimizer"),
-    *mutants(OPTIMIZER, "learning rate 1 % higher", LSTM, optimized_with(1.01), "early", "optimizer"),
+    *mutants(OPTIMIZER, "momentum .45 for .5", CNN, optimized_with(momentum=0.45), "own", "optimizer"),
+    *mutants(OPTIMIZER, "learning rate 1 % higher", LSTM, optimized_with(1.01), "own", "optimizer"),
     *mutants(OPTIMIZER, "L2 missing", CNN, optimized_with(l2=0.0), "optimizer", of=["pytorch", "tensorflow"]),
     *mutants(OPTIMIZER, "L2 on kernels alone", CNN, kernels_only, "optimizer", of=["pytorch"]),
     *mutants(
@@ -182,7 +182,7 @@ MUTANTS = [
         "Nesterov",
         CNN,
         torch_own("SGD", momentum="momentum", weight_decay="l2", nesterov=True),
-        "early",
+        "own",
         "optimizer",
         of=["pytorch"],
     ),
@@ -191,7 +191,7 @@ MUTANTS = [
         "Nesterov",
         CNN,
         keras_own("SGD", momentum="momentum", nesterov=True),
-        "early",
+        "own",
         "optimizer",
         of=["tensorflow"],
     ),
@@ -200,7 +200,7 @@ MUTANTS = [
         "damped momentum",
         CNN,
         torch_own("SGD", momentum="momentum", weight_decay="l2", dampening=0.5),
-        "early",
+        "own",
         "optimizer",
         of=["pytorch"],
     ),
@@ -238,7 +238,7 @@ MUTANTS = [
         of=["jax"],
         survives="in the steps that are compared no gradient is as long as 1, so that nothing is clipped",
     ),
-    *mutants(OPTIMIZER, "both of the LSTM's biases trained", LSTM, both_biases, "early", "float64", of=["pytorch"]),
+    *mutants(OPTIMIZER, "both of the LSTM's biases trained", LSTM, both_biases, "own", "float64", of=["pytorch"]),
     *mutants(LOSS, "summed over the batch", CNN, summed_loss, "fingerprint", of=["pytorch", "tensorflow"]),
     *mutants(LOSS, "summed over the batch", LSTM, summed_loss, "fingerprint", of=["jax"]),
     *mutants(LOSS, "averaged over two logits", LSTM, loss_times(0.5), "fingerprint", of=["tensorflow"]),

@@ -10,6 +10,7 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from suite.plan.cell import FRAMEWORKS
+from tests.studies.mutants.drawn import KIND as DRAWN
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.study import EVIDENCE, Judgement
 
@@ -36,8 +37,24 @@ def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: dat
     lines += [f"**{killed} of {len(judged)} mutants are noticed by the record alone ({killed / len(judged):.1%})**,"]
     lines += [f"one launch of each. Without a difference {cells} cells were launched in each of the three frameworks."]
     lines += [f"Of the catalogue {left} more were not run."] if left else []
-    lines += ["", *_survivors(judged), *_parts(judged), *_table(judged)]
+    lines += ["", *_survivors(judged), "## By kind and workload", "", *shares(judged), "", *_parts(judged)]
+    lines += _table(judged)
     return "\n".join(lines) + "\n"
+
+
+def shares(judged: Mapping[Mutant, Judgement]) -> list[str]:
+    """How many are noticed of how many, by kind and workload, as a table."""
+    workloads = sorted({mutant.workload for mutant in judged})
+    found: dict[tuple[str, str], list[bool]] = {}
+    for mutant, judgement in judged.items():
+        for row in (mutant.kind, "all of the list" if mutant.kind != DRAWN else ""):
+            found.setdefault((row, mutant.workload), []).append(judgement.killed)
+    rows = sorted({row for row, _ in found if row}, key=lambda row: (row == "all of the list", row == DRAWN, row))
+    lines = [f"| kind | {' | '.join(workloads)} |", f"|:--|{'--:|' * len(workloads)}"]
+    for row in rows:
+        cells = [found.get((row, workload), []) for workload in workloads]
+        lines.append(f"| {row} | {' | '.join(f'{sum(each)} of {len(each)}' if each else '' for each in cells)} |")
+    return lines
 
 
 def _conditions(written: datetime) -> list[str]:

@@ -83,7 +83,7 @@ MUTANTS = [
     *mutants(KIND, "bf16 everywhere", LSTM, everywhere("bfloat16"), "refused"),
     *mutants(KIND, "fp16 everywhere", LSTM, everywhere("float16"), "refused", of=["tensorflow", "jax"]),
     *mutants(KIND, "bf16 in models", CNN, in_models("bf16"), "fingerprint", "own", of=["pytorch", "tensorflow"]),
-    *mutants(KIND, "bf16 above batch 8", LSTM, in_models("bf16", above=8), "own", "timed"),
+    *mutants(KIND, "bf16 above batch 8", LSTM, in_models("bf16", above=8), "own"),
     *mutants(KIND, "bf16 above batch 8", CNN, in_models("bf16", above=8), "own", of=["pytorch", "tensorflow"]),
     *mutants(KIND, "weights kept in bf16", LSTM, rounded_weights, "refused", of=["jax"]),
     *mutants(KIND, "TF32", CNN, tf32, "fingerprint", of=["pytorch"]),

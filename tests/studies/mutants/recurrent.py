@@ -118,7 +118,7 @@ MUTANTS = [
     *mutants(KIND, "mean of the states", LSTM, mean_of_states, "refused"),
     *mutants(KIND, "read backwards", LSTM, backwards, "refused"),
     *mutants(KIND, "padding masked", LSTM, masked, "fingerprint", of=["tensorflow"]),
-    *mutants(KIND, "padding not embedded", LSTM, masked, "early", of=["pytorch"]),
+    *mutants(KIND, "padding not embedded", LSTM, masked, "own", of=["pytorch"]),
     *mutants(KIND, "hard sigmoid", LSTM, hard_gates, "refused", of=["tensorflow", "jax"]),
     *mutants(KIND, "recurrent dropout", LSTM, lstm_with(recurrent_dropout=0.2), "refused", of=["tensorflow"]),
     *mutants(KIND, "forget bias added once more", LSTM, FORGOTTEN, "refused", of=["tensorflow", "jax"]),

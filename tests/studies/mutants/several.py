@@ -70,7 +70,7 @@ def default_clipping(target: Target) -> None:
 KIND = "several devices"
 TWO: dict[str, Any] = {"devices": 2, "batch": 8}
 MUTANTS = [
-    *mutants(KIND, "gradients summed, as Keras does", CNN, keras_sums, "early", of=["tensorflow"], **TWO),
+    *mutants(KIND, "gradients summed, as Keras does", CNN, keras_sums, "own", of=["tensorflow"], **TWO),
     *mutants(KIND, "every rank takes the first slice", LSTM, first_slice, "batches", "fingerprint", **TWO),
     *mutants(KIND, "gradients not exchanged", LSTM, never_exchanged, "fingerprint", of=["pytorch", "jax"], **TWO),
     *mutants(
@@ -78,7 +78,7 @@ MUTANTS = [
         "gradients clipped, as DeepSpeed does",
         RESNET,
         default_clipping,
-        "early",
+        "own",
         of=["pytorch"] if find_spec("deepspeed") else [],
         strategy="deepspeed",
         **TWO,

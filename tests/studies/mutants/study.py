@@ -21,13 +21,13 @@ EVIDENCE = {
     "weights": ("weights",),
     "batches": ("batches",),
     "fingerprint": ("losses", "updates"),
-    "early": ("early_updates",),
     "float64": ("float64",),
     "own": ("own",),
-    "timed": ("timed",),
     "last": ("last",),
     "dropout": ("dropout",),
+    "without dropout": ("without_dropout",),
     "optimizer": ("optimizer",),
+    "own optimizer": ("own_optimizer",),
     "evaluation": ("evaluation",),
 }
 #: A launch that its own probes refuse is never compared. One that fails otherwise says nothing: it was planted wrong.
