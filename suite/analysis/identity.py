@@ -143,7 +143,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
                 problems.append(introduction + problem if problem else "")
                 if name == "fingerprint":
                     losses, updates = max(losses, loss), max(updates, update)
-        problems.append(_by_itself(launches, tolerance))
+        problems.append(_by_itself(launches))
         first_problem = next((problem for problem in problems if problem), "")
         kind = "differs" if first_problem else "alone" if len(implementations) == 1 else "same"
         judged[key] = Verdict(kind, first_problem, losses, updates, tolerance.provisional)
@@ -239,25 +239,21 @@ def _between(evidence: Sequence[Identity], kinds: Sequence[Hashable], tolerance:
     return ""
 
 
-def _by_itself(launches: Sequence[Record], tolerance: Tolerance) -> str:
+def _by_itself(launches: Sequence[Record]) -> str:
     """What is wrong with the evidence that needs no reference, in words."""
     identities = [_identity(record) for record in launches]
-    problems = (problem for identity in identities if (problem := _of_launch(identity, tolerance)))
+    problems = (problem for identity in identities if (problem := _of_launch(identity)))
     dropouts = [identity.dropout for identity in identities if identity.dropout]
     return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
 
 
-def _of_launch(identity: Identity, tolerance: Tolerance) -> str:
+def _of_launch(identity: Identity) -> str:
     if identity.losses and len(identity.losses) not in STEPS:
         return f"the fingerprint has {len(identity.losses)} steps"
     if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
         return f"the optimizer is off its formula by {identity.optimizer:.0e}"
     if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
         return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
-    if identity.own and identity.without_dropout:
-        *_, problem = _deviation(identity.without_dropout, identity.own, tolerance.early)
-        if problem:
-            return f"without its dropout, what is timed is off the fingerprint: {problem}"
     if identity.recomputed and (words := _recomputed(identity.recomputed)):
         return words
     return _at_the_end(identity.last) if identity.last else ""

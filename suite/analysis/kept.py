@@ -81,7 +81,6 @@ class RecordPool:
             own=identity.own and self._trace(identity.own),
             float64=identity.float64 and self._trace(identity.float64),
             timed=identity.timed and self._trace(identity.timed),
-            without_dropout=identity.without_dropout and self._trace(identity.without_dropout),
             last=identity.last and replace(identity.last, updates=_interned_names(identity.last.updates)),
         )
 

@@ -75,12 +75,11 @@ class Identity:
 
     ``losses`` and ``updates`` are the fingerprint: the first training steps on fixed batches without dropout, and the
     relative change of every tensor over these steps (as in `Trace`). ``own`` is one at the cell's own batch size,
-    ``without_dropout`` the same by the model that is timed, with its dropout switched off, ``float64`` one in double
-    precision on the host. ``optimizer`` is the largest relative deviation of a tensor's update from the formula of the
-    spec's optimizer, or the recipe's, in float64; ``own_optimizer`` the same in the cell's precision and at its batch.
-    Where there is a recipe, ``evaluation`` holds, after the steps in float64, the loss and the share of right answers
-    of some test samples. ``recomputed`` is there where the cell has gradient checkpointing; ``last`` is what the timed
-    object did after the last window. ``seconds`` is what each part took.
+    ``float64`` one in double precision on the host. ``optimizer`` is the largest relative deviation of a tensor's
+    update from the formula of the spec's optimizer, or the recipe's, in float64; ``own_optimizer`` the same in the
+    cell's precision and at its batch. Where there is a recipe, ``evaluation`` holds, after the steps in float64, the
+    loss and the share of right answers of some test samples. ``recomputed`` is there where the cell has gradient
+    checkpointing; ``last`` is what the timed object did after the last window. ``seconds`` is what each part took.
 
     Records of older versions lack some. They may have ``early_updates``, those after the fingerprint's first two steps;
     ``timed``, the first steps of the very object that is timed; and float64 of another size, ``float64_size``.
@@ -93,7 +92,6 @@ class Identity:
     program: str = ""
     early_updates: dict[str, Number] = field(default_factory=dict)
     own: Trace | None = None
-    without_dropout: Trace | None = None
     float64: Trace | None = None
     float64_size: str = ""
     timed: Trace | None = None

@@ -55,8 +55,7 @@ class Evidence:
         self.parts: dict[str, Any] = {"program": program}
         self.seconds: dict[str, float] = {}
         self.replay: Replay | None = None
-        self.fresh: Any = None
-        self.start: dict[str, Array] = {}
+        self.fresh: Any = None  # the replayed model with its first state, where it can take the fingerprint's steps
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
@@ -107,9 +106,9 @@ class Evidence:
         gc.collect()  # of what was timed, its memory included
         parts: dict[str, Callable[[], dict[str, Any]]] = {"replay": self._replayed} if self.replay else {}
         if self.whole:
-            parts["own"] = lambda: own(self.subject)
+            parts["own"] = self._own
             if self.subject.draws:
-                parts["dropout"] = self._dropout
+                parts["dropout"] = lambda: {"dropout": draws(self.subject)}
             if self.subject.cell.checkpointing == "on":
                 parts["checkpointing"] = lambda: {"recomputed": recomputed(self.subject)}
             parts["float64"] = lambda: float64(self.subject)
@@ -134,22 +133,20 @@ class Evidence:
         start = {name: array.copy() for name, array in fresh.checkpoint().items()}
         fresh.compile(fresh.put(self.replay.batches[0]))
         off, again = self.replay.deviation(fresh)
-        if self.whole and self.subject.draws:  # which looks at it without dropout
-            self.fresh, self.start = fresh, start
         self.replay = None
+        if self.whole and self.subject.switchable:
+            self.fresh = fresh, start
         return {"weights": digest, "last": replace(self.parts["last"], replayed=off, again=again)}
 
-    def _dropout(self) -> dict[str, Any]:
-        """The draws of dropout, and what is left of what is timed without it."""
-        fresh, self.fresh = self.fresh, None
-        trace = self.parts.get("own")
-        without = None
-        if fresh and trace and self.subject.switchable:
-            fresh.restore(self.start)
+    def _own(self) -> dict[str, Any]:
+        """What the replayed model computes from the beginning, without its dropout; or another one, where it cannot."""
+        if not self.fresh:
+            return own(self.subject)
+        (fresh, start), self.fresh = self.fresh, None
+        fresh.restore(start)
+        if self.subject.draws:
             self.subject.tools.without_dropout(fresh)
-            without = Trace(*_steps(self.subject, fresh))
-        del fresh
-        return {"without_dropout": without, "dropout": draws(self.subject)}
+        return own(self.subject, fresh)
 
 
 @contextmanager
@@ -181,31 +178,24 @@ def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     return parts | {"updates": movement(before, training.weights())}, errors
 
 
-def own(subject: Subject) -> dict[str, Any]:
+def own(subject: Subject, replayed: Any = None) -> dict[str, Any]:
     """A fingerprint at the cell's own batch size, and how far the optimizer is off its formula there.
 
     The formula follows the framework's own gradients at the workload's own rate, or the recipe's.
     """
-    training = subject.training(subject.cell, proof(subject.spec))
-    training.compile(training.put(_own_batches(subject)[0]))
-    trace = Trace(*_steps(subject, training))
-    training = subject.training(subject.cell, subject.timed, rates=subject.rates)
-    *_, off = explained(subject, training, subject.timed.optimizer, _own_batches(subject), subject.rates)
-    return {"own": trace, "own_optimizer": off}
-
-
-def _own_batches(subject: Subject) -> list[tuple[Array, Array]]:
-    cell = subject.cell
-    batches = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
-    return [subject.mine(batch, cell.accumulate) for batch in batches]
-
-
-def _steps(subject: Subject, training: Any) -> tuple[tuple[float, ...], dict[str, float]]:
-    """Losses and updates of the steps at the cell's own batch."""
+    cell, training = subject.cell, replayed
+    host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
+    batches = [subject.mine(batch, cell.accumulate) for batch in host]
+    if training is None:
+        training = subject.training(cell, proof(subject.spec))
+        training.compile(training.put(batches[0]))
     before = training.weights()
-    pending = [training.step(training.put(batch)) for batch in _own_batches(subject)]
+    pending = [training.step(training.put(batch)) for batch in batches]
     losses = check(pending, training, "the fingerprint at the cell's batch")
-    return tuple(losses), movement(before, training.weights())
+    trace = Trace(tuple(losses), movement(before, training.weights()))
+    training = subject.training(cell, subject.timed, rates=subject.rates)
+    *_, off = explained(subject, training, subject.timed.optimizer, batches, subject.rates)
+    return {"own": trace, "own_optimizer": off}
 
 
 def float64(subject: Subject) -> dict[str, Any]:

@@ -61,10 +61,11 @@ class Subject:
 
     @property
     def switchable(self) -> bool:
-        """Whether what is timed can also take the fingerprint's steps, without its dropout."""
+        """Whether what is timed can also take the fingerprint's steps at the cell's batch, without its dropout."""
         in_layers = self.cell.framework == "pytorch" and self.spec.name in WORKLOADS
         in_state: bool = getattr(self.module, "DROPOUT_IN_STATE", in_layers)
-        return in_state and self.timed == proof(self.spec) and hasattr(self.tools, "without_dropout")
+        off = not self.draws or (in_state and hasattr(self.tools, "without_dropout"))
+        return off and self.timed == proof(self.spec)
 
     def fresh(self) -> Any:
         """A new model like the one that is timed, with the fingerprint's weights."""

@@ -234,10 +234,6 @@ SEEN = {
         {"own_optimizer": 2e-3},
         "at the cell's batch, the optimizer is off its formula by 2e-03",
     ),
-    "more than dropout": (
-        {"without_dropout": Trace(records.LOSSES[:2], MOVED)},
-        "without its dropout, what is timed is off the fingerprint: update of conv1/kernel by 1e-02",
-    ),
     "a mask for all samples": (
         {"dropout": Draws(0.2475, (4.6, 4.5), 31.0)},
         "dropout's masks are not independent in a batch, whose mean varies 31.0 times as much",

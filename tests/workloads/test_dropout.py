@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.tolerances import tolerance_of
+from suite.analysis.tolerances import OWN_OPTIMIZER, tolerance_of
 from suite.record.evidence import Last
 from suite.worker.evidence import Evidence, own
 from suite.worker.replay import Replay
@@ -67,8 +67,8 @@ def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
     assert switches(False) == turned_off({}) == {}
 
 
-def launched(framework: str) -> Evidence:
-    """The evidence of a little CNN with dropout that was trained for some steps."""
+def replayed(framework: str) -> Evidence:
+    """The evidence of a little CNN with dropout that was trained for some steps, after its replay."""
     one = replace(subject("cifar100_cnn", framework), spec=narrow("cifar100_cnn"))
     timed = one.fresh()
     held = [timed.put(batches(one.spec, BATCH)[number]) for number in range(4)]
@@ -77,31 +77,28 @@ def launched(framework: str) -> Evidence:
     evidence = Evidence(one, lambda **message: None)
     evidence.parts["last"] = Last(2, True, {})
     evidence.replay = Replay.of(timed, held[2:])
-    evidence.parts |= evidence._replayed() | own(one)
+    evidence.parts |= evidence._replayed()
     return evidence
 
 
 @each_framework
-def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
-    framework: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evidence = launched(framework)
+def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(framework: str) -> None:
+    evidence = replayed(framework)
     assert (evidence.parts["last"].replayed, evidence.parts["last"].again) == (0.0, None)
-    assert evidence.fresh
-    graphs = evidence.fresh.compiled()["graphs"]
+    fresh, _ = evidence.fresh
+    graphs = fresh.compiled()["graphs"]
     bounds = tolerance_of("cifar100_cnn", "fp32", cuda=False)
     assert bounds
-    monkeypatch.setattr("suite.worker.evidence.draws", lambda subject: None)
-    fresh = evidence.fresh
-    losses, updates = apart(evidence._dropout()["without_dropout"], evidence.parts["own"])
+    found = evidence._own()
+    losses, updates = apart(found["own"], own(evidence.subject)["own"])
     assert losses <= bounds.first_loss
     assert updates <= bounds.early_updates
+    assert found["own_optimizer"] < OWN_OPTIMIZER
     assert fresh.compiled()["graphs"] == graphs, "nothing was compiled anew"
 
 
 @each_framework
 def test_dropout_that_stays_on_would_show(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    evidence = launched(framework)
+    evidence = replayed(framework)
     monkeypatch.setattr(evidence.subject.tools, "without_dropout", lambda training: None)
-    monkeypatch.setattr("suite.worker.evidence.draws", lambda subject: None)
-    assert apart(evidence._dropout()["without_dropout"], evidence.parts["own"])[1] > 0.05
+    assert apart(evidence._own()["own"], own(evidence.subject)["own"])[1] > 0.05

@@ -25,7 +25,6 @@ EVIDENCE = {
     "own": ("own",),
     "last": ("last",),
     "dropout": ("dropout",),
-    "without dropout": ("without_dropout",),
     "optimizer": ("optimizer",),
     "own optimizer": ("own_optimizer",),
     "evaluation": ("evaluation",),
