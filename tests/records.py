@@ -127,7 +127,7 @@ def proved(record: Record) -> Record:
 def phase(step_s: float, draw: Callable[[], float], windows: int = 8) -> Phase:
     """Windows of twenty steps that scatter by up to six percent, after two slower ones."""
     times = [step_s * (1 + 0.06 * draw() ** 3) for _ in range(windows)]
-    return Phase(tuple(Window(20, 20 * t) for t in times), (Window(5, 10 * step_s), Window(5, 6 * step_s)))
+    return Phase(tuple(Window(20, 20 * t) for t in times), (Window(5, 10 * step_s), Window(20, 24 * step_s)))
 
 
 def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes: Any) -> Record:

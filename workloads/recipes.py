@@ -66,9 +66,9 @@ class Recipe:
     reference_batch: int = 0
     gradual: bool = False
 
-    def rates(self, steps: int, batch: int = 0) -> Array:
-        """The learning rate of each step, float32 ``(steps,)``; ``batch`` samples make an update, the reference batch
-        unless given.
+    def rates(self, steps: int, batch: int = 0, beyond: int = 0) -> Array:
+        """The learning rate of each step, float32 ``(steps + beyond,)``; ``batch`` samples make an update, the
+        reference batch unless given. After the last step there is no schedule: ``beyond`` it are steps at the full rate.
         """
         rate, start = self.optimizer.learning_rate, 0.0
         if self.scaling:
@@ -79,7 +79,8 @@ class Recipe:
         left = (step - rising) / max(1, steps - rising)
         falling = (1 + np.cos(math.pi * np.clip(left, 0, 1))) / 2 if self.decay else np.ones(steps)
         risen = start / rate + (1 - start / rate) * (step + 1) / max(1, rising) if rate else falling
-        return (rate * np.where(step < rising, risen, falling)).astype(np.float32)
+        rates = rate * np.where(step < rising, risen, falling)
+        return np.append(rates, np.full(beyond, rate)).astype(np.float32)
 
     def applied(self, spec: WorkloadSpec) -> WorkloadSpec:
         """The spec with this recipe's optimizer."""

@@ -9,6 +9,7 @@ from suite.analysis.environments import differences, mixed
 from suite.analysis.groups import Row, RowKey
 from suite.analysis.hardware import machine
 from suite.analysis.identity import Verdict
+from suite.analysis.ledger import UNACCOUNTED
 from suite.analysis.metrics import clock_mhz, first_gpu, number
 from suite.analysis.wording import figure
 from suite.plan.strategies import normalised_apart
@@ -20,8 +21,9 @@ from suite.record.text import clean
 CLOCK_MOST = 0.10
 
 
-#: Verdicts on identity that forbid a ratio.
-UNPROVED = ("differs", "no evidence")
+#: Verdicts that keep a row out of curves and fronts, and those that forbid a ratio.
+UNSOUND = ("differs", UNACCOUNTED)
+UNPROVED = (*UNSOUND, "no evidence")
 
 
 def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: bool = False) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from suite.analysis.axes import AXES, order
 from suite.analysis.conditions import Conditions, conditions
 from suite.analysis.hardware import machine
+from suite.analysis.ledger import UNACCOUNTED, problems
 from suite.analysis.load import Launch
 from suite.analysis.wording import middle
 from suite.plan.cell import FRAMEWORKS, LATER, SIZES, WORKLOADS, Cell
@@ -249,10 +250,11 @@ def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
 
 
 def flags_of(record: Record) -> tuple[str, ...]:
-    """What disturbed a launch, each once; old records do not flag windows that never became steady."""
+    """What disturbed a launch, each once; some flags are found on reading, as old records lack them."""
     train = record.phases.get("train")
-    unsteady = ["unsteady"] if train and not train.steady else []
-    return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *unsteady]))
+    read = ["unsteady"] if train and not train.steady else []
+    read += [UNACCOUNTED] if problems(record) else []
+    return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
 
 
 def _group_key(launch: Launch, by: str) -> GroupKey:

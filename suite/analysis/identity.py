@@ -18,29 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
+from statistics import median
 from typing import TypeVar
 
+from suite.analysis.by_itself import by_itself
+from suite.analysis.ledger import UNACCOUNTED, unaccounted
 from suite.analysis.norm import by, implementation, majority, norm
 from suite.analysis.tolerances import (
-    DROPOUT,
-    DROPOUT_SPREAD,
     EXACT,
     LARGEST_UPDATE,
     MEASURED_AT_OTHER_BATCHES,
-    OPTIMIZER,
-    OWN_OPTIMIZER,
-    RECOMPUTED,
-    REPLAYED,
-    SCATTERED,
-    SHARED,
-    STEPS,
     Tolerance,
     relative,
     tolerance_of,
 )
 from suite.plan.strategies import normalised_apart
-from suite.record.evidence import Draws, Identity, Last, Recomputed, Trace
+from suite.record.evidence import Identity, Trace
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
@@ -56,7 +49,7 @@ COMPARED = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """``kind`` is `same`, `differs`, `no evidence` or `alone`; deviations are the fingerprints' largest relative ones.
+    """``kind`` is `same`, `differs`, `no evidence`, `alone` or `unaccounted`; deviations are the largest relative ones.
 
     ``provisional`` says that the bounds are derived, not yet measured.
     """
@@ -93,6 +86,9 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
             judged[key] = Verdict("no evidence", detail)
     for group in groups.values():
         judged |= _group(group)
+    for key, problem in unaccounted(rows).items():
+        kind = judged[key].kind if judged[key].kind == "differs" else UNACCOUNTED
+        judged[key] = replace(judged[key], kind=kind, detail="; ".join(filter(None, [judged[key].detail, problem])))
     return {key: judged[key] for key in rows}
 
 
@@ -143,7 +139,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
                 problems.append(introduction + problem if problem else "")
                 if name == "fingerprint":
                     losses, updates = max(losses, loss), max(updates, update)
-        problems.append(_by_itself(launches))
+        problems.append(by_itself(launches))
         first_problem = next((problem for problem in problems if problem), "")
         kind = "differs" if first_problem else "alone" if len(implementations) == 1 else "same"
         judged[key] = Verdict(kind, first_problem, losses, updates, tolerance.provisional)
@@ -236,59 +232,6 @@ def _between(evidence: Sequence[Identity], kinds: Sequence[Hashable], tolerance:
         trace = Trace(identity.losses, identity.updates)
         if problem := _deviation(trace, first.setdefault(len(trace.losses), trace), tolerance)[2]:
             return f"{problem} between launches"
-    return ""
-
-
-def _by_itself(launches: Sequence[Record]) -> str:
-    """What is wrong with the evidence that needs no reference, in words."""
-    identities = [_identity(record) for record in launches]
-    problems = (problem for identity in identities if (problem := _of_launch(identity)))
-    dropouts = [identity.dropout for identity in identities if identity.dropout]
-    return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
-
-
-def _of_launch(identity: Identity) -> str:
-    if identity.losses and len(identity.losses) not in STEPS:
-        return f"the fingerprint has {len(identity.losses)} steps"
-    if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
-        return f"the optimizer is off its formula by {identity.optimizer:.0e}"
-    if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
-        return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
-    if identity.recomputed and (words := _recomputed(identity.recomputed)):
-        return words
-    return _at_the_end(identity.last) if identity.last else ""
-
-
-def _dropout(found: Sequence[Draws], workload: str) -> str:
-    """Returns what is wrong with the draws of dropout in some launches, in words."""
-    if any(len(set(draws.losses)) < len(draws.losses) for draws in found):
-        return "dropout draws the same masks in every step"
-    if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
-        return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
-    expected, spread = DROPOUT_SPREAD.get(workload), fmean(draws.spread for draws in found)
-    if expected and relative(spread, expected) > DROPOUT[workload]:
-        return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
-    return ""
-
-
-def _recomputed(found: Recomputed) -> str:
-    """Returns what is wrong with gradient checkpointing, in words."""
-    if found.kept_bytes >= found.usual_bytes:
-        return f"checkpointing keeps {found.kept_bytes} bytes, and {found.usual_bytes} are kept without it"
-    if found.gradient > RECOMPUTED:
-        return f"checkpointing moves a gradient by {found.gradient:.0e}"
-    return ""
-
-
-def _at_the_end(last: Last) -> str:
-    """Returns what is wrong with the steps after the last window, in words."""
-    if not last.equal:
-        return f"batch {last.batch} is not the reference's"
-    if unmoved := [name for name, norm in last.updates.items() if not norm]:
-        return f"{unmoved[0]} does not move after the last window"
-    again = REPLAYED if not last.checked else SCATTERED * (last.again or 0.0)  # older records have no second one
-    if (deviation := last.replayed or 0.0) > again:
-        return f"after the last window, steps are off a fresh model's by {deviation:.0e}"
     return ""
 
 

@@ -20,6 +20,7 @@ from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.bounds import explained, outside
 from suite.record.evidence import Identity
 from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Seconds, Some
+from suite.record.ledger import Ledger
 from suite.record.profile import Profile
 from suite.record.ranks import Ranks
 
@@ -124,8 +125,8 @@ class Record:
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
     what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
-    time of a step went, ``ranks`` how the devices of a cell with several worked together. ``log`` holds the last
-    lines of the worker's own output when the launch failed.
+    time of a step went, ``ranks`` how the devices of a cell with several worked together, ``ledger`` what was counted
+    besides the windows. ``log`` holds the last lines of the worker's own output when the launch failed.
     """
 
     cell: Cell
@@ -149,6 +150,7 @@ class Record:
     flags: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     ranks: Ranks | None = None
+    ledger: Ledger | None = None
 
     @property
     def key(self) -> str:
@@ -191,8 +193,9 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The record as `json.dumps` takes it; NumPy numbers become plain ones."""
         values = {"schema": SCHEMA, **to_builtins(self, enc_hook=float)} | {"cell": self.cell.to_json()}
-        if self.ranks is None:  # as before there were several devices
-            del values["ranks"]
+        for name in ("ranks", "ledger"):  # without them, as before there were any
+            if values[name] is None:
+                del values[name]
         return values
 
     @classmethod

@@ -52,7 +52,10 @@ class Bottleneck:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Whether the cell computed the same as others (same, differs, alone, no evidence), and the largest deviations."""
+    """Whether the cell computed the same as others, and the largest deviations.
+
+    ``kind`` is same, differs, alone, no evidence or unaccounted.
+    """
 
     kind: str
     text: str

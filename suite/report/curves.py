@@ -10,6 +10,7 @@ from typing import Any
 
 from suite.analysis import statistics
 from suite.analysis.bottleneck import share, step_s
+from suite.analysis.comparability import UNSOUND
 from suite.analysis.groups import Row
 from suite.analysis.metrics import joules_per_sample, number
 from suite.analysis.ratios import break_even_steps, by_block, first_and_step_s
@@ -100,7 +101,7 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
     """
     kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    sound = [row for row, kind in kinds if row.ok and kind != "differs"]
+    sound = [row for row, kind in kinds if row.ok and kind not in UNSOUND]
     bases = _bases(sound)
     ratios: list[SpeedUp] = []
     for row in sound:
@@ -266,11 +267,11 @@ def consumptions(table: Table) -> list[Consumption]:
     measured = [(each, kind) for row, kind in kinds if (each := _consumption(row))]
     rivals: dict[str, list[tuple[float, float]]] = {}
     for each, kind in measured:
-        if kind != "differs":
+        if kind not in UNSOUND:
             rivals.setdefault(each.row.machine, []).append((each.samples_per_s, each.joules))
     return [
         replace(
-            each, on_front=kind != "differs" and unbeaten((each.samples_per_s, each.joules), rivals[each.row.machine])
+            each, on_front=kind not in UNSOUND and unbeaten((each.samples_per_s, each.joules), rivals[each.row.machine])
         )
         for each, kind in measured
     ]

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from suite.analysis.hardware import machine
+from suite.analysis.ledger import UNACCOUNTED, problems
 from suite.analysis.load import Launch
 from suite.analysis.statistics import quartiles
 from suite.record.record import PHASES, Record
@@ -98,7 +99,7 @@ def _row(launch: Launch) -> dict[str, Any]:
         "started": clean(record.started, 40),
         "status": record.outcome.status,
         "reason": clean(record.outcome.reason),
-        "flags": " ".join(clean(flag, 40) for flag in record.flags),
+        "flags": " ".join([*(clean(flag, 40) for flag in record.flags), *([UNACCOUNTED] if problems(record) else [])]),
         "data_kind": intern(clean(record.data.get("kind", ""), 20)),
         "data_digest": intern(clean(record.data.get("digest", ""), 80)),
         "spec_digest": intern(clean(record.workload.get("digest", ""), 80)),

@@ -122,12 +122,15 @@ def _launched(
                 for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
                     team.add(worker, pipe, ranks.log_of(log, rank))
                 log = team.listen(deadline_s).log
+                listener = team.members[0].listener
             else:
                 listener = Listener(parts, progress, log, tick)
                 ended = listener.listen(workers[0], pipes[0], time.monotonic() + deadline_s)
     if "outcome" not in parts:
         timeout = Outcome("timeout", f"no end after {deadline_s:g} s")
         parts["outcome"] = vars(_exit_outcome(workers[0]) if several or ended else timeout)
+    if isinstance(ledger := parts.get("ledger"), dict):
+        ledger["seen_s"] = listener.seen_s
     logs.cut(log)
     try:
         record = Record.from_json({"schema": SCHEMA, **parts})

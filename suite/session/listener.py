@@ -9,7 +9,7 @@ import selectors
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,21 @@ Progress = Callable[[dict[str, Any]], None]
 class Listener:
     """Receives a worker's messages: ``parts`` of its record, and progress, which is passed on.
 
-    ``tick`` is called at least once in `LOOK_S` seconds without a message.
+    ``tick`` is called at least once in `LOOK_S` seconds without a message. ``seen_s`` is how long each burst of a
+    phase's windows took by the ``clock`` of this process: from the message that it begins to its last window's.
     """
 
     parts: dict[str, Any]
     progress: Progress
     log: Path
     tick: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.perf_counter
+    seen_s: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._pieces: list[bytes] = []  # of the line that has no end yet
         self._length = 0
+        self._burst: tuple[str, float] | None = None  # the phase whose burst has begun, and when
 
     def listen(self, worker: subprocess.Popen[bytes], pipe: int, deadline: float) -> bool:
         """Collect parts until the worker has ended; False when the deadline came first.
@@ -96,9 +100,22 @@ class Listener:
             return
         if not isinstance(message, dict):
             return
+        self._stamp(message)
         if isinstance(part := message.get("part"), dict):
             self.parts.update({name: value for name, value in part.items() if name not in PARENTS})
         elif isinstance(message.get("progress"), str):
             rate = message.pop("samples_per_s", None)
             throughput = {"samples_per_s": rate} if isinstance(rate, (int, float)) and math.isfinite(rate) else {}
             self.progress(message | {"progress": clean(message["progress"])} | throughput)
+
+    def _stamp(self, message: dict[str, Any]) -> None:
+        """Note when a burst of windows begins, and when each of its windows has ended."""
+        now_s = self.clock()
+        if isinstance(name := message.get("begin"), str):
+            self._burst = name, now_s
+            self.seen_s.setdefault(name, []).append(0.0)
+        elif "part" in message:
+            self._burst = None
+        elif self._burst and "samples_per_s" in message:
+            name, began_s = self._burst
+            self.seen_s[name][-1] = round(now_s - began_s, 6)

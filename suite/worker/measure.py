@@ -37,14 +37,16 @@ class Series:
 
     ``steps`` runs the given number of steps and returns when they are done; ``say`` gets every window, after its end.
     Several ``ranks`` begin each window together, and it lasts as long as the slowest of them takes: so all have the
-    same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock.
+    same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock. ``begin`` is called before
+    each burst, and ``untimed_steps`` counts the steps that are in no window.
     """
 
     def __init__(
         self, steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = ALONE, *, begin: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.steps, self.plan, self.say, self.clock, self.ranks = steps, plan, say, clock, ranks
+        self.begin, self.untimed_steps = begin, 0
         self.own_step_s: list[float] = []
         self.warmup: list[Window] = []
         self.windows: list[Window] = []
@@ -80,6 +82,7 @@ class Series:
 
     def burst(self, windows: int) -> None:
         """Measure the given number of windows in a row."""
+        self.begin()
         timed = [self._window(self.last.steps) for _ in range(windows)]
         self.own_step_s += [own_s / window.steps for window, _, own_s in timed]
         self.windows += [window for window, _, _ in timed]
@@ -90,6 +93,7 @@ class Series:
         """Run the given number of steps without timing them."""
         if steps:
             self.steps(steps)
+            self.untimed_steps += steps
 
     def phase(self) -> Phase:
         """The measured phase, with spans in seconds of the clock.

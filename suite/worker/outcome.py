@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.record.job import Job
 from suite.record.retry import NOT_IMPORTABLE
-from suite.worker.frameworks import UnsupportedError
+from suite.worker.frameworks import RecompiledError, UnsupportedError
 from suite.worker.probe import PrecisionError
 from workloads.faults import explained
 from workloads.spec import UnavailableKernelError
@@ -17,10 +17,6 @@ from workloads.spec import UnavailableKernelError
 
 class DivergedError(RuntimeError):
     """A loss is not finite."""
-
-
-class RecompiledError(RuntimeError):
-    """A framework compiled inside a timed window, so that the window measured the compiler."""
 
 
 def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:

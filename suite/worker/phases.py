@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import cycle
 from typing import Any, NamedTuple
 
 from suite.plan.measuring import Plan
+from suite.record.ledger import Ledger
 from suite.record.record import Phase, Window
+from suite.worker.frameworks import RecompiledError
 from suite.worker.measure import Say, Series, Steps, take_turns
-from suite.worker.outcome import RecompiledError, check
+from suite.worker.outcome import check
 from suite.worker.ranks import ALONE, Ranks
 
 HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes in turn
@@ -29,21 +32,22 @@ class Measured(NamedTuple):
 
 
 def measure_phases(
-    training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, ranks: Ranks = ALONE,
-    local: Any = None,
+    training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, tools: Any,
+    ranks: Ranks = ALONE, local: Any = None,
 ) -> Measured:  # fmt: skip
-    """Measure the phases, and send the results so far after each burst of windows.
+    """Measure the phases, and send the results so far after each burst of windows, and what was counted at the end.
 
     ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
-    ``local`` is a compiled training without communication.
-    Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
+    ``local`` is a compiled training without communication; ``tools`` know how many steps an optimizer has counted
+    itself. Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
     """
     plan = suited(plan, training)
     compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
-    compiled = training.compiled()
+    compiled, delivered, updated = training.compiled(), loader.delivered, tools.updates(training)
 
     def series(name: str, steps: Steps, losses: list[Any], object_: Any = training, **more: Any) -> Series:
-        return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks, **more)
+        begin = partial(send, begin=name)
+        return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks, begin=begin, **more)
 
     losses: dict[str, list[Any]] = {"train": [], "compute": [], "local": []}
     train = series("train", training_steps(loader, training, losses["train"]), losses["train"])
@@ -58,6 +62,13 @@ def measure_phases(
         send(part={"phases": {name: asdict(phase) for name, phase in measured.items()}})
     if training.compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
+    now = tools.updates(training)
+    ledger = Ledger(
+        loader.delivered - delivered,
+        None if now is None else now - (updated or 0),
+        {name: each.untimed_steps for name, each in phases.items()},
+    )
+    send(part={"ledger": asdict(ledger)})
     return Measured(train.phase(), {name: each.own_step_s for name, each in phases.items()})
 
 

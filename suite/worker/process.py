@@ -22,8 +22,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from suite.plan.cell import Cell
 from suite.record.environment import describe, redact
 from suite.record.history import Course
@@ -123,9 +121,7 @@ class _Launch:
         share = self.team.share() if self.team else None
         source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
-        rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch) if recipe else None
-        if rates is not None:  # of the steps after the last epoch, which only the evidence takes
-            rates = np.append(rates, [rates[-1]] * FP16_STEPS).astype(rates.dtype)
+        rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
         training = self._measured_training(spec, recipe, rates)
         self._mark("build_s")
         loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
@@ -150,7 +146,7 @@ class _Launch:
                 self.framework.reset_memory(self.device)
                 measured = measure_phases(
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
-                    spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local,
+                    spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, tools=subject.tools,
                 )  # fmt: skip
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
@@ -268,7 +264,7 @@ class _Launch:
             follow(
                 self.cell.recipe, recipe, training, loader, per_epoch=batches.per_epoch, data=data, length=length,
                 batch=batches.global_batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check,
-                report=report, team=self.team,
+                report=report, tools=interfaces.tools(self.cell), team=self.team,
             )  # fmt: skip
             evidence.last(training, loader, batches)
         finally:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from suite.record.history import Course, Epoch
+from suite.record.ledger import Ledger
 from suite.record.record import Phase, Window
 from suite.worker import checkpoint
 from suite.worker.outcome import DivergedError
@@ -90,11 +91,12 @@ class Saved:
 def follow(
     name: str, recipe: Recipe, training: Any, loader: Any, *,
     per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
-    check: Check, report: Report, team: Team | None = None,
+    check: Check, report: Report, tools: Any, team: Team | None = None,
 ) -> None:  # fmt: skip
     """Train the remaining epochs; ``report`` gets the course and its train phase after each.
 
-    ``loader`` delivers batches from the first epoch that is not in ``saved``. ``compiled_s`` is the time that compiling
+    ``loader`` delivers batches from the first epoch that is not in ``saved``, and counts them; ``tools`` know what the
+    optimizer counts itself. ``compiled_s`` is the time that compiling
     took before; it counts with the first epoch of this process, as some frameworks compile in the first step anyway.
     ``check`` reads losses and raises if one is not finite. ``say`` gets the progress. The processes of a ``team`` begin
     each epoch together, and it lasts as long as the slowest of them takes; each evaluates its share of the test split.
@@ -110,6 +112,7 @@ def follow(
         epoch_label = f"epoch {number + 1}/{recipe.epochs}"
         say(progress=epoch_label)
         ranks.barrier()
+        say(begin="train")
         start = time.perf_counter() - compiled_s
         compiled_s = 0.0
         losses = [training.step(next(loader)) for _ in range(per_epoch)]
@@ -124,6 +127,7 @@ def follow(
         epoch = Epoch(per_epoch, float(np.mean(values)), train_s, loss, accuracy, evaluation_s)
         saved.add(epoch, values, training, end - start)
         say(progress=f"{epoch_label}: accuracy {accuracy:.4f}", samples_per_s=per_epoch * batch / train_s)
+        say(part={"ledger": asdict(Ledger(loader.delivered, tools.updates(training)))})
         report(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
 
 

@@ -26,6 +26,8 @@ from suite.session import run as runs
 from suite.session.engines import local
 from suite.session.launch import launch
 from suite.worker import checkpoint
+from suite.worker.counted import Counted
+from suite.worker.interfaces import tools
 from suite.worker.outcome import check
 from suite.worker.training import Saved, follow
 from tests.frameworks import data, narrow, needs_frameworks, training
@@ -194,6 +196,19 @@ class KilledError(Exception):
     """Where a kill would come."""
 
 
+class Feed:
+    """Batches as a loader delivers them."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self.batches, self.settings = batches, {}
+
+    def __next__(self) -> Any:
+        return next(self.batches)
+
+    def close(self) -> None:
+        """As a loader has it."""
+
+
 @needs_frameworks
 @pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize(("workload", "framework"), TRAINED)
@@ -204,6 +219,8 @@ def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, work
         import keras
     recipe = named_recipe(RECIPE[workload], spec, EPOCHS)
     rates = recipe.rates(EPOCHS * 64 // 16)
+
+    said: list[dict[str, Any]] = []
 
     def trained(path: str, kill_at: int | None = None) -> Course:
         saved, courses = Saved(path, {"of": "a test"}), []
@@ -220,12 +237,13 @@ def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, work
                         raise KilledError
                     yield running.put(source[number])
 
-            batches = loader()
+            batches = Counted(Feed(loader()))
             running.compile(running.put(source[0]))
             follow(
                 RECIPE[workload], recipe, running, batches, per_epoch=source.per_epoch, data=samples,
-                length=source.length, batch=16, compiled_s=0.0, saved=saved, say=lambda **_: None, check=check,
-                report=lambda course, _: courses.append(course),
+                length=source.length, batch=16, compiled_s=0.0, saved=saved, check=check,
+                say=lambda **message: said.append(message), report=lambda course, _: courses.append(course),
+                tools=tools(running.cell),
             )  # fmt: skip
         return courses[-1]
 
@@ -233,6 +251,11 @@ def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, work
         trained(str(tmp_path / "a.checkpoint"), kill_at=64 // 16 + 2)
     again, whole = trained(str(tmp_path / "a.checkpoint")), trained("")
     assert again.resumed_at == (1,)
+    ledgers = [message["part"]["ledger"] for message in said if "part" in message]
+    counted = [4, 8, 12, 4, 8, 12] if framework != "pytorch" else [None] * 6  # whose SGD keeps no count
+    assert [(each["delivered"], each["updates"]) for each in ledgers] == list(
+        zip([4, 4, 8, 4, 8, 12], counted, strict=True)
+    )
     assert learned(again) == learned(whole)
 
 

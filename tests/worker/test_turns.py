@@ -15,8 +15,9 @@ import pytest
 from suite.plan.measuring import Plan
 from suite.record.record import Phase
 from suite.worker import phases
+from suite.worker.frameworks import RecompiledError
 from suite.worker.measure import Series, measure, take_turns
-from suite.worker.outcome import DivergedError, RecompiledError
+from suite.worker.outcome import DivergedError
 
 PLAN = Plan(min_window_s=1.0, windows=10, max_warmup_s=20.0)
 
@@ -132,11 +133,11 @@ class Loader:
     """Batches without end, which are numbers."""
 
     def __init__(self, ahead: object = 0) -> None:
-        self.settings, self.taken = {"prefetch": ahead}, 0
+        self.settings, self.delivered = {"prefetch": ahead}, 0
 
     def __next__(self) -> int:
-        self.taken += 1
-        return self.taken
+        self.delivered += 1
+        return self.delivered
 
 
 def told(loss: Callable[[int], float], compiled: Callable[[], int] = lambda: 0) -> list[dict[str, Any]]:
@@ -145,15 +146,16 @@ def told(loss: Callable[[int], float], compiled: Callable[[], int] = lambda: 0) 
     sent: list[dict[str, Any]] = []
     plan = Plan(min_window_s=1e-4, windows=4, max_warmup_s=0.01)
     begin_ns = time.perf_counter_ns()
+    tools = SimpleNamespace(updates=lambda _: None)
     phases.measure_phases(
-        training, Loader(), plan, batch=2, send=lambda **message: sent.append(message), spawned_ns=begin_ns
+        training, Loader(), plan, batch=2, send=lambda **message: sent.append(message), spawned_ns=begin_ns, tools=tools
     )
     return sent
 
 
 def test_what_is_known_is_sent_after_each_burst() -> None:
     sent = told(float)
-    parts = [message["part"]["phases"] for message in sent if "part" in message]
+    parts = [message["part"]["phases"] for message in sent if "phases" in message.get("part", {})]
     assert [sorted(part) for part in parts[:3]] == [["input"], ["input", "train"], ["compute", "input", "train"]]
     assert {name: len(phase["windows"]) for name, phase in parts[-1].items()} == {"train": 4, "compute": 4, "input": 4}
     assert all(0 <= begin < end < 60 for phase in parts[-1].values() for begin, end in phase["spans"])

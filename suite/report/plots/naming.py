@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from suite.analysis.comparability import UNSOUND
 from suite.analysis.groups import DEFAULTS, ON_DEMAND, SETTINGS, Group, Row, RowKey
 from suite.analysis.wording import listing, middle
 from suite.plan.cell import USUAL_COMPILE
@@ -130,9 +131,9 @@ def _value(row: Row, name: str) -> str:
 
 
 def with_notes(table: Table) -> set[RowKey]:
-    """Returns the rows with failed launches, flags, or a fingerprint that differs."""
+    """Returns the rows with failed launches, flags, a fingerprint that differs, or an unaccounted launch."""
     kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    return {row.key for row, kind in kinds if kind == "differs" or (row.ok and (row.outcome != "ok" or row.flags))}
+    return {row.key for row, kind in kinds if kind in UNSOUND or (row.ok and (row.outcome != "ok" or row.flags))}
 
 
 def unsupported(rows: Iterable[Row]) -> list[Row]:

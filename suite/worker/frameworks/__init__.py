@@ -46,6 +46,10 @@ class UnsupportedError(RuntimeError):
     """A setting that this framework does not have on this device; the launch is skipped with the reason."""
 
 
+class RecompiledError(RuntimeError):
+    """A framework compiled inside a timed window, or would have to, so that the window would measure the compiler."""
+
+
 #: Precisions that are modes of NVIDIA's tensor cores, or too slow elsewhere to be measured.
 CUDA_ONLY = {
     "tf32": "TF32 is a mode of NVIDIA's tensor cores",

@@ -18,6 +18,8 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
 from suite.worker.frameworks.jax_device import (
     allocator,
+    called,
+    graphs,
     graphs_switched_off,
     installation,
     memory,
@@ -182,8 +184,7 @@ class Training:
 
     def _accumulate(self, state: State, batch: Any) -> tuple[Any, ...]:
         """The same over `accumulate` batches, one after the other in a scan; loss and gradients averaged."""
-        count = self.cell.accumulate
-        keys, *arrays = batch
+        count, (keys, *arrays) = self.cell.accumulate, batch
         parts = (keys, *(array.reshape(count, -1, *array.shape[1:]) for array in arrays))
 
         def add(carry: Any, part: Any) -> tuple[Any, None]:
@@ -195,15 +196,14 @@ class Training:
             return (total + loss / count, summed, statistics, finite & now, scale), None
 
         zeros = jax.tree.map(jnp.zeros_like, state.weights)
-        dtype = jax.tree.leaves(zeros)[0].dtype
-        start = (jnp.zeros((), dtype), zeros, state.statistics, jnp.bool_(True), state.scale)
+        start = (jnp.zeros((), jax.tree.leaves(zeros)[0].dtype), zeros, state.statistics, jnp.bool_(True), state.scale)
         # XLA's convolutions on a CPU lose their threads and more inside a loop (11 times slower on two cores).
         return jax.lax.scan(add, start, parts, unroll=count if self.device.platform == "cpu" else 1)[0]
 
     def step(self, batch: Batch) -> jax.Array:
         """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
-        self.state, loss = self.jitted(self.state, *batch)
+        self.state, loss = called(self.jitted, self.state, *batch)
         return loss
 
     def evaluate(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
@@ -222,8 +222,8 @@ class Training:
         return [float(loss) for loss in jax.device_get(losses)]
 
     def compiled(self) -> dict[str, int]:
-        """The number of compiled graphs and of graph breaks so far; what is compiled ahead cannot compile again."""
-        return {"graphs": 1, "graph_breaks": 0}
+        """The number of compiled graphs and of graph breaks so far."""
+        return {"graphs": graphs(self.jitted), "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
         """Every tensor in canonical layout, on the host."""

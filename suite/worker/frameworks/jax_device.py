@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import in_force
+from suite.worker.frameworks import RecompiledError, in_force
 
 
 def installation() -> dict[str, Any]:
@@ -31,6 +31,19 @@ def other_accelerator() -> str:
     if first.platform == "gpu":  # so does a GPU of AMD call itself
         return f"ROCm ({first.device_kind})" if "rocm" in first.client.platform_version.lower() else ""
     return "" if first.platform == "cpu" else f"an accelerator of the kind {first.platform} ({first.device_kind})"
+
+
+def called(step: Any, *arguments: Any) -> Any:
+    """What a compiled step returns. Raises `RecompiledError` where it would have to be compiled anew."""
+    try:
+        return step(*arguments)
+    except TypeError as error:  # of other shapes or types than those that were compiled ahead
+        raise RecompiledError(f"would have to compile inside the windows: {str(error).splitlines()[0]}") from error
+
+
+def graphs(step: Any) -> int:
+    """How many programs a jitted step has compiled; of what is compiled ahead there is one, and stays one."""
+    return int(step._cache_size()) if hasattr(step, "_cache_size") else 1
 
 
 def _version(distribution: str) -> str | None:

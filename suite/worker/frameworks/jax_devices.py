@@ -21,6 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError, check_batch
 from suite.worker.frameworks import jax as single
+from suite.worker.frameworks.jax_device import called
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
@@ -132,7 +133,7 @@ class Training(single.Training):
     def step(self, batch: Any) -> jax.Array:
         """Make one update; returns the loss before it on each device, still there."""
         check_batch(self.cell, len(batch[1]) // self.cell.processes)
-        self.state, loss = self.jitted(self.state, *batch)
+        self.state, loss = called(self.jitted, self.state, *batch)
         return loss
 
     def read(self, losses: list[jax.Array]) -> list[float]:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.extend
 import numpy as np
+import optax
 from jax.experimental.compilation_cache import compilation_cache
 
 from suite.worker.frameworks.jax import COMPILER_OPTIONS
@@ -93,6 +94,12 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
         training.explained = training.explained.lower(training.state, *batch).compile(compiler_options=COMPILER_OPTIONS)
     training.state, loss, gradients = training.explained(training.state, *batch)
     return float(loss), training.module.export_weights(training.model, gradients)
+
+
+def updates(training: Any) -> int | None:
+    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
+    counts = optax.tree_utils.tree_get_all_with_path(training.state.optimizer, "count")
+    return min((int(np.min(jax.device_get(count))) for _, count in counts), default=None)
 
 
 def draws(training: Any, batch: Any, count: int) -> Array:

@@ -12,9 +12,11 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import jax as native
 from suite.worker.frameworks import jax_evidence, keras
 from suite.worker.frameworks.jax_evidence import programs_kept
-from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step
+from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step, updates
 
-__all__ = ("DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept")
+__all__ = (
+    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+)  # fmt: skip
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:

@@ -22,7 +22,9 @@ from suite.worker.frameworks.jax_optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-__all__ = ("DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept")
+__all__ = (
+    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("flax",)
 
@@ -119,6 +121,11 @@ def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Arr
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     loss, gradients = training.explained(training.model, training.optimizer, *batch)
     return float(loss), training.module.export_weights(training.model, gradients)
+
+
+def updates(training: Any) -> int | None:
+    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
+    return int(training.optimizer.step.get_value())
 
 
 def draws(training: Training, batch: Any, count: int) -> Array:

@@ -17,8 +17,8 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import check_batch, jax_devices
 from suite.worker.frameworks import jax as single
+from suite.worker.frameworks import jax_devices
 from suite.worker.frameworks.jax_devices import AXIS, loaders
 from suite.worker.ranks import Ranks
 from workloads.data.dataset import Array
@@ -54,12 +54,6 @@ class Training(jax_devices.Training):
         self.jitted = jax.jit(self._step, out_shardings=(divided, rest), **given)
         self.explained = jax.jit(self._update, out_shardings=(divided, rest, rest), **given)
         self._scored = jax.jit(self._scores, out_shardings=rest)
-
-    def step(self, batch: Any) -> jax.Array:
-        """Make one update; returns the loss before it, still on the devices."""
-        check_batch(self.cell, len(batch[1]))
-        self.state, loss = self.jitted(self.state, *batch)
-        return loss
 
     def _differentiate(self, state: single.State, statistics: Any, batch: Any) -> tuple[Any, ...]:
         return single.Training._differentiate(self, state, statistics, batch)

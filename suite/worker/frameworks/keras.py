@@ -193,6 +193,11 @@ def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Arr
     return loss, {name: _on_host(kept) for name, kept in zip(names, training.inner.kept, strict=True)}
 
 
+def updates(training: Any) -> int | None:
+    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
+    return int(_on_host(training.inner.iterations))
+
+
 def draws(training: Training, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     return np.stack([training.logits(batch) for _ in range(count)])

@@ -50,6 +50,12 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     return sum(training.read(losses)), gradients
 
 
+def updates(training: Any) -> int | None:
+    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count, as SGD."""
+    counts = [int(state["step"]) for state in training.optimizer.state.values() if "step" in state]
+    return min(counts, default=None)
+
+
 def draws(training: Any, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     return np.stack([training.logits(batch) for _ in range(count)])  # the model is in training mode

@@ -12,10 +12,12 @@ from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import keras, pytorch
-from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step
+from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step, updates
 from suite.worker.frameworks.pytorch_evidence import programs_kept
 
-__all__ = ("DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept")
+__all__ = (
+    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+)  # fmt: skip
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:

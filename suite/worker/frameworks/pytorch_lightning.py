@@ -17,11 +17,13 @@ from torch import Tensor
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError, check_batch, pytorch
-from suite.worker.frameworks.pytorch_evidence import draws, on_host, programs_kept
+from suite.worker.frameworks.pytorch_evidence import draws, on_host, programs_kept, updates
 from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads.data.dataset import Array
 
-__all__ = ("DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept")
+__all__ = (
+    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("lightning",)
 

@@ -51,6 +51,12 @@ def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     return float(loss), {name: gradient.numpy() / scale for name, gradient in zip(names, gradients, strict=True)}
 
 
+def updates(training: Any) -> int | None:
+    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
+    optimizer = getattr(training.optimizer, "inner_optimizer", training.optimizer)
+    return min(int(each.iterations.numpy()) for each in getattr(optimizer, "own", [optimizer]))
+
+
 def draws(training: Any, batch: Any, count: int) -> Array:
     """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
     forward = tf.function(lambda inputs: tf.cast(training.model(inputs, training=True), tf.float64), autograph=False)

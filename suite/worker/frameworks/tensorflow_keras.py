@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import keras, tensorflow
-from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step
+from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step, updates
 from suite.worker.frameworks.tensorflow_device import place, synchronise
 from suite.worker.frameworks.tensorflow_evidence import programs_kept
 
-__all__ = ("DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept")
+__all__ = (
+    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+)  # fmt: skip
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:

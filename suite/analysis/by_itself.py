@@ -1,0 +1,74 @@
+"""The evidence of identity that needs no other framework: formulas, dropout's draws, what is timed after its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from suite.analysis.tolerances import (
+    DROPOUT,
+    DROPOUT_SPREAD,
+    OPTIMIZER,
+    OWN_OPTIMIZER,
+    RECOMPUTED,
+    REPLAYED,
+    SCATTERED,
+    SHARED,
+    STEPS,
+    relative,
+)
+from suite.record.evidence import Draws, Identity, Last, Recomputed
+from suite.record.record import Record
+
+
+def by_itself(launches: Sequence[Record]) -> str:
+    """What is wrong with the evidence that needs no reference, in words."""
+    identities = [record.identity for record in launches if record.identity]
+    problems = (problem for identity in identities if (problem := _of_launch(identity)))
+    dropouts = [identity.dropout for identity in identities if identity.dropout]
+    return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
+
+
+def _of_launch(identity: Identity) -> str:
+    if identity.losses and len(identity.losses) not in STEPS:
+        return f"the fingerprint has {len(identity.losses)} steps"
+    if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
+        return f"the optimizer is off its formula by {identity.optimizer:.0e}"
+    if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
+        return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
+    if identity.recomputed and (words := _recomputed(identity.recomputed)):
+        return words
+    return _at_the_end(identity.last) if identity.last else ""
+
+
+def _dropout(found: Sequence[Draws], workload: str) -> str:
+    """Returns what is wrong with the draws of dropout in some launches, in words."""
+    if any(len(set(draws.losses)) < len(draws.losses) for draws in found):
+        return "dropout draws the same masks in every step"
+    if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
+        return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
+    expected, spread = DROPOUT_SPREAD.get(workload), fmean(draws.spread for draws in found)
+    if expected and relative(spread, expected) > DROPOUT[workload]:
+        return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+    return ""
+
+
+def _recomputed(found: Recomputed) -> str:
+    """Returns what is wrong with gradient checkpointing, in words."""
+    if found.kept_bytes >= found.usual_bytes:
+        return f"checkpointing keeps {found.kept_bytes} bytes, and {found.usual_bytes} are kept without it"
+    if found.gradient > RECOMPUTED:
+        return f"checkpointing moves a gradient by {found.gradient:.0e}"
+    return ""
+
+
+def _at_the_end(last: Last) -> str:
+    """Returns what is wrong with the steps after the last window, in words."""
+    if not last.equal:
+        return f"batch {last.batch} is not the reference's"
+    if unmoved := [name for name, norm in last.updates.items() if not norm]:
+        return f"{unmoved[0]} does not move after the last window"
+    again = REPLAYED if not last.checked else SCATTERED * (last.again or 0.0)  # older records have no second one
+    if (deviation := last.replayed or 0.0) > again:
+        return f"after the last window, steps are off a fresh model's by {deviation:.0e}"
+    return ""

@@ -1,0 +1,120 @@
+"""Every step, batch and second is accounted for: no alarm where nothing is wrong, and rows that are not ranked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from suite.analysis.contests import contests
+from suite.analysis.identity import verdicts
+from suite.analysis.ledger import OVERFLOWS, UNACCOUNTED, problems, unaccounted
+from suite.analysis.load import load
+from suite.analysis.ratios import ratios
+from suite.analysis.statistics import LEAST
+from suite.record.ledger import Ledger
+from suite.record.record import Phase, Record
+from tests import records
+from tests.published import RUNS
+from tests.studies.measuring.faults import FAULTS
+from tests.studies.measuring.simulated import Fault, judge, launched
+
+
+def test_no_published_launch_raises_an_alarm() -> None:
+    rows: dict[object, list[Record]] = {}
+    for path in RUNS.values():
+        for launch in load([path]).launches:
+            if launch.record.outcome.ok:
+                rows.setdefault((launch.run, launch.record.cell), []).append(launch.record)
+    assert sum(map(len, rows.values())) >= 893
+    assert unaccounted(rows) == {}
+    assert not [record.key for held in rows.values() for record in held if problems(record)]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_of_measurement_is_noticed(fault: Fault) -> None:
+    assert bool(judge(fault)) != bool(fault.survives)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_launch_without_a_fault_raises_no_alarm(seed: int) -> None:
+    assert problems(launched(seed=seed)) == []
+
+
+def wrong(record: Record) -> Record:
+    """The same launch, of which half of the batches are missing."""
+    return replace(record, ledger=Ledger(delivered=100))
+
+
+def test_a_row_that_is_not_accounted_for_is_flagged_and_not_ranked() -> None:
+    held = [wrong(each) if each.cell.framework == "tensorflow" else each for each in records.launches(n=LEAST)]
+    table = records.only(held)
+    shown = {row["framework"]: row for row in table.frame.to_dict("records")}
+    assert shown["tensorflow"]["samples_per_s"] > shown["pytorch"]["samples_per_s"]
+    reason = f"the loader delivered 100 batches, and steps took 370 ({LEAST} of {LEAST} launches)"
+    assert shown["tensorflow"]["identity"] == f"{UNACCOUNTED}: {reason}"
+    assert shown["tensorflow"]["flags"] == UNACCOUNTED
+    assert shown["tensorflow"]["ratio_verdict"] == ""
+    assert shown["tensorflow"]["ratio_reason"].endswith(f": tensorflow {UNACCOUNTED}: {reason}")
+    assert {shown[name]["identity_kind"] for name in ("pytorch", "jax")} == {"same"}
+    assert all(key[1].framework != "tensorflow" for best in table.leaders.values() for key in best)
+    group = table.group
+    identities = verdicts({row.key: row.ok for row in group.rows})
+    (contest,) = contests(group, "pytorch", identities, ratios(group, "pytorch", identities))
+    assert contest.top == "pytorch"
+    assert contest.unranked == {"tensorflow": f"tensorflow {UNACCOUNTED}: {reason}"}
+
+
+def test_one_of_several_launches_is_enough() -> None:
+    first, *others = records.launches(["pytorch"], n=3)
+    (found,) = verdicts({"row": [*others, wrong(first)]}).values()
+    assert (found.kind, found.detail.endswith("(1 of 3 launches)")) == (UNACCOUNTED, True)
+    differing = replace(first, identity=None)
+    assert unaccounted({"row": [differing]}) == {}
+
+
+def test_what_failed_is_not_judged() -> None:
+    assert problems(records.failed(wrong(records.record()))) == []
+
+
+def test_in_fp16_steps_that_overflow_are_no_updates() -> None:
+    record = records.record(precision="fp16")
+    batches = 370  # of train and input, and as many steps of train and compute
+    ledger = Ledger(batches, updates=batches - OVERFLOWS)
+    assert problems(replace(record, ledger=ledger)) == []
+    assert problems(replace(record, ledger=replace(ledger, updates=batches - OVERFLOWS - 1)))
+    assert problems(replace(record, cell=record.cell.but(precision="fp32"), ledger=ledger))
+
+
+def test_the_peak_is_that_of_several_launches() -> None:
+    """One launch alone may be disturbed while it measures the peak, so that it seems to be beyond that."""
+
+    def at(share: float, launch: int, peak: float = 1e12) -> Record:
+        made = records.record(launch=launch)
+        flops = share * 1e12 / (made.samples_per_s or 1)
+        return replace(made, workload={"training_flops_per_sample": flops}, settings={"peak_flops_per_s": peak})
+
+    alone = at(0.9, 0, peak=0.55e12)
+    assert problems(alone) == []
+    assert unaccounted({"row": [alone, at(0.9, 1), at(0.9, 2)]}) == {}
+    (found,) = unaccounted({"row": [at(0.9, 0), at(0.9, 1), at(1.1, 2)]}).values()
+    assert found.endswith("of the highest rate that was measured (1 of 3 launches)")
+    assert problems(at(2.1, 0))
+
+
+def test_a_training_to_its_end_is_accounted_for_by_its_epochs() -> None:
+    record = records.trained()
+    spans = Phase(record.phases["train"].windows[:2], spans=((0.0, 6.1),))
+    record = replace(record, compile_s=None, phases={"train": spans})
+    assert problems(replace(record, ledger=Ledger(8, 8, seen_s={"train": (2.6, 3.6)}))) == []
+    assert problems(replace(record, ledger=Ledger(6, 8))) == ["the loader delivered 6 batches, and epochs took 8"]
+    assert problems(replace(record, ledger=Ledger(8, 4))) == ["the optimizer counted 4 steps, and 8 were taken"]
+    assert problems(replace(record, phases={"train": replace(spans, spans=((0.0, 3.0),))}))
+
+
+def test_the_ledger_is_a_part_of_a_record() -> None:
+    record = launched()
+    assert record.ledger
+    assert len(record.ledger.seen_s["train"]) == len(record.phases["train"].spans)
+    assert Record.from_json(record.to_json()) == record
+    assert "ledger" not in records.record().to_json()
