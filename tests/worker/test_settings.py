@@ -15,7 +15,7 @@ import pytest
 from suite.plan import cell as cell_module
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, CellError, Loader
 from suite.worker import probe
-from suite.worker.frameworks import BatchError, RecompiledError, UnsupportedError
+from suite.worker.frameworks import BatchError, UnsupportedError
 from suite.worker.probe import (
     precision_errors,
 )
@@ -216,23 +216,6 @@ def test_why_there_is_no_cuda_is_said(
 def test_a_compile_mode_that_a_framework_lacks_is_unsupported(framework: str, mode: str) -> None:
     with pytest.raises(UnsupportedError, match=f"has no compile mode '{mode}'; it has"):
         framework_of(framework).prepare(Cell("cifar100_cnn", framework, compile=mode), "cpu", 0)
-
-
-def test_another_shape_inside_the_windows_ends_jax_s_launch_as_recompiled() -> None:
-    """Ahead of time JAX compiles once, so that another shape was a TypeError, and no count ever changed."""
-    import jax
-
-    with training("imdb_lstm", "jax") as running:
-        inputs, labels = running.put((np.zeros((4, 20), np.int32), np.zeros(4, np.float32)))
-        running.compile((inputs, labels))
-        running.step((inputs, labels))
-        assert running.compiled() == {"graphs": 1, "graph_breaks": 0}
-        with pytest.raises(RecompiledError, match="would have to compile inside the windows"):
-            running.step((inputs[:, :10], labels))
-        running.jitted = jax.jit(running._step)
-        for length in (20, 10):
-            running.step((inputs[:, :length], labels))
-        assert running.compiled()["graphs"] == 2
 
 
 def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
