@@ -68,7 +68,7 @@ class Recipe:
 
     def rates(self, steps: int, batch: int = 0, beyond: int = 0) -> Array:
         """The learning rate of each step, float32 ``(steps + beyond,)``; ``batch`` samples make an update, the
-        reference batch unless given. After the last step there is no schedule: ``beyond`` it are steps at the full rate.
+        reference batch unless given. The steps ``beyond`` the last one have the full rate.
         """
         rate, start = self.optimizer.learning_rate, 0.0
         if self.scaling:

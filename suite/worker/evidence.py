@@ -26,15 +26,13 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
 from suite.worker.recomputed import recomputed
-from suite.worker.replay import Replay
+from suite.worker.replay import FP16_STEPS, LAST_STEPS, Replay
 from suite.worker.subject import Subject
 from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array, Split
 from workloads.spec import weights_digest
 
-#: Steps after the last window, which a fresh model takes again; in fp16 some may overflow and change nothing.
-LAST_STEPS, FP16_STEPS = 2, 4
 #: Steps and batch in float64, for which XLA has no fast convolution on a CPU: a step of two images of the full
 #: `cifar100_cnn` took as long as one of 32 in float32.
 FLOAT64_STEPS, FLOAT64_BATCH = 3, 2

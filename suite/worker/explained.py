@@ -10,6 +10,7 @@ import numpy as np
 from suite.record.evidence import Trace
 from suite.worker.fingerprint import movement
 from suite.worker.optimizer import Formula, deviation
+from suite.worker.replay import FP16_STEPS
 from suite.worker.subject import Subject
 from workloads.data.dataset import Array
 from workloads.spec import Optimizer
@@ -25,13 +26,15 @@ def explained(
     """Steps on these batches; the weights after them, and how far their movement is off the formula's.
 
     The formula is computed in float64 from the framework's own gradients. With a table of ``rates`` the first step is
-    its first, the last its last, and those between are from its middle: the state's counts of steps are moved there.
+    the first of a training, the last its last, and those between are from its middle: the state's counts of steps are
+    moved there.
     """
     formula, losses = Formula(optimizer, rates), []
+    planned = 0 if rates is None else len(rates) - FP16_STEPS if len(rates) > FP16_STEPS else len(rates)
     before = expected = {name: array.astype(np.float64) for name, array in training.weights().items()}
     for number, batch in enumerate(batches):
         if rates is not None:
-            _move_to(training, formula, number * (len(rates) - 1) // max(1, len(batches) - 1))
+            _move_to(training, formula, number * (planned - 1) // max(1, len(batches) - 1))
         loss, gradients = subject.tools.explained_step(training, training.put(batch))
         losses.append(loss)
         if all(np.isfinite(each).all() for each in gradients.values()):  # in fp16 such a step changes nothing

@@ -32,7 +32,7 @@ from suite.record.record import Phase
 from suite.worker import group, interfaces
 from suite.worker.counted import Counted
 from suite.worker.described import described, kernels, program, training_key
-from suite.worker.evidence import FP16_STEPS, Evidence
+from suite.worker.evidence import Evidence
 from suite.worker.fingerprint import DIGESTED_BATCHES
 from suite.worker.frameworks import UnsupportedError, imported
 from suite.worker.outcome import check, classify
@@ -40,6 +40,7 @@ from suite.worker.peaks import measure_peaks
 from suite.worker.phases import measure_phases, since
 from suite.worker.probe import denormals, precision_errors
 from suite.worker.ranks import ALONE, Ranks, joined
+from suite.worker.replay import FP16_STEPS
 from suite.worker.subject import Subject
 from suite.worker.team import RANKS_APART, Team, training_of
 from suite.worker.training import Saved, follow

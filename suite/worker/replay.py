@@ -13,6 +13,9 @@ from typing import Any
 from suite.worker.optimizer import deviation
 from workloads.data.dataset import Array
 
+#: Steps after the last window, which a fresh model takes again; in fp16 some may overflow and change nothing.
+LAST_STEPS, FP16_STEPS = 2, 4
+
 #: What a framework keeps in its state although the spec says it, by the ends of the names: a learning rate, the rate or
 #: switch of dropout. A fresh model keeps its own.
 OF_THE_SPEC = re.compile(r"(rate|dropout)('\])?$")

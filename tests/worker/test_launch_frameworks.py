@@ -12,7 +12,7 @@ from suite.plan.cell import FRAMEWORKS
 from suite.record.record import PHASES
 from suite.session.launch import ROOT
 from suite.worker.counted import KEPT
-from suite.worker.evidence import LAST_STEPS
+from suite.worker.replay import LAST_STEPS
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 
