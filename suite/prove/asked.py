@@ -56,7 +56,13 @@ def given(workload: str, spec: WorkloadSpec, weights: str | None = None) -> Give
     batches = [source[number] for number in range(STEPS)]
     inputs, labels, _ = next(iter(evaluation_batches(data, BATCH, length)))
     tensors = of_checkpoint(Path(weights), workload, spec) if weights else drawn(spec)
-    return Given(tensors, [*batches, (inputs, labels)])
+    return Given(tensors, [*batches, (inputs, labels)], rates(spec))
+
+
+def rates(spec: WorkloadSpec) -> tuple[float, ...]:
+    """The rates of dropout that a spec has in its field ``dropout``, a number or several; empty if it has none."""
+    found = np.atleast_1d(np.asarray(getattr(spec, "dropout", ())))
+    return tuple(map(float, found)) if np.issubdtype(found.dtype, np.number) else ()
 
 
 def drawn(spec: WorkloadSpec) -> dict[str, Array]:

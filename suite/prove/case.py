@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from suite.prove.compare import Place
+from suite.prove.draws import Compared, compared
 from suite.prove.numbers import EXPLAINED, Given, Layer, Numbers, distance, layers
 from workloads.data.dataset import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """``one`` is the reference."""
 
@@ -24,15 +26,23 @@ class Case:
     def layer(self) -> Layer | None:
         return self.place.layer
 
+    @cached_property
+    def earlier(self) -> list[Layer]:
+        """The layers that the reference calls before the one at which the sides differ."""
+        if self.layer is None:
+            return []
+        every = list(layers(self.one, self.other, self.given))
+        return every[: next(at for at, layer in enumerate(every) if layer.name == self.layer.name)]
+
     @property
     def before(self) -> Layer | None:
-        """The layer that is called before the one at which the sides differ."""
-        previous = None
-        for layer in layers(self.one, self.other, self.given):
-            if self.layer is not None and layer.name == self.layer.name:
-                return previous
-            previous = layer
-        return previous
+        """The last of these."""
+        return self.earlier[-1] if self.earlier else None
+
+    @cached_property
+    def draws(self) -> list[Compared]:
+        """The passes with dropout of both, layer by layer."""
+        return list(compared(self.one, self.other, self.given))
 
     @property
     def sides(self) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from suite.prove.case import Case
-from suite.prove.hypotheses import inputs, kernels, losses, normalisation, recurrent, training
+from suite.prove.hypotheses import (
+    attention,
+    between,
+    dropout,
+    inputs,
+    kernels,
+    losses,
+    normalisation,
+    recurrent,
+    training,
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +56,21 @@ CAUSES = (
     Cause('"same" padding with stride 2', FORWARD, kernels.padding, "pad explicitly on both sides"),
     Cause("epsilon", FORWARD, normalisation.epsilon, "set epsilon; the frameworks' defaults differ"),
     Cause("biased variance", FORWARD, normalisation.variance, "divide by n in both, or by n - 1 in both"),
-    Cause("masked padding", FORWARD, inputs.masked, MASK),
+    Cause("causal kernel", FORWARD, kernels.causal, "pad before the first position in both, or on both sides"),
+    Cause("attention mask", FORWARD, attention.mask, "attend to the same positions in both"),
+    Cause("softmax axis", FORWARD, attention.axis, "take the softmax over the keys"),
+    Cause("temperature", FORWARD, attention.temperature, "divide the scores by the root of a head's width, once"),
+    Cause("swapped projections", FORWARD, attention.projections, "give queries, keys and values their own kernels"),
+    Cause("attention heads", FORWARD, attention.heads, "split and join the heads in the same way"),
+    Cause("positions", FORWARD, between.positions, "begin at the same row for the same word"),
+    Cause("scaled embedding", FORWARD, between.scaled_embedding, "multiply by the root of the width in both, or not"),
+    Cause("lost residual", FORWARD, between.lost_residual, "add the input of the branch to its output"),
+    Cause("another residual", FORWARD, between.another_residual, "add the same in both"),
+    Cause("masked padding", FORWARD, between.masked, MASK),
     Cause("sum for mean", FORWARD, inputs.summed, MEAN),
-    Cause("form of GELU", FORWARD, inputs.gelu_form, "choose the same form; approximate=False is exact"),
+    Cause("pooling", FORWARD, between.pooling, "pool in the same way"),
+    Cause("form of GELU", FORWARD, between.gelu_form, "choose the same form; approximate=False is exact"),
+    Cause("activation", FORWARD, between.activation, "choose the same activation"),
     Cause("scale of the inputs", FORWARD, inputs.rescaled, "normalise the inputs in the same way"),
     Cause("sum for mean", LOSS, losses.summed, MEAN),
     Cause("softmax twice", LOSS, losses.softmax_twice, "give the loss logits where it expects them"),
@@ -58,11 +80,15 @@ CAUSES = (
     Cause("bias twice", STEPS, training.bias_twice, ONE_BIAS),
     Cause("not trained", STEPS, training.frozen, "hand this tensor to the optimizer"),
     Cause("momentum convention", EVALUATION, normalisation.momentum, "PyTorch's momentum is one minus the others'"),
+    Cause("momentum", EVALUATION, normalisation.another_momentum, "take the same share of the batch's statistics"),
     Cause("biased variance", EVALUATION, normalisation.running, "multiply the running variance by n / (n - 1)"),
-    Cause("dropout convention", EVALUATION, training.dropout_in_evaluation, "switch dropout off in evaluation"),
-    Cause("dropout convention", DROPOUT, training.rate_for_keep, "give the share that is dropped"),
-    Cause("dropout convention", DROPOUT, training.missing, "put the dropout in, in training mode"),
-    Cause("dropout convention", DROPOUT, training.unscaled, "divide what is kept by 1 - rate in training"),
+    Cause("dropout in evaluation", EVALUATION, dropout.in_evaluation, "switch dropout off in evaluation"),
+    Cause("shared draws", DROPOUT, dropout.shared, "draw anew for every sample and every pass"),
+    Cause("place of dropout", DROPOUT, dropout.elsewhere, "drop at the same place in both"),
+    Cause("dropout missing", DROPOUT, dropout.missing, "have it in both, in training mode, or in neither"),
+    Cause("rate for keep", DROPOUT, dropout.rate_for_keep, "give the share that is dropped"),
+    Cause("rate of dropout", DROPOUT, dropout.another_rate, "give both the spec's rate"),
+    Cause("dropout unscaled", DROPOUT, dropout.unscaled, "divide what is kept by 1 - rate in training"),
 )
 
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
+from suite.prove.draws import compared, silent
 from suite.prove.numbers import TOLERANCE, Given, Layer, Numbers, distance, distances, layers, same
 from workloads.data.dataset import Array
-
-#: Of a share of draws that differs by chance: so many standard deviations, and as much in any case.
-DEVIATIONS, LEAST_SHARE = 6.0, 0.02
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the table: ``same`` is None where a side could not be compared; ``detail`` says what differs."""
+    """One line of the table: ``same`` is None where a side could not be compared; ``detail`` says what differs.
+
+    ``seen`` is False where there should be something to compare and neither side shows it.
+    """
 
     name: str
     same: bool | None
     deviation: float | None = None
     detail: str = ""
+    seen: bool = True
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def first_difference(one: Numbers, other: Numbers, given: Given, found: list[Che
     elif failed.name == "evaluation":
         layer = _first_statistics(one, other, given)
     elif failed.name == "dropout":
-        layer = next((layer for layer, words in dropouts(one, other, given) if words), None)
+        layer = next((each.layer for each in compared(one, other, given) if each.words), None)
     return Place(failed.name, layer, tensor=tensor)
 
 
@@ -95,44 +95,6 @@ def movements(numbers: Numbers, group: str, given: Given) -> dict[str, Array]:
         if group == "gradients"
         else {name: array - given.weights[name] for name, array in tensors.items() if name in given.weights}
     )
-
-
-def dropouts(one: Numbers, other: Numbers, given: Given) -> Iterator[tuple[Layer, str]]:
-    """Every layer whose inputs dropout could have changed, and in words how the two differ there."""
-    for layer in layers(one, other, given):
-        shares = [_share(side) for side in (layer.one, layer.other)]
-        if None in shares:
-            continue
-        (first, count), (second, _) = (share for share in shares if share is not None)
-        bound = max(DEVIATIONS * np.sqrt(2 * max(first * (1 - first), 1e-3) / count), LEAST_SHARE)
-        scales = [scale(side) for side in (layer.one, layer.other)]
-        words = ""
-        if abs(first - second) > bound:
-            words = f"it sets {first:.1%} of the inputs to zero against {second:.1%}"
-        elif None not in scales and abs((scales[0] or 0) - (scales[1] or 0)) > 1e-6:
-            words = f"what is kept is scaled by {scales[0]:.4g} against {scales[1]:.4g}"
-        yield layer, words
-
-
-def scale(side: Mapping[str, Array]) -> float | None:
-    """By how much dropout scales what it keeps of a layer's input; None if that is no single number."""
-    drawn, plain = side.get("drawn"), side.get("input")
-    if drawn is None or plain is None or drawn.shape[1:] != plain.shape:
-        return None
-    plain = np.broadcast_to(plain, drawn.shape)
-    kept = (drawn != 0) & (plain != 0)
-    if not kept.any():
-        return None
-    ratios = drawn[kept] / plain[kept]
-    return float(np.median(ratios)) if np.ptp(ratios) <= 1e-9 * abs(ratios).max() else None
-
-
-def _share(side: Mapping[str, Array]) -> tuple[float, int] | None:
-    """The share of a layer's inputs that are zero with dropout, less that without, and their number."""
-    drawn, plain = side.get("drawn"), side.get("input")
-    if drawn is None or plain is None or not np.issubdtype(drawn.dtype, np.floating):
-        return None
-    return max(float(np.mean(drawn == 0)) - float(np.mean(plain == 0)), 0.0), drawn.size
 
 
 def _weights(other: Numbers, given: Given) -> Check:
@@ -184,14 +146,19 @@ def _evaluation(one: Numbers, other: Numbers) -> Check:
     for side in (one, other):
         start, dropped = side.arrays["evaluation/start"], side.arrays.get("evaluation/dropout")
         if dropped is not None and distance(start, dropped) > TOLERANCE:
-            detail = f"dropout stays on in {side.framework}'s evaluation"
+            detail = f"{side.framework}'s is another with dropout than without"
             return Check("evaluation", False, distance(start, dropped), detail)
     gap = distance(one.arrays["evaluation/after"], other.arrays["evaluation/after"])
     return Check("evaluation", gap <= TOLERANCE, gap)
 
 
 def _dropout(one: Numbers, other: Numbers, given: Given) -> Check:
-    words = next((f"{words}, before {layer.name}" for layer, words in dropouts(one, other, given) if words), "")
+    words = next((f"{each.words}, before {each.layer.name}" for each in compared(one, other, given) if each.words), "")
+    if not words and (unseen := silent(one, other, given)):
+        rates = " and ".join(f"{rate:g}" for rate in given.dropout)
+        return Check(
+            "dropout", None, None, f"no draw of {' nor '.join(unseen)}, though the spec has {rates}", seen=False
+        )
     return Check("dropout", not words, None, words)
 
 

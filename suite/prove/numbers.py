@@ -43,18 +43,22 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Given:
-    """What every framework was given: weights and batches, the last of which is for the evaluation."""
+    """What every framework was given: weights and batches, the last of which is for the evaluation.
+
+    ``dropout`` are the spec's rates.
+    """
 
     weights: dict[str, Array]
     batches: list[tuple[Array, Array]]
+    dropout: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Layer:
     """One layer in two frameworks: its canonical tensors, and by side what went in and came out.
 
-    ``one`` and ``other`` have ``input``, ``output``, ``drawn`` (inputs with dropout, by pass), ``mean`` and
-    ``variance``, as far as there are any.
+    ``one`` and ``other`` have ``input``, ``output``, the same of some samples with dropout, by pass (``drawn_input``
+    and ``drawn_output``), ``mean`` and ``variance``, as far as there are any.
     """
 
     name: str

@@ -8,21 +8,27 @@ from suite.prove.case import Case
 from suite.prove.causes import likely
 from suite.prove.compare import Check, Place, checks, first_difference
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance
+from suite.record.text import clean
+
+#: Lines of code, and characters of each, that are shown at most.
+MOST_LINES, MOST_TEXT = 12, 120
 
 MARKS = {True: "same", False: "DIFFERS", None: "not reached"}
 
 
 def verdict(reference: Numbers, others: Sequence[Numbers], given: Given) -> tuple[list[str], bool]:
     """The lines to print, and whether all are the same."""
-    lines, all_same = [], True
+    lines, all_same, differing = [], True, False
     for other in others:
         found = checks(reference, other, given)
         agree = all(check.same for check in found)
-        all_same = all_same and agree
+        all_same, differing = all_same and agree, differing or any(check.same is False for check in found)
         lines += ["", f"{reference.framework} and {other.framework}", *map(_line, found)]
-        if not agree:
+        if any(check.same is False for check in found):
             lines += ["", *explanation(reference, other, given, found)]
     words = f"the same to {TOLERANCE:g}" if all_same else "not the same model"
+    if not all_same and not differing:
+        words = "not proved: dropout was not seen"
     return [*lines, "", f"verdict: {words}"], all_same
 
 
@@ -40,7 +46,18 @@ def explanation(one: Numbers, other: Numbers, given: Given, found: list[Check]) 
         lines += [f"  likely cause:  {cause.name}: {words}", f"  what to do:    {cause.remedy}"]
     if not causes and place.reached:
         lines.append("  likely cause:  none of the known ones explains the numbers")
+        lines += [line for side in (one, other) for line in _expressions(side, case)]
     return lines
+
+
+def _expressions(side: Numbers, case: Case) -> list[str]:
+    """The lines of one framework's file that lead from the layer before to the one that differs, where known."""
+    tensors = case.layer.tensors if case.layer else {}
+    told = next((layer.get("lines") for layer in side.facts["layers"] if set(layer["tensors"]) & set(tensors)), None)
+    if not told:
+        return []
+    shown = [f"    {file}:{number}  {clean(text, MOST_TEXT)}" for file, number, text in told[-MOST_LINES:]]
+    return [f"  {side.framework} up to layer {case.layer.name if case.layer else ''}:", *shown]
 
 
 def where(place: Place, before: str = "") -> str:
@@ -65,4 +82,5 @@ def _gap(place: Place) -> float | None:
 
 def _line(check: Check) -> str:
     off = "" if check.deviation is None else f"{check.deviation:.1e}"
-    return f"  {check.name:20}{MARKS[check.same]:12}{off:>8}  {check.detail}".rstrip()
+    mark = MARKS[check.same] if check.seen else "NOT SEEN"
+    return f"  {check.name:20}{mark:12}{off:>8}  {check.detail}".rstrip()

@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,7 @@ from suite.plan.cell import Cell
 from suite.record.text import clean
 from suite.worker.fingerprint import proof
 from suite.worker.frameworks import imported
+from suite.worker.sources import Sources
 from workloads import registry
 from workloads.data.dataset import Array
 from workloads.faults import FAULTS, explained
@@ -32,6 +34,8 @@ from workloads.spec import WorkloadSpec, specification
 
 #: Forward passes with dropout, whose draws are counted together.
 DRAWS = 8
+#: Of a layer's input and output in such a pass, as many samples are kept as have so many numbers, but two at least.
+DRAWN = 2**18
 
 Arrays = dict[str, Array]
 Batch = tuple[Array, Array]
@@ -95,6 +99,7 @@ class _Stages:
     def __init__(
         self, code: Any, tools: Any, cell: Cell, *, spec: WorkloadSpec, module: ModuleType, weights: Arrays
     ) -> None:
+        self.folder = Path(module.__file__ or "").parent
         self.code, self.tools, self.cell, self.spec, self.module, self.given = code, tools, cell, spec, module, weights
         self.facts: dict[str, Any] = {"framework": cell.framework, "layers": []}
         self.arrays: Arrays = {}
@@ -105,7 +110,10 @@ class _Stages:
     def weights(self, batches: list[Batch]) -> None:
         """The model, and its weights as they come out again."""
         del batches
-        self.training = self._training(dropout=False)
+        building = getattr(self.tools, "building", None)  # of frameworks that call layers before there are numbers
+        self.built = Sources(self.folder)
+        with self.built if building else nullcontext(), building(self.built.note) if building else nullcontext():
+            self.training = self._training(dropout=False)
         self._keep("weights", self.training.weights())
         self.facts["trained"] = self.tools.trained(self.training)
 
@@ -113,13 +121,17 @@ class _Stages:
         """Logits, the loss, and the inputs and outputs of the layers."""
         batch = self.training.put(batches[0])
         self.arrays["logits"] = np.asarray(self.training.logits(batch), np.float64).reshape(len(batches[0][1]), -1)
-        with self.tools.calls(self.training) as calls:
+        sources = Sources(self.folder)
+        with sources, self.tools.calls(self.training, sources.note) as calls:
             self.tools.forward(self.training, batch)
         self.owners = _owners(self.tools.owned(self.training), self.given, calls)
+        lines = sources.of(self.owners)
+        named = {path.partition("#")[0]: path for path in self.owners}  # as `building` notes them
+        lines |= {named[name]: own for name, own in self.built.of(named).items()}
         for path, inputs, outputs in calls:
             if path in self.owners:
                 number = len(self.facts["layers"])
-                self.facts["layers"].append({"path": path, "tensors": self.owners[path]})
+                self.facts["layers"].append({"path": path, "tensors": self.owners[path], "lines": lines.get(path, [])})
                 self._layer(number, input=inputs, output=outputs)
 
     def gradients(self, batches: list[Batch]) -> None:
@@ -148,21 +160,24 @@ class _Stages:
         self.arrays["evaluation/after"] = self._evaluated(self.training, batches[-1])
 
     def dropout(self, batches: list[Batch]) -> None:
-        """The inputs of the layers in some passes with dropout, and an evaluation, which must have none."""
+        """The layers' inputs and outputs in passes with dropout, and two evaluations, which must have none."""
         training = self._training(dropout=True)
         self.arrays["evaluation/dropout"] = self._evaluated(training, batches[-1])
+        self.arrays["evaluation/again"] = self._evaluated(training, batches[-1])
         batch = training.put(batches[0])
-        drawn: dict[str, list[Array]] = {}
+        drawn: dict[tuple[str, str], list[Array]] = {}
         for _ in range(DRAWS):
             with self.tools.calls(training) as calls:
                 self.tools.forward(training, batch)
-            for path, inputs, _ in calls:
-                if path in self.owners and inputs is not None:
-                    drawn.setdefault(path, []).append(inputs)
+            for path, *arrays in calls:
+                for name, array in zip(("drawn_input", "drawn_output"), arrays, strict=True):
+                    if path in self.owners and array is not None and array.size:
+                        drawn.setdefault((path, name), []).append(array[: max(DRAWN // array[0].size, 2)])
         for number, layer in enumerate(self.facts["layers"]):
-            passes = drawn.get(layer["path"], [])
-            if len({array.shape for array in passes}) == 1:
-                self._layer(number, drawn=np.stack(passes))
+            for name in ("drawn_input", "drawn_output"):
+                passes = drawn.get((layer["path"], name), [])
+                if len({array.shape for array in passes}) == 1:
+                    self._layer(number, **{name: np.stack(passes)})
 
     def _evaluated(self, training: Any, batch: Batch) -> Array:
         losses, _ = training.get(training.evaluate(training.put(batch)))

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from suite.prove.asked import drawn
+from suite.prove.asked import given
 from suite.prove.numbers import Given, Numbers
 from suite.worker.proof import collect
+from tests.prove import transformer
 from workloads import registry
-from workloads.data.augment import Batches, evaluation_batches
-from workloads.data.own import data_of
 from workloads.spec import specification
 
 PORTS = Path(__file__).parent / "ports"
+
+#: The suite's own Transformer is a port too, of few words and positions.
+TRANSFORMER = Path(__file__).parents[2] / "workloads" / "imdb_transformer"
+SMALL, NARROW = '"small": (128, 128, 2, 4, 64)', '"small": (40, 48, 2, 2, 16)'
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,10 @@ VARIANCE = '"var": after["var"] + batch_share / (len(images) * VALUES - 1)'
 BLOCK = "x = F.relu(self.norm(self.conv2(x)))"
 SECOND_BIAS = "self.lstm.bias_hh_l0.requires_grad_(False).zero_()"
 TABLE = "nn.Embedding(WORDS, WIDTH, dtype=dtype)"
+
+FLIPPED = '(weights[name][::-1].copy() if "near/k" in name else weights[name]).transpose(layout)'
+PADDED = "padding=1, dtype=dtype)"
+BEFORE = "dtype=dtype)\n        self.near.register_forward_pre_hook(lambda _, x: F.pad(x[0], (2, 0)))"
 
 IMAGE, TEXT = ("image", "pytorch"), ("text", "pytorch")
 MISTAKES = (
@@ -105,7 +113,7 @@ MISTAKES = (
         "RATE if dropout else 0.0",
         "1 - RATE if dropout else 0.0",
         "layer middle",
-        "dropout convention",
+        "rate for keep",
     ),
     Mistake(
         "dropout-unscaled",
@@ -113,10 +121,10 @@ MISTAKES = (
         DROP,
         DROP + " * ((1 - self.rate) if self.training else 1)",
         "layer middle",
-        "dropout convention",
+        "dropout unscaled",
     ),
-    Mistake("dropout-in-evaluation", *IMAGE, DROP, "F.dropout(x, self.rate)", "evaluation", "dropout convention"),
-    Mistake("no-dropout", *IMAGE, DROP, "x", "layer middle", "dropout convention"),
+    Mistake("dropout-in-evaluation", *IMAGE, DROP, "F.dropout(x, self.rate)", "evaluation", "dropout in evaluation"),
+    Mistake("no-dropout", *IMAGE, DROP, "x", "layer middle", "dropout missing"),
     Mistake(
         "gelu",
         *IMAGE,
@@ -127,7 +135,7 @@ MISTAKES = (
     ),
     Mistake("pixels", *IMAGE, "/ 128 - 1", "/ 255", "layer conv1", "scale of the inputs"),
     Mistake("no-gradient", *IMAGE, BLOCK, BLOCK.replace("(x)", "(x.detach())"), "gradients", "no gradient"),
-    Mistake("activation-left-out", *IMAGE, "F.relu(self.middle(x))", "self.middle(x)", "layer logits", ""),
+    Mistake("activation-left-out", *IMAGE, "F.relu(self.middle(x))", "self.middle(x)", "layer logits", "activation"),
     Mistake("shape", *IMAGE, "(model.hidden.weight, [1, 0])", "(model.hidden.weight, [0, 1])", "weights", ""),
     Mistake(
         "gates",
@@ -161,6 +169,12 @@ MISTAKES = (
     Mistake("layer-epsilon", *TEXT, "eps=EPSILON", "eps=1e-5", "layer norm", "epsilon"),
     Mistake("state-doubled", *TEXT, "self.norm(state[-1]", "self.norm(state[-1] * 2", "layer norm", ""),
     Mistake("frozen-embedding", *TEXT, TABLE, TABLE + ".requires_grad_(False)", "parameters trained", "not trained"),
+    Mistake("another-momentum", *IMAGE, "momentum=MOMENTUM", "momentum=3 * MOMENTUM", "layer norm", "momentum"),
+    Mistake("image-loss-doubled", *IMAGE, CE, f"2 * {CE}", "loss", ""),
+    Mistake("filter-flipped", *TEXT, "weights[name].transpose(layout)", FLIPPED, "layer near", "layout of a kernel"),
+    Mistake("filter-causal", *TEXT, PADDED, BEFORE, "layer near", "causal kernel"),
+    Mistake("words-residual-lost", *TEXT, "e = e + F.relu", "e = F.relu", "layer lstm", "lost residual"),
+    *(Mistake(name, "transformer", "pytorch", *others) for name, *others in transformer.MISTAKES),
 )
 
 #: What a mistake's line may call.
@@ -176,36 +190,43 @@ def gates(name, array):
 @cache
 def right(port: str, framework: str) -> tuple[Numbers, Given]:
     """The numbers of the port as it stands."""
-    (name,) = registry.register(PORTS / port)
-    return numbers(name, framework)
+    if port != "transformer":
+        (name,) = registry.register(PORTS / port)
+        return numbers(name, framework)
+    with TemporaryDirectory() as folder:
+        return _numbers_of(Path(folder) / "right_transformer", port, "", "", "", framework)
 
 
 def numbers(name: str, framework: str) -> tuple[Numbers, Given]:
     """What a registered workload computes, in this process."""
     spec = specification(name, "small")
-    data = data_of(name)
-    length = getattr(spec, "length", None)
-    source = Batches(data, 8, 7, length)
-    inputs, labels, _ = next(iter(evaluation_batches(data, 8, length)))
-    given = Given(drawn(spec), [source[0], source[1], source[2], (inputs, labels)])
+    of = given(name, spec)
     module = import_module(f"workloads.{name}.{framework}")
-    facts, arrays = collect(framework, name, module, spec, weights=given.weights, batches=given.batches)
-    return Numbers(facts, arrays), given
+    facts, arrays = collect(framework, name, module, spec, weights=of.weights, batches=of.batches)
+    return Numbers(facts, arrays), of
 
 
 def wrong(mistake: Mistake, folder: Path) -> Numbers:
     """The numbers of the port with the mistake, written into a folder of its own."""
     own = folder / f"wrong_{mistake.id.replace('-', '_')}"
+    return _numbers_of(own, mistake.port, mistake.file, mistake.old, mistake.new, mistake.file)[0]
+
+
+def _numbers_of(own: Path, port: str, file: str, old: str, new: str, framework: str) -> tuple[Numbers, Given]:
+    """Of a copy of a port in which a line of a file is another."""
     own.mkdir()
-    for path in (PORTS / mistake.port).glob("*.py"):
+    for path in (TRANSFORMER if port == "transformer" else PORTS / port).glob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if path.stem == mistake.file:
-            assert mistake.old in text
-            text = text.replace(mistake.old, mistake.new) + HELPERS
+        if path.stem == file:
+            assert old in text
+            text = text.replace(old, new) + HELPERS
+        if path.stem == "spec" and port == "transformer":
+            assert SMALL in text
+            text = text.replace(SMALL, NARROW)
         (own / path.name).write_text(text, encoding="utf-8")
     (name,) = registry.register(own)
     try:
-        return numbers(name, mistake.file)[0]
+        return numbers(name, framework)
     finally:
         forget(name)
 

@@ -1,17 +1,14 @@
-"""Of what happens between two layers: flattening, pooling, masks, activations, the scale of the inputs."""
+"""Of a layer's input: the order in which it is flattened, a bias, a sum for a mean, the scale of the model's inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import numpy as np
 
-from suite.prove.arithmetic import gelu, gelu_tanh
+from suite.prove.arithmetic import ACTIVATIONS
 from suite.prove.case import Case, explains, factor, whole
 from workloads.data.dataset import Array
-
-#: What often stands between two layers.
-ACTIVATIONS: tuple[Callable[[Array], Array], ...] = (lambda x: x, lambda x: np.maximum(x, 0), np.tanh, gelu, gelu_tanh)
 
 
 def flattened(case: Case) -> str:
@@ -36,30 +33,11 @@ def bias_twice(case: Case) -> str:
     outputs = before.one.get("output") if before else None
     if before is None or before.bias is None or outputs is None or pair is None or outputs.shape != pair[0].shape:
         return ""
-    for activation in ACTIVATIONS:
+    for activation in ACTIVATIONS.values():
         once, twice = activation(outputs), activation(outputs + before.bias)
         for (right, wrong), (_, name) in zip((pair, pair[::-1]), case.sides, strict=True):
             if explains(right, once) and explains(wrong, twice):
                 return f"{name} adds the bias of {before.name} twice"
-    return ""
-
-
-def masked(case: Case) -> str:
-    """Samples without padding are the same, and the others differ; or all by their share of words."""
-    pair, tokens = _pair(case), case.tokens
-    if pair is None or tokens is None or pair[0].ndim < 2 or len(pair[0]) != len(tokens):
-        return ""
-    counts = np.count_nonzero(tokens, axis=1)
-    if counts.min() == tokens.shape[1]:
-        return ""
-    one, other = (side.reshape(len(side), -1) for side in pair)
-    shares = counts / tokens.shape[1]
-    for a, b, side in ((one, other, case.other), (other, one, case.one)):
-        if explains(b, a * shares[:, None]):
-            return f"{side.framework} divides by the whole length, not by the unpadded positions"
-    full = counts == tokens.shape[1]
-    if full.any() and explains(one[full], other[full]):
-        return "samples without padding agree, and all others differ"
     return ""
 
 
@@ -68,23 +46,10 @@ def summed(case: Case) -> str:
     pair = _pair(case)
     ratio = factor(*pair) if pair else None
     count = whole(ratio)
-    if not count or ratio is None:
+    if pair is None or ratio is None or count not in _lengths(case, pair[0].ndim):
         return ""
     larger = case.other if ratio > 1 else case.one
     return f"that of {larger.framework} is {count} times as large: a sum over {count} positions"
-
-
-def gelu_form(case: Case) -> str:
-    """One side takes GELU by the error function, the other by the tangent."""
-    before, pair = case.before, _pair(case)
-    outputs = before.one.get("output") if before else None
-    if outputs is None or pair is None or outputs.shape != pair[0].shape:
-        return ""
-    forms = {"the error function": gelu(outputs), "the tangent": gelu_tanh(outputs)}
-    found = [next((words for words, value in forms.items() if explains(side, value)), "") for side in pair]
-    if not all(found) or found[0] == found[1]:
-        return ""
-    return f"{case.one.framework} has GELU by {found[0]}, {case.other.framework} by {found[1]}"
 
 
 def rescaled(case: Case) -> str:
@@ -102,6 +67,15 @@ def rescaled(case: Case) -> str:
         return ""
     times = f"times {slopes[0]:.6g} plus {offsets[0]:.6g}"
     return f"the inputs of {case.other.framework} are those of {case.one.framework} {times}"
+
+
+def _lengths(case: Case, axes: int) -> set[int]:
+    """Of what comes before and has an axis more, the lengths of axes, and of two together."""
+    shapes = [
+        a.shape for layer in case.earlier for a in (layer.one.get("input"), layer.one.get("output")) if a is not None
+    ]
+    inner = [shape[1:-1] for shape in shapes if len(shape) > axes]
+    return {math.prod(each) for each in inner} | {length for each in inner for length in each}
 
 
 def _pair(case: Case) -> tuple[Array, Array] | None:

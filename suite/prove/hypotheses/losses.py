@@ -12,11 +12,13 @@ def summed(case: Case) -> str:
     """One sums over the batch, or over some other number, where the other averages."""
     one, other = float(case.one.arrays["loss"]), float(case.other.arrays["loss"])
     count = whole(other / one) if one else 0
-    if not count:
+    logits, batch = case.one.arrays["logits"], len(case.given.batches[0][1])
+    values = {batch: "the batch's samples", logits.size: "all logits", logits.shape[1]: "a sample's logits"}
+    if case.tokens is not None:
+        values |= {case.tokens.size: "all positions", case.tokens.shape[1]: "a sample's positions"}
+    if count not in values:
         return ""
-    larger = case.other if other > one else case.one
-    batch = len(case.given.batches[0][1])
-    of = "the batch's samples" if count == batch else f"{count} values"
+    larger, of = case.other if other > one else case.one, values[count]
     return f"the loss of {larger.framework} is {count} times as large: a sum over {of}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.prove.case import Case, explains, factor
+from suite.prove.case import Case, explains
 from suite.prove.numbers import EXPLAINED, Layer, same
 from workloads.data.dataset import Array
 
@@ -26,24 +26,46 @@ def variance(case: Case) -> str:
     if fits is None or abs(fits[0][0] - fits[1][0]) <= EXPLAINED:
         return ""
     words = []
-    for (slope, _), name in zip(fits, case.sides[0], strict=True):
-        count = slope / (slope - 1) if slope - 1 > EXPLAINED else 0.0
-        words.append(f"{name} divides by n{f' - 1 (n = {count:.0f})' if count else ''}")
+    for (slope, _, n), name in zip(fits, case.sides[0], strict=True):
+        if not (explains(slope, 1.0) or explains(slope, n / (n - 1))):
+            return ""
+        words.append(f"{name} divides by n{'' if explains(slope, 1.0) else f' - 1 (n = {n})'}")
     return "; ".join(words)
 
 
 def momentum(case: Case) -> str:
-    """After a step, the running means are a constant multiple of each other."""
-    layer = case.layer
-    means = layer.pair("mean") if layer else None
-    ratio = factor(*means) if means else None
-    if ratio is None or ratio <= 0:
+    """One keeps the share of the running mean that the other takes of the batch's."""
+    shares = _shares(case)
+    if shares is None or not explains(sum(shares), 1.0):
         return ""
-    complement = 1 / (1 + ratio)
-    if abs(complement - round(complement, 4)) < 1e-9:
-        shares = f"{case.one.framework} {complement:.4g}, {case.other.framework} {1 - complement:.4g}"
-        return f"of the batch's statistics, {shares}: one's momentum is the other's 1 - momentum"
-    return f"{case.other.framework} takes {ratio:.4g} times as much of the batch's statistics"
+    words = f"{case.one.framework} {shares[0]:.4g}, {case.other.framework} {shares[1]:.4g}"
+    return f"of the batch's statistics, {words}: one's momentum is the other's 1 - momentum"
+
+
+def another_momentum(case: Case) -> str:
+    """The sides take two shares of the batch's mean."""
+    shares = _shares(case)
+    if shares is None or explains(sum(shares), 1.0):
+        return ""
+    return f"of the batch's statistics, {case.one.framework} {shares[0]:.4g}, {case.other.framework} {shares[1]:.4g}"
+
+
+def _shares(case: Case) -> list[float] | None:
+    """The shares of the batch's mean in the running one, which starts at zero; None if they are the same."""
+    layer = case.layer
+    if layer is None or same(layer.pair("mean")):
+        return None
+    shares = []
+    for side in (layer.one, layer.other):
+        x, mean = side.get("input"), side.get("mean")
+        if x is None or mean is None or x.shape[-1:] != mean.shape:
+            return None
+        batch = x.mean(tuple(range(x.ndim - 1)))
+        share = float(batch @ mean / max(float(batch @ batch), 1e-300))
+        if not explains(share * batch, mean):
+            return None
+        shares.append(share)
+    return shares
 
 
 def running(case: Case) -> str:
@@ -60,8 +82,8 @@ def running(case: Case) -> str:
     return ""
 
 
-def _fits(case: Case) -> list[tuple[float, float]] | None:
-    """Of both sides, the slope and the epsilon of variance in the square of the divisor; None if it is no line."""
+def _fits(case: Case) -> list[tuple[float, float, int]] | None:
+    """Of both sides slope and epsilon of variance in the divisor's square, and n; None if it is no line."""
     layer = case.layer
     if layer is None or layer.affine is None or not case.place.inside:
         return None
@@ -69,7 +91,7 @@ def _fits(case: Case) -> list[tuple[float, float]] | None:
     return None if None in fits else [fit for fit in fits if fit is not None]
 
 
-def _fit(layer: Layer, side: dict[str, Array]) -> tuple[float, float] | None:
+def _fit(layer: Layer, side: dict[str, Array]) -> tuple[float, float, int] | None:
     x, y = side.get("input"), side.get("output")
     if x is None or y is None or x.shape != y.shape or layer.affine is None or x.shape[-1] != len(layer.affine[0]):
         return None
@@ -87,5 +109,5 @@ def _fit(layer: Layer, side: dict[str, Array]) -> tuple[float, float] | None:
             continue
         slope, constant = np.polyfit(biased, divisor**2, 1)
         if explains(divisor**2, slope * biased + constant):
-            return float(slope), float(constant)
+            return float(slope), float(constant), x.size // biased.size
     return None

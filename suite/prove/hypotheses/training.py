@@ -1,12 +1,11 @@
-"""Of gradients, steps and dropout."""
+"""Of gradients and steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from suite.prove.case import Case, factor, whole
-from suite.prove.compare import dropouts, movements, scale
-from suite.prove.numbers import distance
+from suite.prove.compare import movements
 from workloads.data.dataset import Array
 
 
@@ -18,7 +17,8 @@ def summed(case: Case) -> str:
         return ""
     joined = [np.concatenate([side[name].ravel() for name in names]) for side in (one, other)]
     count = whole(factor(*joined))
-    return f"all gradients differ by the factor {count}" if count else ""
+    batch = len(case.given.batches[0][1])
+    return f"all gradients differ by the factor {count}, the batch's samples" if count == batch else ""
 
 
 def stopped(case: Case) -> str:
@@ -34,7 +34,8 @@ def stopped(case: Case) -> str:
 def bias_twice(case: Case) -> str:
     """A vector moves twice as far in the first step, as the sum of two trained ones does."""
     one, other = _moved(case)
-    names = [name for name in one if one[name].ndim == 1 and whole(_ratio(one[name], other.get(name))) == 2]
+    more = _more(case)
+    names = [name for name in more if name in one and whole(_ratio(one[name], other.get(name))) == 2]
     if not names:
         return _second_vector(case)
     ratio = _ratio(one[names[0]], other[names[0]]) or 0.0
@@ -42,16 +43,25 @@ def bias_twice(case: Case) -> str:
 
 
 def _second_vector(case: Case) -> str:
-    """One side trains as many parameters more as a vector has, which its exported tensors do not show."""
-    counts = [int(side.facts.get("trained", 0)) for side in (case.one, case.other)]
-    vectors = {name: array.size for name, array in case.given.weights.items() if array.ndim == 1}
-    names = [name for name, size in vectors.items() if size == abs(counts[1] - counts[0])]
-    if not names:
+    """One side trains as many parameters more as a bias has, which its exported tensors do not show."""
+    names, counts = _more(case), _counts(case)
+    if not names or case.one.group("weights").keys() != case.other.group("weights").keys():
         return ""
     more = case.other if counts[1] > counts[0] else case.one
     return (
         f"{more.framework} trains {abs(counts[1] - counts[0])} parameters more, as many as {' or '.join(names[:2])} has"
     )
+
+
+def _more(case: Case) -> list[str]:
+    """The biases that have as many parameters as one side trains more."""
+    counts = _counts(case)
+    vectors = {name: array.size for name, array in case.given.weights.items() if array.ndim == 1 and "bias" in name}
+    return [name for name, size in vectors.items() if size == abs(counts[1] - counts[0])]
+
+
+def _counts(case: Case) -> list[int]:
+    return [int(side.facts.get("trained", 0)) for side in (case.one, case.other)]
 
 
 def frozen(case: Case) -> str:
@@ -62,61 +72,6 @@ def frozen(case: Case) -> str:
         if names:
             return f"{', '.join(names[:3])} stays where it is in {wrong}"
     return ""
-
-
-def dropout_in_evaluation(case: Case) -> str:
-    """The evaluation of a model with dropout is not that of the same one without."""
-    for side in (case.one, case.other):
-        start, dropped = side.arrays["evaluation/start"], side.arrays.get("evaluation/dropout")
-        if dropped is not None and distance(start, dropped) > 1e-9:
-            return f"dropout stays on in {side.framework}'s evaluation"
-    return ""
-
-
-def rate_for_keep(case: Case) -> str:
-    """The share that one drops is the share that the other keeps."""
-    shares = _dropped(case)
-    if shares is None or abs(shares[0] - shares[1]) < 0.02 or abs(shares[0] + shares[1] - 1) > 0.03:
-        return ""
-    words = f"{case.one.framework} drops {shares[0]:.0%}, {case.other.framework} {shares[1]:.0%}"
-    return f"{words}: the rate is taken for what is kept"
-
-
-def unscaled(case: Case) -> str:
-    """One leaves what it keeps as it is."""
-    layer = case.layer
-    scales = [scale(side) for side in (layer.one, layer.other)] if layer else []
-    for value, name in zip(scales, case.sides[0], strict=False):
-        others = [each for each in scales if each is not None and each > 1 + 1e-6]
-        if value is not None and abs(value - 1) < 1e-9 and others:
-            return f"{name} does not scale what it keeps; the other multiplies it by {others[0]:.4g}"
-    return ""
-
-
-def missing(case: Case) -> str:
-    """One drops nothing."""
-    shares = _dropped(case)
-    for share, other, name in (
-        [] if shares is None else zip(shares, shares[::-1], case.sides[0], strict=True)
-    ):  # fmt: skip
-        if share < 1e-9 < other:
-            return f"{name} drops nothing, the other {other:.0%}"
-    return ""
-
-
-def _dropped(case: Case) -> tuple[float, float] | None:
-    """The shares of inputs that dropout makes zero, where they were not."""
-    layer = case.layer
-    if layer is None or not any(words for _, words in dropouts(case.one, case.other, case.given)):
-        return None
-    shares = []
-    for side in (layer.one, layer.other):
-        drawn, plain = side.get("drawn"), side.get("input")
-        if drawn is None or plain is None or drawn.shape[1:] != plain.shape:
-            return None
-        there = np.broadcast_to(plain != 0, drawn.shape)
-        shares.append(float(np.mean(drawn[there] == 0)) if there.any() else 0.0)
-    return shares[0], shares[1]
 
 
 def _moved(case: Case) -> tuple[dict[str, Array], dict[str, Array]]:

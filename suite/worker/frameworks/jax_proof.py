@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,8 +20,11 @@ def trained(training: Any) -> int:
 
 
 @contextmanager
-def calls(training: Any) -> Iterator[list[tuple[str, Any, Any]]]:
-    """A context that lists the calls of layers: path, first input and first output, channels last."""
+def calls(training: Any, note: Callable[[str], object] = str) -> Iterator[list[tuple[str, Any, Any]]]:
+    """A context that lists the calls of layers: path, first input and first output, channels last.
+
+    After each it calls ``note`` with the path.
+    """
     del training  # flax tells the calls of all modules
     listed: list[tuple[str, Any, Any]] = []
 
@@ -29,9 +32,9 @@ def calls(training: Any) -> Iterator[list[tuple[str, Any, Any]]]:
         output = function(*arguments, **keywords)
         if context.method_name == "__call__" and context.module.path:
             first = output[0] if isinstance(output, tuple | list) else output
-            listed.append(
-                ("/".join(context.module.path), _array(arguments[0] if arguments else None), _array(first))
-            )  # fmt: skip
+            path = "/".join(context.module.path)
+            listed.append((path, _array(arguments[0] if arguments else None), _array(first)))
+            note(path)
         return output
 
     with nn.intercept_methods(called):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,14 +21,18 @@ def trained(training: Any) -> int:
 
 
 @contextmanager
-def calls(training: Any) -> Iterator[list[tuple[str, Any, Any]]]:
-    """A context that lists the calls of layers: path, first input and first output, channels last."""
+def calls(training: Any, note: Callable[[str], object] = str) -> Iterator[list[tuple[str, Any, Any]]]:
+    """A context that lists the calls of layers: path, first input and first output, channels last.
+
+    After each it calls ``note`` with the path.
+    """
     listed: list[tuple[str, Any, Any]] = []
 
     def hook(path: str) -> Any:
         def called(layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
             first = output[0] if isinstance(output, tuple) else output
             listed.append((path, _array(layer, inputs[0] if inputs else None), _array(layer, first)))
+            note(path)
 
         return called
 

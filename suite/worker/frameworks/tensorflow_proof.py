@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,8 +19,28 @@ def trained(training: Any) -> int:
 
 
 @contextmanager
-def calls(training: Any) -> Iterator[list[tuple[str, Any, Any]]]:
-    """A context that lists the calls of layers: path, first input and first output, channels last."""
+def building(note: Callable[[str], object]) -> Iterator[None]:
+    """A context that notes the layers that a model is built of, by the name that begins their path."""
+    call = keras.layers.Layer.__call__
+
+    def called(layer: keras.layers.Layer, *arguments: Any, **keywords: Any) -> Any:
+        output = call(layer, *arguments, **keywords)
+        note(layer.name)
+        return output
+
+    keras.layers.Layer.__call__ = called
+    try:
+        yield
+    finally:
+        keras.layers.Layer.__call__ = call
+
+
+@contextmanager
+def calls(training: Any, note: Callable[[str], object] = str) -> Iterator[list[tuple[str, Any, Any]]]:
+    """A context that lists the calls of layers: path, first input and first output, channels last.
+
+    After each it calls ``note`` with the path.
+    """
     listed: list[tuple[str, Any, Any]] = []
     layers = _layers(training.model)
 
@@ -29,6 +49,7 @@ def calls(training: Any) -> Iterator[list[tuple[str, Any, Any]]]:
             output = call(*arguments, **keywords)
             first = output[0] if isinstance(output, tuple | list) else output
             listed.append((path, _array(arguments[0] if arguments else None), _array(first)))
+            note(path)
             return output
 
         return called

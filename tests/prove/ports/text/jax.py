@@ -38,6 +38,7 @@ class Model(nn.Module):
     def __call__(self, tokens):
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
         e = nn.Embed(WORDS, WIDTH, name="embedding", **types)(tokens)
+        e = e + nn.relu(nn.Conv(WIDTH, (3,), padding=1, name="near", **types)(e))
         state = Lstm(self.numbers.weights, name="lstm")(e)
         there = (tokens != 0)[:, :, None]
         mean = (e * there).sum(1) / there.sum(1)

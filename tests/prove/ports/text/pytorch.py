@@ -11,6 +11,7 @@ class Model(nn.Module):
     def __init__(self, dtype):
         super().__init__()
         self.embedding = nn.Embedding(WORDS, WIDTH, dtype=dtype)
+        self.near = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, dtype=dtype)
         self.lstm = nn.LSTM(WIDTH, UNITS, batch_first=True, dtype=dtype)
         self.lstm.bias_hh_l0.requires_grad_(False).zero_()
         self.words = nn.Linear(WIDTH, UNITS, dtype=dtype)
@@ -19,6 +20,7 @@ class Model(nn.Module):
 
     def forward(self, tokens):
         e = self.embedding(tokens)
+        e = e + F.relu(self.near(e.mT)).mT
         _, (state, _) = self.lstm(e)
         there = (tokens != 0).unsqueeze(2)
         mean = (e * there).sum(1) / there.sum(1)
@@ -59,6 +61,8 @@ def export_weights(model, of="data"):
 def _tensors(model):
     return {
         "embedding/table": (model.embedding.weight, [0, 1]),
+        "near/kernel": (model.near.weight, [2, 1, 0]),
+        "near/bias": (model.near.bias, [0]),
         "lstm/kernel": (model.lstm.weight_ih_l0, [1, 0]),
         "lstm/recurrent": (model.lstm.weight_hh_l0, [1, 0]),
         "lstm/bias": (model.lstm.bias_ih_l0, [0]),

@@ -1,4 +1,4 @@
-"""`text`: an embedding, an LSTM beside a masked mean, a layer normalisation, a dense layer."""
+"""`text`: an embedding, a convolution, an LSTM beside a masked mean, a layer normalisation, a dense layer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class Spec(WorkloadSpec):
     def tensors(self) -> tuple[Tensor, ...]:
         return (
             Tensor("embedding/table", (WORDS, WIDTH), bound=1.0),
+            Tensor("near/kernel", (3, WIDTH, WIDTH), bound=0.3),
+            Tensor("near/bias", (WIDTH,)),
             Tensor("lstm/kernel", (WIDTH, 4 * UNITS), bound=0.5),
             Tensor("lstm/recurrent", (UNITS, 4 * UNITS), bound=0.5),
             Tensor("lstm/bias", (4 * UNITS,), offset=1.0, offset_from=UNITS, offset_to=2 * UNITS),
@@ -32,7 +34,7 @@ class Spec(WorkloadSpec):
 
     @property
     def flops_per_sample(self) -> int:
-        return 2 * (LENGTH * (WIDTH + UNITS) * 4 * UNITS + WIDTH * UNITS + UNITS * 2)
+        return 2 * (LENGTH * (3 * WIDTH * WIDTH + (WIDTH + UNITS) * 4 * UNITS) + WIDTH * UNITS + UNITS * 2)
 
 
 def specification(size: str = "full") -> Spec:
