@@ -231,8 +231,11 @@ def mixed() -> list[Record]:
 
 def watched(record: Record, gpu: bool = True) -> Record:
     """The same launch with what a monitor would have noted: spans, a timeline of the host and of one GPU, energy."""
-    spans = {"train": (5.0, 12.0), "compute": (12.0, 19.0), "input": (19.0, 26.0)}
-    spans |= {"local": (26.0, 28.0)} if "local" in record.phases else {}
+    spans, begin = {}, 5.0
+    for name in ("train", "compute", "input", "local"):
+        if name in record.phases:
+            end = begin + 1.001 * sum(window.seconds for window in record.phases[name].windows)
+            spans[name], begin = (begin, end), end
     phases = {name: replace(held, spans=(spans[name],)) for name, held in record.phases.items()}
     at_s = [0.5 * tick for tick in range(60)]
     busy = [float(any(begin <= at <= end for begin, end in spans.values())) for at in at_s]

@@ -25,14 +25,14 @@ NOISE = 0.02
 Behaviour = Callable[[Cell, int], "float | Outcome"]
 
 
-def launched(cell: Cell, number: int, rate: float, memory: float = 1e9, **changes: Any) -> Record:
+def launched(cell: Cell, number: int, rate: float, memory: float = 1e9, windows: int = 1, **changes: Any) -> Record:
     """A launch that ended well at this throughput, with proof of identity and the peak memory in bytes."""
     own = {
         "workload": cell.workload, "precision": cell.precision, "batch": cell.batch, "compile": cell.compile,
         "loader": cell.loader, "size": cell.size, "accumulate": cell.accumulate,
     }  # fmt: skip
     made = records.record(cell.framework, number, **own)
-    step = Phase((Window(10, 10 * cell.effective_batch / rate),))
+    step = Phase((Window(20, 20 * cell.effective_batch / rate),) * windows)
     if cell.recipe and "course" not in changes:
         seconds = 1000 / rate
         epochs = tuple(Epoch(4, 1.5, seconds, 1.4, accuracy, 0.5) for accuracy in (0.82, 0.87 + 0.001 * (number % 3)))
@@ -58,7 +58,8 @@ class Launcher:
         if isinstance(found, Outcome):
             return Record(job.cell, found, job.launch)
         draw = random.Random(f"{job.cell.id}#{job.launch}").gauss(0, NOISE)
-        return launched(job.cell, job.launch, found * math.exp(draw), self.memory(job.cell), flags=self.flags)
+        rate, memory = found * math.exp(draw), self.memory(job.cell)
+        return launched(job.cell, job.launch, rate, memory, job.plan.windows, flags=self.flags)
 
 
 def raced(cells: Sequence[Cell], launcher: Launcher, question: Question | None = None, budget: int = 10_000) -> Race:

@@ -1,0 +1,83 @@
+"""Every kind of evidence of identity is judged, and named where it is not the others' or not what it must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suite.analysis.identity import Verdict
+from suite.record.evidence import Draws, Last, Trace
+from tests import records
+from tests.analysis.test_identity import but, judged, kinds
+
+
+def of_all(framework: str, **changes: Any) -> dict[str, Verdict]:
+    """Verdicts on three launches with all evidence, that of one framework changed."""
+    launches = [records.proved(each) for each in records.launches(n=1)]
+    return judged([but(each, **changes) if each.cell.framework == framework else each for each in launches])
+
+
+def test_all_evidence_agrees_and_shows_the_fingerprint_s_deviation() -> None:
+    assert {str(verdict) for verdict in of_all("none").values()} == {"same (0)", "same (1e-06)", "same (2e-06)"}
+
+
+UPDATES = records.UPDATES
+MOVED = {**UPDATES, "conv1/kernel": UPDATES["conv1/kernel"] * 1.01}
+STILL = {**UPDATES, "conv1/bias": 0.0}
+SEEN = {
+    "half of the batch": (
+        {"own": Trace((4.605, 4.4669 * 1.001), UPDATES)},
+        "at the cell's batch, losses at step 2 by 1e-03",
+    ),
+    "another optimizer at the cell's batch": (
+        {"own": Trace(records.LOSSES[:2], MOVED)},
+        "at the cell's batch, update of conv1/kernel by 1e-02",
+    ),
+    "float64": (
+        {"float64": Trace((*records.LOSSES[:2], records.LOSSES[2] * (1 + 1e-8)), UPDATES)},
+        "in float64, losses at step 3 by 1e-08",
+    ),
+    "an end of training": ({"last": Last(900, True, STILL)}, "conv1/bias does not move after the last window"),
+    "another batch": ({"last": Last(900, False, UPDATES)}, "batch 900 is not the reference's"),
+    "another step at the end": (
+        {"last": Last(900, True, UPDATES, 0.9)},
+        "after the last window, steps are off a fresh model's by 9e-01",
+    ),
+    "a step at the end that is off by a bit": (
+        {"last": Last(900, True, UPDATES, 1e-9, 0.0, (3, 700))},
+        "after the last window, steps are off a fresh model's by 1e-09",
+    ),
+    "a step that a backend does not repeat, and that is further off": (
+        {"last": Last(900, True, UPDATES, 1e-3, 1e-5, (3, 700))},
+        "after the last window, steps are off a fresh model's by 1e-03",
+    ),
+    "the optimizer at the cell's batch": (
+        {"own_optimizer": 2e-3},
+        "at the cell's batch, the optimizer is off its formula by 2e-03",
+    ),
+    "a mask for all samples": (
+        {"dropout": Draws(0.2475, (4.6, 4.5), 31.0)},
+        "dropout's masks are not independent in a batch, whose mean varies 31.0 times as much",
+    ),
+    "the optimizer": ({"optimizer": 2e-3}, "the optimizer is off its formula by 2e-03"),
+    "a rate of dropout": (
+        {"dropout": Draws(0.2633, (4.6, 4.5))},
+        "dropout spreads the logits by 0.2633, not by 0.2475",
+    ),
+    "a frozen mask": ({"dropout": Draws(0.2475, (4.6, 4.6))}, "dropout draws the same masks in every step"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), SEEN.values(), ids=SEEN)
+def test_every_kind_of_evidence_is_judged_and_named(changes: dict[str, Any], words: str) -> None:
+    found = of_all("tensorflow", **changes)
+    assert str(found["tensorflow-fp32-b32-graph"]) == f"differs: {words}"
+    assert [verdict.kind for verdict in found.values()] == ["same", "differs", "same"]
+
+
+@pytest.mark.parametrize("changes", [{"last": Last(9, False, UPDATES)}, {"optimizer": 1e-2}], ids=["last", "optimizer"])
+def test_what_needs_no_reference_is_judged_alone(changes: dict[str, Any]) -> None:
+    (launch,) = records.launches(["jax"], n=1)
+    assert kinds([records.proved(launch)]) == ["alone"]
+    assert kinds([but(records.proved(launch), **changes)]) == ["differs"]
