@@ -53,7 +53,7 @@ def rate_for_keep(case: Case) -> str:
     here, rates = _rates(case)
     if here is None or rates is None or not explains(rates[0] + rates[1], 1.0):
         return ""
-    words = f"{case.one.framework} drops {rates[0]:.0%}, {case.other.framework} {rates[1]:.0%}"
+    words = f"{case.one.framework} drops {rates[0]:.1%}, {case.other.framework} {rates[1]:.1%}"
     return f"{words}: the rate is taken for what is kept"
 
 
