@@ -40,7 +40,8 @@ else:
     from tests import records
     made = records.record(cell["framework"], job["launch"], workload=cell["workload"]).to_json()
     for phase in made["phases"].values():
-        phase["windows"] = phase["windows"][: job["plan"]["windows"]]
+        longer = {name: [[100 * steps, 100 * s] for steps, s in phase[name]] for name in ("windows", "warmup")}
+        phase |= {"warmup": longer["warmup"], "windows": (2 * longer["windows"])[: job["plan"]["windows"]]}
     record = told(part={k: v for k, v in made.items() if k not in ("schema", "cell", "launch", "started", "run")})
     try:
         with open(f"{kept}.{os.getpid()}", "wb") as file:
