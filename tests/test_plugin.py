@@ -156,7 +156,7 @@ def test_a_terminal_shows_progress_on_one_line_of_its_width(suite: Suite) -> Non
     passing = [part for part in shown.decode().split("\r") if part.startswith("[1/1]") and "samples/s " not in part]
     assert any("imdb_lstm-jax-fp32" in part for part in passing)
     assert max(len(part.rstrip()) for part in passing) < 60
-    assert "[1/1] imdb_lstm-jax-fp32-b32-compile-tuned  496 samples/s" in shown.decode()
+    assert "[1/1] imdb_lstm-jax-fp32-b32-compile-tuned  498 samples/s" in shown.decode()
 
 
 @pytest.mark.parametrize(("colour", "codes"), [("yes", ("32", "31", "33")), ("no", ())])
