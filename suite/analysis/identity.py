@@ -86,10 +86,26 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
             judged[key] = Verdict("no evidence", detail)
     for group in groups.values():
         judged |= _group(group)
+    judged |= _resting(rows, judged)
     for key, problem in unaccounted(rows).items():
         kind = judged[key].kind if judged[key].kind == "differs" else UNACCOUNTED
         judged[key] = replace(judged[key], kind=kind, detail="; ".join(filter(None, [judged[key].detail, problem])))
     return {key: judged[key] for key in rows}
+
+
+def _resting(rows: Mapping[Key, Sequence[Record]], judged: Mapping[Key, Verdict]) -> dict[Key, Verdict]:
+    """The verdict of a row that differs, for every row that rests on a launch of it."""
+    spoiled = {
+        _identity(record).program: judged[key]
+        for key, records in rows.items() if judged[key].kind == "differs"
+        for record in records if record.identity and record.identity.losses
+    }  # fmt: skip
+    resting = {
+        key: spoiled[record.identity.program]
+        for key, records in rows.items()
+        for record in records if record.identity and not record.identity.losses and record.identity.program in spoiled
+    }  # fmt: skip
+    return {key: verdict for key, verdict in resting.items() if judged[key].kind in ("same", "alone")}
 
 
 def _comparable(record: Record) -> tuple[str, ...]:

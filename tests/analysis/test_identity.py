@@ -113,6 +113,14 @@ def test_a_launch_without_a_fingerprint_rests_on_one_of_the_same_program() -> No
         assert kinds([short]) == ["no evidence"]
 
 
+def test_a_row_that_rests_on_a_launch_that_differs_does_too() -> None:
+    torch, flow, jax = (but(records.proved(each), program=each.cell.framework) for each in records.launches(n=1))
+    short = but(replace(flow, launch=1), losses=(), updates={}, own=None, float64=None)
+    for by, kind in ((1.0, "same"), (1.02, "differs")):
+        rows = {"torch": [torch], "flow": [scaled(flow, by)], "jax": [jax], "control": [short]}
+        assert [verdict.kind for verdict in verdicts(rows).values()] == ["same", kind, "same", kind]
+
+
 @pytest.mark.parametrize("what", ["weights", "batches"])
 def test_digests_must_be_equal(what: str) -> None:
     torch, flow, jax = records.launches(n=1)

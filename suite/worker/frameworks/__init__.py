@@ -5,8 +5,8 @@ Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `installation`, `mem
 `fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
 it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
 memory stands in a second file beside each, named ``*_device``. A third, ``*_evidence``, has what only the evidence in
-a record asks for: `on_host`, `adopt`, `explained_step` and `draws`. A fourth, ``*_optimizer``,
-has the optimizers by the spec's formulas. Importing this package imports none of them.
+a record asks for, such as `on_host`, `explained_step`, `draws` and `updates`. A fourth, ``*_optimizer``, has the
+optimizers by the spec's formulas. Importing this package imports none of them.
 """
 
 from __future__ import annotations
