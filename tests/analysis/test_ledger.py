@@ -13,7 +13,7 @@ from suite.analysis.load import load
 from suite.analysis.ratios import ratios
 from suite.analysis.statistics import LEAST
 from suite.record.ledger import Ledger
-from suite.record.record import Phase, Record
+from suite.record.record import Phase, Record, Window
 from tests import records
 from tests.published import RUNS
 from tests.studies.measuring.faults import FAULTS
@@ -110,6 +110,17 @@ def test_a_training_to_its_end_is_accounted_for_by_its_epochs() -> None:
     assert problems(replace(record, ledger=Ledger(6, 8))) == ["the loader delivered 6 batches, and epochs took 8"]
     assert problems(replace(record, ledger=Ledger(8, 4))) == ["the optimizer counted 4 steps, and 8 were taken"]
     assert problems(replace(record, phases={"train": replace(spans, spans=((0.0, 3.0),))}))
+
+
+def test_short_bursts_may_wait_for_a_core() -> None:
+    """As in a launch of a few milliseconds beside other programs: 93 % of 0.02 s is no sign, and of 20 s it is."""
+
+    def filling(share: float, seconds: float) -> Record:
+        window = Window(1, share * seconds)
+        return replace(records.record(), phases={"input": Phase((window,), spans=((0.0, seconds),))})
+
+    assert problems(filling(0.93, 0.02)) == []
+    assert problems(filling(0.93, 20.0)) == ["windows of input fill 93% of the time in which they were taken"]
 
 
 def test_the_ledger_is_a_part_of_a_record() -> None:
