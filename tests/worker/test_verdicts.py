@@ -128,7 +128,7 @@ def test_a_busy_neighbour_is_named_and_what_the_worker_took_is_told_from_it(run:
     cores = len(os.sched_getaffinity(0))
     neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((cores + 1) // 2)]
     try:
-        record = run(plan=Plan(min_window_s=0.7, windows=2, max_warmup_s=0.7))  # the host is sampled twice a second
+        record = run(plan=Plan(min_window_s=1.2, windows=2, max_warmup_s=0.7))  # the host is sampled twice a second
     finally:
         for process in neighbours:
             process.kill()
