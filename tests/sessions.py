@@ -26,7 +26,8 @@ WORKER = """
 import json, os, sys
 descriptor, job = int(sys.argv[3]), json.loads(sys.argv[4])
 cell = job["cell"]
-kept = os.path.join(os.environ["KEPT"], f"{cell['workload']}-{cell['framework']}-{job['launch']}")
+windows = job["plan"]["windows"]
+kept = os.path.join(os.environ["KEPT"], f"{cell['workload']}-{cell['framework']}-{job['launch']}-{windows}")
 
 def told(**message):
     return json.dumps(message).encode() + b"\\n"
@@ -41,7 +42,7 @@ else:
     made = records.record(cell["framework"], job["launch"], workload=cell["workload"]).to_json()
     for phase in made["phases"].values():
         longer = {name: [[100 * steps, 100 * s] for steps, s in phase[name]] for name in ("windows", "warmup")}
-        phase |= {"warmup": longer["warmup"], "windows": (2 * longer["windows"])[: job["plan"]["windows"]]}
+        phase |= {"warmup": longer["warmup"], "windows": (2 * longer["windows"])[:windows]}
     record = told(part={k: v for k, v in made.items() if k not in ("schema", "cell", "launch", "started", "run")})
     try:
         with open(f"{kept}.{os.getpid()}", "wb") as file:
