@@ -60,6 +60,8 @@ def ranked():
 KILLED, RANKED = 18, 5
 #: What the runs are, in turn.
 KINDS = ("plain", "--profile", "--track", "tune")
+#: Until when a run of each kind lives, at most; a search takes longer until its first launch has ended.
+LIVES_S = (20.0, 20.0, 20.0, 60.0)
 WAYS = ("pytest", "its group", "worker", "pytest and worker", "all", "SIGTERM")
 
 
@@ -100,7 +102,7 @@ def _round(
     problems: list[str] = []
     while True:
         process = _start(folder, journals, resume=any(_records(journals)))
-        killed = ways.total() < most and _kill(process, draw, ways)
+        killed = ways.total() < most and _kill(process, draw, ways, LIVES_S[_kind(journals)])
         output, _ = process.communicate()
         if killed:
             problems += (left := [f"kill {ways.total()} ({killed}): {what}" for what in _left(folder, before, killed)])
@@ -200,10 +202,10 @@ def _kind(journals: Path) -> int:
     return int(journals.name[8:]) % len(KINDS)
 
 
-def _kill(process: subprocess.Popen[str], draw: random.Random, ways: Counter[str]) -> str:
+def _kill(process: subprocess.Popen[str], draw: random.Random, ways: Counter[str], longest_s: float) -> str:
     """Kill it at some moment, in some way; empty where it ended before."""
     try:
-        process.wait(draw.uniform(0.3, 20.0))
+        process.wait(draw.uniform(0.3, longest_s))
     except subprocess.TimeoutExpired:
         pass
     else:
