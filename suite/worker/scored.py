@@ -52,9 +52,14 @@ class Again:
         ((inputs, labels, _),) = evaluation_batches(data, size, subject.length)
         losses, right = scores(training, [(inputs, labels, len(pairs))], subject.team)
         again = cls(subject, (inputs, labels), losses, right, 0)
-        if not subject.team or not subject.team.ranks.rank:  # of several processes, the first has all scores
+        if again._has_all:
             again.wrong = again._wrong(drawn, evaluated)
         return again
+
+    @property
+    def _has_all(self) -> bool:
+        """Of several processes, only the first has the scores of all."""
+        return not self.subject.team or not self.subject.team.ranks.rank
 
     def _table(self, losses: Array) -> Array:
         return losses.reshape(-1, labels_of(self.subject))
@@ -72,12 +77,14 @@ class Again:
         near = second - best > NEIGHBOURS * np.maximum(1.0, np.abs(second))
         return int(np.count_nonzero((clear & (right != expected).any(1)) | moved | (near & other)))
 
-    def evidence(self, fresh: Any, state: dict[str, Array]) -> Scored:
-        """By a fresh model with the ``state`` of what was evaluated, and once in fp32."""
+    def evidence(self, fresh: Any, state: dict[str, Array]) -> Scored | None:
+        """By a fresh model with the ``state`` of what was evaluated, and once in fp32; None without all scores."""
         restored(fresh, state)
         losses, _ = self._scores(fresh)
-        coarse = None
-        subject, off = self.subject, float(np.max(np.abs(losses - self.losses) / np.maximum(1.0, np.abs(self.losses))))
+        if not self._has_all:
+            return None
+        subject, coarse = self.subject, None
+        off = float(np.max(np.abs(losses - self.losses) / np.maximum(1.0, np.abs(self.losses))))
         if subject.cell.precision in COARSE and not subject.team:
             cell = subject.cell.but(precision="fp32", compile=USUAL_COMPILE[subject.cell.framework])
             exact = subject.training(cell, subject.timed, dropout=subject.dropout, rates=subject.rates)
