@@ -70,7 +70,7 @@ def _recomputed(found: Recomputed) -> str:
 def _scored(found: Scored) -> str:
     """Returns what is wrong with the last evaluation, in words."""
     if found.wrong:
-        return f"{found.wrong} of {found.samples} test samples are not scored by their most probable label"
+        return f"{found.wrong} of {found.samples} test samples are not scored, or not by their most probable label"
     if found.total > TOTAL:
         return f"in evaluation, the probabilities of a sample's labels are off 1 by {found.total:.0e} in sum"
     if found.replayed > EVALUATED:

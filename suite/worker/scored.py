@@ -67,6 +67,8 @@ class Again:
     def _wrong(self, drawn: list[int], evaluated: tuple[Array, Array]) -> int:
         """Samples whose right label is not the one with the least loss, or that were scored otherwise before."""
         losses, right = self._table(self.losses.astype(np.float64)), self._table(self.right).astype(bool)
+        if len(evaluated[0]) != len(self.subject.data.test):
+            return len(drawn)
         labels, rows = self.subject.data.test.labels[drawn], np.arange(len(drawn))
         best, second = np.sort(losses, axis=1)[:, :2].T
         clear = second - best > CLEAR * np.maximum(1.0, np.abs(second))

@@ -58,7 +58,7 @@ SEEN = {
     ),
     "answers that are right among the best five": (
         {"scored": Scored(2, 1e-7, 2, 0.0)},
-        "2 of 2 test samples are not scored by their most probable label",
+        "2 of 2 test samples are not scored, or not by their most probable label",
     ),
     "an evaluation of other weights": (
         {"scored": Scored(2, 1e-7, 0, 0.3)},

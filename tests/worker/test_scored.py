@@ -1,4 +1,4 @@
-"""What some test samples show of an evaluation when they are evaluated again; in the model's place stands one of NumPy."""
+"""What some test samples show of an evaluation when evaluated again; in the model's place stands one of NumPy."""
 
 from __future__ import annotations
 
@@ -74,6 +74,13 @@ def test_a_label_among_the_best_is_not_the_best(best: int) -> None:
 
 def test_the_evaluation_whose_accuracy_counts_is_that_of_the_same_weights() -> None:
     assert scored(Linear(), shown=Linear(seed=2)).wrong > 0
+
+
+def test_every_test_sample_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses, right = scores(Linear(), evaluation_batches(data(SPEC.data), EVALUATION_BATCH))
+    monkeypatch.setattr(f"{__name__}.scores", lambda *_: (losses[: len(losses) // 2], right[: len(right) // 2]))
+    found = scored(Linear())
+    assert found.wrong == found.samples
 
 
 class Averaged(Linear):
