@@ -8,6 +8,8 @@ from statistics import fmean
 from suite.analysis.tolerances import (
     DROPOUT,
     DROPOUT_SPREAD,
+    EVALUATED,
+    EVALUATED_COARSELY,
     OPTIMIZER,
     OWN_OPTIMIZER,
     RECOMPUTED,
@@ -15,9 +17,10 @@ from suite.analysis.tolerances import (
     SCATTERED,
     SHARED,
     STEPS,
+    TOTAL,
     relative,
 )
-from suite.record.evidence import Draws, Identity, Last, Recomputed
+from suite.record.evidence import Draws, Identity, Last, Recomputed, Scored
 from suite.record.record import Record
 
 
@@ -37,6 +40,8 @@ def _of_launch(identity: Identity) -> str:
     if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
         return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
     if identity.recomputed and (words := _recomputed(identity.recomputed)):
+        return words
+    if identity.scored and (words := _scored(identity.scored)):
         return words
     return _at_the_end(identity.last) if identity.last else ""
 
@@ -59,6 +64,19 @@ def _recomputed(found: Recomputed) -> str:
         return f"checkpointing keeps {found.kept_bytes} bytes, and {found.usual_bytes} are kept without it"
     if found.gradient > RECOMPUTED:
         return f"checkpointing moves a gradient by {found.gradient:.0e}"
+    return ""
+
+
+def _scored(found: Scored) -> str:
+    """Returns what is wrong with the last evaluation, in words."""
+    if found.wrong:
+        return f"{found.wrong} of {found.samples} test samples are not scored, or not by their most probable label"
+    if found.total > TOTAL:
+        return f"in evaluation, the probabilities of a sample's labels are off 1 by {found.total:.0e} in sum"
+    if found.replayed > EVALUATED:
+        return f"what is evaluated is off a fresh model with the trained weights by {found.replayed:.0e}"
+    if (found.fp32 or 0.0) > EVALUATED_COARSELY:
+        return f"the loss in evaluation is off that in fp32 by {found.fp32:.0e}"
     return ""
 
 

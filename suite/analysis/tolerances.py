@@ -154,6 +154,12 @@ OWN_OPTIMIZER = 1e-4
 #: CPU, where nothing may differ. Of older records, in which the bound had to hold for a GPU too: the deviation itself.
 SCATTERED, REPLAYED = 10.0, 1e-2
 
+#: How far the probabilities of all labels of a test sample may be off 1 in sum, and its loss off that of a fresh model
+#: with the trained weights: on a CPU the first was 1e-7 at most, and the second 0. A GPU may choose other kernels.
+TOTAL, EVALUATED = 1e-4, 1e-4
+#: The mean loss in evaluation off that in fp32. In bf16 the CNN's was 1e-6 (size small, one epoch of 250).
+EVALUATED_COARSELY = 0.05
+
 #: How many times as much as with independent masks the mean logits of a batch may vary over draws.
 SHARED = 4.0
 

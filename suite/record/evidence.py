@@ -38,6 +38,23 @@ class Last:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """The last evaluation of a training to its end, of which some ``samples`` were evaluated again with every label.
+
+    ``total`` is how far the probabilities of a sample's labels are off 1 in sum, at most. ``wrong`` is how many of the
+    samples have a right label that is not the most probable one, or scored otherwise in the evaluation itself.
+    ``replayed`` is how far a loss is off that of a fresh model with the same weights and statistics, relative or, below
+    1, absolute; ``fp32``, in coarser precisions, how far, relatively, the mean loss is off that in fp32.
+    """
+
+    samples: Count
+    total: Number
+    wrong: Count
+    replayed: Number
+    fp32: Number | None = None
+
+
+@dataclass(frozen=True)
 class Draws:
     """Dropout at fixed weights: the ``spread`` of the logits over draws, and ``losses`` of steps on one batch.
 
@@ -79,7 +96,8 @@ class Identity:
     update from the formula of the spec's optimizer, or the recipe's, in float64; ``own_optimizer`` the same in the
     cell's precision and at its batch. Where there is a recipe, ``evaluation`` holds, after the steps in float64, the
     loss and the share of right answers of some test samples. ``recomputed`` is there where the cell has gradient
-    checkpointing; ``last`` is what the timed object did after the last window. ``seconds`` is what each part took.
+    checkpointing; ``last`` is what the timed object did after the last window,
+    ``scored`` how it was evaluated. ``seconds`` is what each part took.
 
     Records of older versions lack some. They may have ``early_updates``, those after the fingerprint's first two steps;
     ``timed``, the first steps of the very object that is timed; and float64 of another size, ``float64_size``.
@@ -97,6 +115,7 @@ class Identity:
     timed: Trace | None = None
     evaluation: Trace | None = None
     last: Last | None = None
+    scored: Scored | None = None
     dropout: Draws | None = None
     optimizer: Number | None = None
     own_optimizer: Number | None = None

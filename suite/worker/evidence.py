@@ -27,6 +27,7 @@ from suite.worker.outcome import check
 from suite.worker.probe import lstm_error
 from suite.worker.recomputed import recomputed
 from suite.worker.replay import FP16_STEPS, LAST_STEPS, Replay
+from suite.worker.scored import Again
 from suite.worker.subject import Subject
 from suite.worker.training import evaluate
 from workloads.data.augment import Batches, batches_digest
@@ -53,6 +54,7 @@ class Evidence:
         self.parts: dict[str, Any] = {"program": program}
         self.seconds: dict[str, float] = {}
         self.replay: Replay | None = None
+        self.again: Again | None = None
         self.fresh: Any = None  # the replayed model with its first state, where it can take the fingerprint's steps
 
     @contextmanager
@@ -99,6 +101,11 @@ class Evidence:
             updates = movement(replay.before, replay.after)
             self.parts["last"] = Last(first, not wrong, updates, checked=tuple(sorted(host)))
 
+    def scored(self, training: Any, evaluated: tuple[Array, Array] | None, seed: int) -> None:
+        """After the last evaluation, whose losses and right answers these are: some of it again."""
+        if evaluated is not None:  # else a kill came after it, and its scores are gone
+            self.again = Again.of(self.subject, training, evaluated, seed)
+
     def afterwards(self) -> None:
         """What needs models of its own. What does not fit into memory beside the data is left out; the log says so."""
         gc.collect()  # of what was timed, its memory included
@@ -130,11 +137,13 @@ class Evidence:
         digest = weights_digest(fresh.weights())
         start = {name: array.copy() for name, array in fresh.checkpoint().items()}
         fresh.compile(fresh.put(self.replay.batches[0]))
+        scored = self.again and self.again.evidence(fresh, self.replay.state)
         off, again = self.replay.deviation(fresh)
-        self.replay = None
+        self.replay = self.again = None
         if self.whole and self.subject.switchable:
             self.fresh = fresh, start
-        return {"weights": digest, "last": replace(self.parts["last"], replayed=off, again=again)}
+        last = replace(self.parts["last"], replayed=off, again=again)
+        return {"weights": digest, "last": last, "scored": scored}
 
     def _own(self) -> dict[str, Any]:
         """What the replayed model computes from the beginning, without its dropout; or another one, where it cannot."""

@@ -49,4 +49,6 @@ def _move_to(training: Any, formula: Formula, step: int) -> None:
     if missing > 0:
         formula.steps += missing
         state = training.checkpoint()
-        training.restore({name: each + missing if COUNTS.search(name) else each for name, each in state.items()})
+        training.restore(
+            {name: np.asarray(each + missing) if COUNTS.search(name) else each for name, each in state.items()}
+        )

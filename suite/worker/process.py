@@ -267,6 +267,7 @@ class _Launch:
                 batch=batches.global_batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check,
                 report=report, tools=interfaces.tools(self.cell), team=self.team,
             )  # fmt: skip
+            evidence.scored(training, saved.scores, self.job.seed)
             evidence.last(training, loader, batches)
         finally:
             loader.close()

@@ -51,11 +51,16 @@ class Replay:
 
     def _again(self, fresh: Any) -> dict[str, Array]:
         """The weights after the steps of a fresh `Training`."""
-        own = fresh.checkpoint()
-        # Keras numbers its models, so that only the order of names is the same; PyTorch's optimizers begin with none.
-        names = own if len(own) == len(self.state) else self.state
-        pairs = zip(names, self.state.values(), strict=True)
-        fresh.restore({name: own[name] if OF_THE_SPEC.search(name) else held for name, held in pairs})
+        restored(fresh, self.state)
         fresh.read([fresh.step(fresh.put(batch)) for batch in self.batches])
         weights: dict[str, Array] = fresh.weights()
         return weights
+
+
+def restored(fresh: Any, state: dict[str, Array]) -> None:
+    """Give a fresh `Training` the state of another one like it, but for what the spec says."""
+    own = fresh.checkpoint()
+    # Keras numbers its models, so that only the order of names is the same; PyTorch's optimizers begin with none.
+    names = own if len(own) == len(state) else state
+    pairs = zip(names, state.values(), strict=True)
+    fresh.restore({name: own[name] if OF_THE_SPEC.search(name) else held for name, held in pairs})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from suite.worker.outcome import DivergedError
 from suite.worker.ranks import ALONE, Ranks
 from suite.worker.team import Team
 from workloads.data.augment import evaluation_batches
-from workloads.data.dataset import DataSet
+from workloads.data.dataset import Array, DataSet
 from workloads.recipes import Recipe
 
 #: Samples that go through the network of a device at once in an evaluation, whatever the training's batch.
@@ -47,6 +47,7 @@ class Saved:
         self.curve: list[float] = []
         self.resumed_at: list[int] = []
         self.arrays: dict[str, Any] = {}
+        self.scores: tuple[Array, Array] | None = None  # of each test sample in the last evaluation
         try:
             contents = checkpoint.read(self.path, self.key) if self.path else None
         except checkpoint.CheckpointError as error:
@@ -120,7 +121,9 @@ def follow(
         end = time.perf_counter()
         train_s = ranks.slowest(end - start)
         values = check(losses, training, epoch_label)
-        loss, accuracy = evaluate(training, data, length, team=team)
+        size = EVALUATION_BATCH * (team.cell.devices if team else 1)
+        saved.scores = scores(training, evaluation_batches(data, size, length), team)
+        loss, accuracy = means(saved.scores, team)
         if not math.isfinite(loss):
             raise DivergedError(f"the test loss is {loss} after {epoch_label}")
         evaluation_s = ranks.slowest(time.perf_counter() - end)
@@ -138,14 +141,26 @@ def evaluate(
 
     ``batch`` is that of each device. The processes of a ``team`` evaluate a share of each batch; all get the result.
     """
-    outputs = []
-    for inputs, labels, count in evaluation_batches(data, batch * (team.cell.devices if team else 1), length):
-        own = team.mine((inputs, labels)) if team else (inputs, labels)
-        outputs.append((training.evaluate(training.put(own)), count))
-    scored = [(training.get(scores), count) for scores, count in outputs]
-    whole = [(team.whole(scores) if team else scores, count) for scores, count in scored]
-    losses, correct = (
-        np.concatenate(arrays) for arrays in zip(*([a[:count] for a in scores] for scores, count in whole), strict=True)
-    )
+    batches = evaluation_batches(data, batch * (team.cell.devices if team else 1), length)
+    return means(scores(training, batches, team), team)
+
+
+def means(scored: tuple[Array, Array], team: Team | None) -> tuple[float, float]:
+    """Mean loss and accuracy, the same in all processes of a ``team``."""
+    losses, correct = scored
     found = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
     return tuple(team.ranks.gather(found)[0]) if team else found
+
+
+def scores(training: Any, batches: Iterable[tuple[Array, Array, int]], team: Team | None = None) -> tuple[Array, Array]:
+    """Of every sample the loss and whether its label is the best; of a ``team`` the first process has them all."""
+    outputs = []
+    for inputs, labels, count in batches:
+        own = team.mine((inputs, labels)) if team else (inputs, labels)
+        outputs.append((training.evaluate(training.put(own)), count))
+    scored = [(training.get(each), count) for each, count in outputs]
+    whole = [(team.whole(each) if team else each, count) for each, count in scored]
+    losses, correct = (
+        np.concatenate(arrays) for arrays in zip(*([a[:count] for a in each] for each, count in whole), strict=True)
+    )
+    return losses, correct

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.identity import Verdict
-from suite.record.evidence import Draws, Last, Trace
+from suite.record.evidence import Draws, Last, Scored, Trace
 from tests import records
 from tests.analysis.test_identity import but, judged, kinds
 
@@ -55,6 +55,22 @@ SEEN = {
     "the optimizer at the cell's batch": (
         {"own_optimizer": 2e-3},
         "at the cell's batch, the optimizer is off its formula by 2e-03",
+    ),
+    "answers that are right among the best five": (
+        {"scored": Scored(2, 1e-7, 2, 0.0)},
+        "2 of 2 test samples are not scored, or not by their most probable label",
+    ),
+    "an evaluation of other weights": (
+        {"scored": Scored(2, 1e-7, 0, 0.3)},
+        "what is evaluated is off a fresh model with the trained weights by 3e-01",
+    ),
+    "losses that are no logarithms of probabilities": (
+        {"scored": Scored(2, 0.2, 0, 0.0)},
+        "in evaluation, the probabilities of a sample's labels are off 1 by 2e-01 in sum",
+    ),
+    "an evaluation that is coarser than it may be": (
+        {"scored": Scored(2, 1e-7, 0, 0.0, 0.2)},
+        "the loss in evaluation is off that in fp32 by 2e-01",
     ),
     "a mask for all samples": (
         {"dropout": Draws(0.2475, (4.6, 4.5), 31.0)},

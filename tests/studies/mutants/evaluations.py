@@ -123,6 +123,71 @@ def unscored(target: Target) -> None:
     target.wrap(target.workload, "scores", scored)
 
 
+def averaged(target: Target) -> None:
+    """What is evaluated is the average of the states after each step."""
+
+    def collected(step: Any) -> Any:
+        def taken(self: Any, batch: Any) -> Any:
+            pending = step(self, batch)
+            states = self.__dict__.setdefault("states", [])
+            states.append({name: array.copy() for name, array in self.checkpoint().items()})
+            return pending
+
+        return taken
+
+    def of_average(evaluate: Any) -> Any:
+        def evaluated(self: Any, batch: Any) -> Any:
+            if not (states := self.__dict__.get("states")):
+                return evaluate(self, batch)
+            now = {name: array.copy() for name, array in self.checkpoint().items()}
+            floats = [name for name, array in now.items() if array.dtype.kind == "f"]
+            self.restore(now | {name: np.mean([each[name] for each in states], 0, now[name].dtype) for name in floats})
+            found = evaluate(self, batch)
+            self.restore(now)
+            return found
+
+        return evaluated
+
+    target.wrap(target.framework.Training, "step", collected)
+    target.wrap(target.framework.Training, "evaluate", of_average)
+
+
+def among_five(target: Target) -> None:
+    """A label among the best five is right."""
+    if target.name == "pytorch":
+
+        def inner(scores: Any) -> Any:
+            def scored(model: Any, images: Any, labels: Any) -> Any:
+                best = model(images).topk(5).indices
+                return scores(model, images, labels)[0], (best == labels[:, None]).any(1)
+
+            return scored
+
+    elif target.name == "tensorflow":
+        import tensorflow as tf
+
+        def inner(scores: Any) -> Any:
+            def scored(model: Any, images: Any, labels: Any) -> Any:
+                logits = tf.cast(model(images, training=False), tf.float32)
+                return scores(model, images, labels)[0], tf.math.in_top_k(labels, logits, 5)
+
+            return scored
+
+    else:
+        import jax
+
+        def inner(scores: Any) -> Any:
+            def scored(model: Any, weights: Any, statistics: Any, images: Any, labels: Any) -> Any:
+                logits = target.workload.logits(model, weights, statistics, images)
+                best = jax.lax.top_k(logits, 5)[1]
+                found = scores(model, weights, statistics, images, labels)
+                return found[0], (best == labels[:, None]).any(1)
+
+            return scored
+
+    target.wrap(target.workload, "scores", inner)
+
+
 EVALUATION, STATISTICS, RECIPE = "evaluation", "batch normalisation", "recipe"
 STUDY, MODERN = {"recipe": "study"}, {"recipe": "modern"}
 MUTANTS = [
@@ -138,6 +203,9 @@ MUTANTS = [
         **MODERN,
     ),
     *mutants(EVALUATION, "right where it is wrong", LSTM, unscored, "evaluation", of=["pytorch"], **MODERN),
+    *mutants(EVALUATION, "of an average of weights", CNN, averaged, "scored", **STUDY),
+    *mutants(EVALUATION, "of an average of weights", LSTM, averaged, "scored", **MODERN),
+    *mutants(EVALUATION, "right where among the best five", CNN, among_five, "scored", **STUDY),
     *mutants(STATISTICS, "epsilon 1e-3", RESNET, normalised_with(EPSILON=1e-3), "fingerprint", of=["tensorflow"]),
     *mutants(
         STATISTICS,

@@ -28,6 +28,7 @@ EVIDENCE = {
     "optimizer": ("optimizer",),
     "own optimizer": ("own_optimizer",),
     "evaluation": ("evaluation",),
+    "scored": ("scored",),
 }
 #: A launch that its own probes refuse is never compared. One that fails otherwise says nothing: it was planted wrong.
 FAILED = "failed"
