@@ -69,6 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.studies.kills", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--ranks", type=int, default=0, help="kill so many ranks of launches with several instead")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only runs of this kind; may be repeated")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     draw = random.Random(options.seed)
@@ -81,13 +82,13 @@ def main() -> int:
         (folder / "matrix.py").write_text(MATRIX)
         (folder / "tmp").mkdir()
         before = _shared_memory()
-        rounds = 0
+        rounds, kinds = 0, options.kind or KINDS
         while ways.total() < (options.ranks or options.kills):
-            journals = folder / f"journals{rounds}"
+            journals = folder / f"journals{rounds * len(KINDS) + KINDS.index(kinds[rounds % len(kinds)])}"
             if options.ranks:
                 problems += _ranked_round(folder, journals, draw, ways, options.ranks, before)
             else:
-                share = options.kills * (rounds + 1) // len(KINDS)
+                share = options.kills * (rounds + 1) // len(kinds)
                 problems += _round(folder, journals, draw, ways, min(share, options.kills), before)
             rounds += 1
         print(f"{ways.total()} kills in {rounds} runs: {dict(ways)}")
