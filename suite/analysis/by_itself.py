@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from suite.analysis.tolerances import (
-    DROPOUT,
+    DROPOUT_APART,
+    DROPOUT_SCATTERS,
     DROPOUT_SPREAD,
     EVALUATED,
     EVALUATED_COARSELY,
@@ -52,8 +53,8 @@ def _dropout(found: Sequence[Draws], workload: str) -> str:
         return "dropout draws the same masks in every step"
     if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
         return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
-    expected, spread = DROPOUT_SPREAD.get(workload), fmean(draws.spread for draws in found)
-    if expected and relative(spread, expected) > DROPOUT[workload]:
+    expected, spread = DROPOUT_SPREAD.get((workload, found[0].size)), fmean(draws.spread for draws in found)
+    if expected and relative(spread, expected) > DROPOUT_APART + DROPOUT_SCATTERS[workload] / len(found) ** 0.5:
         return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
     return ""
 

@@ -59,12 +59,16 @@ class Draws:
     """Dropout at fixed weights: the ``spread`` of the logits over draws, and ``losses`` of steps on one batch.
 
     ``shared`` is the variance of a batch's mean logits over draws, divided by what independent masks would make it: 1,
-    or the batch's size where all samples share a mask.
+    or the batch's size where all samples share a mask. ``size`` is that of the model, which was small in
+    older records, without it; ``layers`` is the spread of the
+    input of each layer, relative to the input, by the name of the layer's kernel.
     """
 
     spread: Number
     losses: tuple[Number, ...]
     shared: Number | None = None
+    size: str = ""
+    layers: dict[str, Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,7 @@ class Identity:
 
     @property
     def traces(self) -> dict[str, Trace]:
-        """The fingerprints besides the first one, by the names of their fields."""
-        traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation}
+        """What is compared tensor by tensor or step by step besides the fingerprint, by the names of the fields."""
+        drawn = Trace((), self.dropout.layers) if self.dropout and self.dropout.layers else None
+        traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation, "dropout": drawn}
         return {name: trace for name, trace in traces.items() if trace}

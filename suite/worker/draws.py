@@ -10,30 +10,31 @@ from suite.plan.cell import USUAL_COMPILE
 from suite.record.evidence import Draws
 from suite.worker.fingerprint import drawn_from
 from suite.worker.outcome import check
+from suite.worker.owners import owners
 from suite.worker.subject import Subject
 from workloads.data.dataset import Array
-from workloads.spec import specification
 
-#: Forward passes with dropout, and images in each, every one with masks of its own. Of the spread that they show, one
-#: standard deviation is 0.6 % (n = 26 groups of 16 passes). Size small draws by the same code and at the same rates as
-#: the full one, whose passes took as long as eight training steps.
-DRAWS, DRAWS_BATCH, DRAWS_SIZE = 20, 32, "small"
-#: Passes of a model that has one logit, which says less than a hundred.
-DRAWS_OF = {"imdb_transformer": 80}
+#: Forward passes with dropout, and samples in each, every one with masks of its own. Of the spread that images show,
+#: one standard deviation is 0.6 % (n = 26 groups of 16 passes of the small CNN). A text takes the full Transformer 0.1
+#: s.
+DRAWS, DRAWS_OF_TEXTS = (20, 32), (10, 8)
+#: Spreads of a layer's input below this are of rounding: there is nothing drawn before it.
+LEAST = 1e-4
 #: Steps on one batch of so many images, whose losses must differ.
 DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
 
 def draws(subject: Subject) -> Draws:
     """Dropout at fixed weights, on noise, so that the spread is the same with any data."""
-    spec = subject.spec if subject.spec.size == DRAWS_SIZE else specification(subject.spec.name, DRAWS_SIZE)
+    spec = subject.spec
     frozen = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.0))
     compile_mode = USUAL_COMPILE[subject.cell.framework]
-    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, size=DRAWS_SIZE, devices=1)
+    cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, checkpointing="off", devices=1)
     training = subject.training(cell, frozen, dropout=True)
-    noise, labels = drawn_from(subject.data, getattr(spec, "length", None), DRAWS_BATCH)
-    passes = DRAWS_OF.get(spec.name, DRAWS)
-    logits = subject.tools.draws(training, training.put((noise, labels)), passes)
+    passes, samples = DRAWS_OF_TEXTS if subject.data.batch_form == "tokens" else DRAWS
+    noise, labels = drawn_from(subject.data, getattr(spec, "length", None), samples)
+    logits, inputs = subject.tools.draws(training, training.put((noise, labels)), passes)
+    layers = _by_tensor(inputs, subject.tools.owned(training), training.weights()) if inputs else {}
     drawn = noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]
     if subject.team:  # every device takes the same samples, and no two of them draw the same masks either
         devices = subject.cell.devices
@@ -45,19 +46,37 @@ def draws(subject: Subject) -> Draws:
     losses = check(pending, training, "the steps with dropout")
     if subject.team:
         losses = training.each(pending)
-    return Draws(spread(logits), tuple(losses), shared(logits))
+    whole = [each for each in (*inputs.values(), logits) if each.shape[1] == samples]
+    return Draws(spread(logits), tuple(losses), max(map(shared, whole)), spec.size, layers)
+
+
+def _by_tensor(inputs: dict[str, Array], owned: dict[str, list[Array]], weights: dict[str, Array]) -> dict[str, float]:
+    """The spread of each layer's input (draws, b, ...) by the name of its kernel, relative to the input itself.
+
+    It is seen before a residual addition too, where nothing is zero.
+    """
+    kernels = {name: array for name, array in weights.items() if array.ndim > 1}  # those of biases are alike
+    called = [(path, None, None) for path in inputs]
+    found = {}
+    for path, names in owners(owned, kernels, called).items():
+        drawn = inputs[path].astype(np.float64)
+        size = float(np.sqrt(np.mean(drawn**2)))
+        relative = spread(drawn) / size if size else 0.0
+        found[names[0]] = relative if relative > LEAST else 0.0
+    return found
 
 
 def spread(logits: Array) -> float:
-    """The standard deviation of each logit over draws, (draws, b, classes), as root mean square over all of them."""
+    """The standard deviation of each number over draws, (draws, b, ...), as root mean square over all of them."""
     return float(np.sqrt(np.var(logits, axis=0, ddof=1).mean()))
 
 
-def shared(logits: Array) -> float:
-    """The variance of a batch's mean logits over draws, (draws, b, classes), in shares of that of independent masks.
+def shared(drawn: Array) -> float:
+    """The variance of a batch's mean over draws, (draws, b, ...), in shares of that of independent masks.
 
     That is 1, and b where all samples of a batch share one mask. 0 where nothing is drawn.
     """
-    single = float(np.var(logits, axis=0, ddof=1).mean())
-    mean = float(np.var(logits.mean(axis=1), axis=0, ddof=1).mean())
-    return mean * logits.shape[1] / single if single else 0.0
+    drawn = drawn.astype(np.float64)
+    single = float(np.var(drawn, axis=0, ddof=1).mean())
+    mean = float(np.var(drawn.mean(axis=1), axis=0, ddof=1).mean())
+    return mean * drawn.shape[1] / single if single else 0.0

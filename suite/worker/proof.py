@@ -8,11 +8,9 @@ steps, an evaluation after them, and the same layers with dropout. It knows no f
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
 from importlib import import_module
@@ -26,6 +24,7 @@ from suite.plan.cell import Cell
 from suite.record.text import clean
 from suite.worker.fingerprint import proof
 from suite.worker.frameworks import imported
+from suite.worker.owners import owners
 from suite.worker.sources import Sources
 from workloads import registry
 from workloads.data.dataset import Array
@@ -124,7 +123,7 @@ class _Stages:
         sources = Sources(self.folder)
         with sources, self.tools.calls(self.training, sources.note) as calls:
             self.tools.forward(self.training, batch)
-        self.owners = _owners(self.tools.owned(self.training), self.given, calls)
+        self.owners = owners(self.tools.owned(self.training), self.given, calls)
         lines = sources.of(self.owners)
         named = {path.partition("#")[0]: path for path in self.owners}  # as `building` notes them
         lines |= {named[name]: own for name, own in self.built.of(named).items()}
@@ -188,40 +187,6 @@ class _Stages:
 
     def _layer(self, number: int, **arrays: Array | None) -> None:
         self.arrays |= {f"layers/{number}/{name}": a for name, a in arrays.items() if a is not None}
-
-
-def _owners(
-    owned: Mapping[str, list[Array]], weights: Mapping[str, Array], calls: list[tuple[str, Any, Any]]
-) -> dict[str, list[str]]:
-    """Path of a layer to the canonical names of its tensors, which are known by their values in any order.
-
-    A tensor belongs to the innermost layer that holds it and was called once; a layer that is called for every time
-    step is a part of the one around it.
-    """
-    names = {_values(array): name for name, array in weights.items()}
-    times = Counter(path for path, *_ in calls)
-    owners: dict[str, str] = {}
-    for path, arrays in owned.items():
-        for name in filter(None, (names.get(_values(array)) for array in arrays)):
-            around = [known for known, count in times.items() if count == 1 and _within(path, known)]
-            best = max(around, key=len, default="")
-            if best:  # inner layers come after those around them
-                owners[name] = best
-    found: dict[str, list[str]] = {}
-    for name in weights:
-        if name in owners:
-            found.setdefault(owners[name], []).append(name)
-    return found
-
-
-def _within(path: str, around: str) -> bool:
-    return path == around or path.startswith((f"{around}.", f"{around}/"))
-
-
-def _values(array: Array) -> str:
-    """A digest of the values in order of their size, whatever the layout."""
-    values = np.sort(np.asarray(array, np.float64), axis=None)
-    return hashlib.sha256(values.tobytes()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -81,6 +81,10 @@ SEEN = {
         {"dropout": Draws(0.2633, (4.6, 4.5))},
         "dropout spreads the logits by 0.2633, not by 0.2475",
     ),
+    "dropout at another place": (
+        {"dropout": Draws(0.2475, (4.6, 4.5), 1.0, "small", {"conv2/kernel": 0.3, "fused/kernel": 0.2})},
+        "with dropout, spread before conv2/kernel by 5e-01",
+    ),
     "a frozen mask": ({"dropout": Draws(0.2475, (4.6, 4.6))}, "dropout draws the same masks in every step"),
 }
 
@@ -97,3 +101,10 @@ def test_what_needs_no_reference_is_judged_alone(changes: dict[str, Any]) -> Non
     (launch,) = records.launches(["jax"], n=1)
     assert kinds([records.proved(launch)]) == ["alone"]
     assert kinds([but(records.proved(launch), **changes)]) == ["differs"]
+
+
+def test_the_mean_spread_of_more_launches_is_held_against_a_narrower_bound() -> None:
+    drawn = {"dropout": Draws(0.2530, (4.6, 4.5), 1.0, "small")}
+    one, *more = [but(records.proved(each), **drawn) for each in records.launches(["jax"], n=16)]
+    assert kinds([one]) == ["alone"]
+    assert kinds([one, *more]) == ["differs"]

@@ -70,7 +70,7 @@ SLOW = ("batch normalisation", "several devices", "attention")
 
 
 def as_measured(subject: Subject) -> Draws:
-    return Draws(DROPOUT_SPREAD[subject.spec.name], (1.0, 2.0))
+    return Draws(DROPOUT_SPREAD[subject.spec.name, ""], (1.0, 2.0))
 
 
 @needs_frameworks

@@ -15,6 +15,8 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from suite.worker.frameworks.jax import COMPILER_OPTIONS
 from suite.worker.frameworks.jax_device import takes
+from suite.worker.frameworks.jax_proof import calls, owned  # noqa: F401 - for the spread at each layer
+from suite.worker.owners import once, part
 from workloads.data.dataset import Array
 from workloads.dropout.jax import SWITCH, turned_off
 
@@ -102,22 +104,31 @@ def updates(training: Any) -> int | None:
     return min((int(np.min(jax.device_get(count))) for _, count in counts), default=None)
 
 
-def draws(training: Any, batch: Any, count: int) -> Array:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
+def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
 
-    def logits(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
+    And the input of each layer that is called once, of as many samples as `part` takes.
+    """
+
+    def applied(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
         statistics = {name: tree for name, tree in training.state.statistics.items() if name != SWITCH}
         if not statistics:
             return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})
         variables = {"params": weights, "batch_stats": statistics}
         return training.model.apply(variables, inputs, rngs={"dropout": key}, mutable=["batch_stats"])[0]
 
+    def forward(weights: Any, key: jax.Array, inputs: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        with calls(training, of=lambda x: part(x).astype("float32") if isinstance(x, jax.Array) else None) as called:
+            logits = applied(weights, key, inputs)
+        return logits, once(called)
+
     key, passes = training.state.key, []
-    forward = jax.jit(logits).lower(training.state.weights, key, batch[0]).compile(compiler_options=COMPILER_OPTIONS)
+    compiled = jax.jit(forward).lower(training.state.weights, key, batch[0]).compile(compiler_options=COMPILER_OPTIONS)
     for _ in range(count):
         key, pass_key = jax.random.split(key)  # as a step does
-        passes.append(np.asarray(forward(training.state.weights, pass_key, batch[0]), np.float64))
-    return np.stack(passes)
+        passes.append(jax.device_get(compiled(training.state.weights, pass_key, batch[0])))
+    inputs = {path: np.stack([each[path] for _, each in passes]) for path in passes[0][1]}
+    return np.stack([np.asarray(logits, np.float64) for logits, _ in passes]), inputs
 
 
 def seeded(seed: int) -> None:

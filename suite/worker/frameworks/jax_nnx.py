@@ -128,10 +128,13 @@ def updates(training: Any) -> int | None:
     return int(training.optimizer.step.get_value())
 
 
-def draws(training: Training, batch: Any, count: int) -> Array:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
+def draws(training: Training, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
+
+    Of its layers it shows nothing.
+    """
     forward = nnx.jit(_forward)
-    return np.stack([np.asarray(forward(training.model, batch[0]), np.float64) for _ in range(count)])
+    return np.stack([np.asarray(forward(training.model, batch[0]), np.float64) for _ in range(count)]), {}
 
 
 def _step(training: Training, model: Any, optimizer: nnx.Optimizer, inputs: jax.Array, labels: jax.Array) -> jax.Array:

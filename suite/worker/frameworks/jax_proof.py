@@ -20,20 +20,23 @@ def trained(training: Any) -> int:
 
 
 @contextmanager
-def calls(training: Any, note: Callable[[str], object] = str) -> Iterator[list[tuple[str, Any, Any]]]:
+def calls(
+    training: Any, note: Callable[[str], object] = str, of: Callable[..., Any] | None = None
+) -> Iterator[list[tuple[str, Any, Any]]]:
     """A context that lists the calls of layers: path, first input and first output, channels last.
 
-    After each it calls ``note`` with the path.
+    After each it calls ``note`` with the path. In place of the arrays on the host stands what ``of`` makes of a tensor.
     """
     del training  # flax tells the calls of all modules
     listed: list[tuple[str, Any, Any]] = []
+    take = of or _array
 
     def called(function: Any, arguments: Any, keywords: Any, context: Any) -> Any:
         output = function(*arguments, **keywords)
         if context.method_name == "__call__" and context.module.path:
             first = output[0] if isinstance(output, tuple | list) else output
             path = "/".join(context.module.path)
-            listed.append((path, _array(arguments[0] if arguments else None), _array(first)))
+            listed.append((path, take(arguments[0] if arguments else None), take(first)))
             note(path)
         return output
 

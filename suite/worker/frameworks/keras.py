@@ -198,9 +198,12 @@ def updates(training: Any) -> int | None:
     return int(_on_host(training.inner.iterations))
 
 
-def draws(training: Training, batch: Any, count: int) -> Array:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
-    return np.stack([training.logits(batch) for _ in range(count)])
+def draws(training: Training, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
+
+    Of its layers it shows nothing.
+    """
+    return np.stack([training.logits(batch) for _ in range(count)]), {}
 
 
 def _on_host(variable: keras.Variable) -> Array:

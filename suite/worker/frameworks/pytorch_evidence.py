@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from suite.worker.frameworks.pytorch_proof import calls, owned  # noqa: F401 - for the spread at each layer
+from suite.worker.owners import once, part
 from workloads.data.dataset import Array
 
 
@@ -56,9 +58,17 @@ def updates(training: Any) -> int | None:
     return min(counts, default=None)
 
 
-def draws(training: Any, batch: Any, count: int) -> Array:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
-    return np.stack([training.logits(batch) for _ in range(count)])  # the model is in training mode
+def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
+
+    And the input of each layer that is called once, of as many samples as `part` takes.
+    """
+    logits, inputs = [], []
+    for _ in range(count):
+        with calls(training, of=lambda x: part(x).float().cpu().numpy() if isinstance(x, Tensor) else None) as called:
+            logits.append(training.logits(batch))  # the model is in training mode
+        inputs.append(once(called))
+    return np.stack(logits), {path: np.stack([each[path] for each in inputs]) for path in inputs[0]}
 
 
 def seeded(seed: int) -> None:

@@ -21,17 +21,20 @@ def trained(training: Any) -> int:
 
 
 @contextmanager
-def calls(training: Any, note: Callable[[str], object] = str) -> Iterator[list[tuple[str, Any, Any]]]:
+def calls(
+    training: Any, note: Callable[[str], object] = str, of: Callable[..., Any] | None = None
+) -> Iterator[list[tuple[str, Any, Any]]]:
     """A context that lists the calls of layers: path, first input and first output, channels last.
 
-    After each it calls ``note`` with the path.
+    After each it calls ``note`` with the path. In place of the arrays on the host stands what ``of`` makes of a tensor.
     """
     listed: list[tuple[str, Any, Any]] = []
 
     def hook(path: str) -> Any:
         def called(layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
             first = output[0] if isinstance(output, tuple) else output
-            listed.append((path, _array(layer, inputs[0] if inputs else None), _array(layer, first)))
+            taken, given = (of(each) if of else _array(layer, each) for each in (inputs[0] if inputs else None, first))
+            listed.append((path, taken, given))
             note(path)
 
         return called

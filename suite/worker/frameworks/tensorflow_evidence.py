@@ -10,6 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from suite.worker.frameworks.tensorflow_proof import calls, owned  # noqa: F401 - for the spread at each layer
+from suite.worker.owners import once, part
 from workloads.data.dataset import Array
 from workloads.dropout.tensorflow import turn_off
 
@@ -57,10 +59,21 @@ def updates(training: Any) -> int | None:
     return min(int(each.iterations.numpy()) for each in getattr(optimizer, "own", [optimizer]))
 
 
-def draws(training: Any, batch: Any, count: int) -> Array:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes)."""
-    forward = tf.function(lambda inputs: tf.cast(training.model(inputs, training=True), tf.float64), autograph=False)
-    return np.stack([forward(batch[0]).numpy() for _ in range(count)])
+def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
+    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
+
+    And the input of each layer that is called once, of as many samples as `part` takes.
+    """
+
+    def forward(inputs: tf.Tensor) -> Any:
+        with calls(training, of=lambda x: tf.cast(part(x), tf.float32) if isinstance(x, tf.Tensor) else None) as called:
+            logits = tf.cast(training.model(inputs, training=True), tf.float64)
+        return logits, once(called)
+
+    compiled = tf.function(forward, autograph=False)
+    passes = [compiled(batch[0]) for _ in range(count)]
+    inputs = {path: np.stack([each[path].numpy() for _, each in passes]) for path in passes[0][1]}
+    return np.stack([logits.numpy() for logits, _ in passes]), inputs
 
 
 def seeded(seed: int) -> None:

@@ -36,19 +36,21 @@ def building(note: Callable[[str], object]) -> Iterator[None]:
 
 
 @contextmanager
-def calls(training: Any, note: Callable[[str], object] = str) -> Iterator[list[tuple[str, Any, Any]]]:
+def calls(
+    training: Any, note: Callable[[str], object] = str, of: Callable[..., Any] | None = None
+) -> Iterator[list[tuple[str, Any, Any]]]:
     """A context that lists the calls of layers: path, first input and first output, channels last.
 
-    After each it calls ``note`` with the path.
+    After each it calls ``note`` with the path. In place of the arrays on the host stands what ``of`` makes of a tensor.
     """
     listed: list[tuple[str, Any, Any]] = []
-    layers = _layers(training.model)
+    layers, take = _layers(training.model), of or _array
 
     def recorded(path: str, call: Any) -> Any:
         def called(*arguments: Any, **keywords: Any) -> Any:
             output = call(*arguments, **keywords)
             first = output[0] if isinstance(output, tuple | list) else output
-            listed.append((path, _array(arguments[0] if arguments else None), _array(first)))
+            listed.append((path, take(arguments[0] if arguments else None), take(first)))
             note(path)
             return output
 

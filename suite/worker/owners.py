@@ -1,0 +1,61 @@
+"""Which layer has which of the spec's tensors; knows no framework."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workloads.data.dataset import Array
+
+#: Numbers of a layer's input that are kept of a pass.
+PART = 2**16
+
+
+def owners(
+    owned: Mapping[str, list[Array]], weights: Mapping[str, Array], calls: list[tuple[str, Any, Any]]
+) -> dict[str, list[str]]:
+    """Path of a layer to the canonical names of its tensors, which are known by their values in any order.
+
+    A tensor belongs to the innermost layer that holds it and was called once; a layer that is called for every time
+    step is a part of the one around it.
+    """
+    names = {_values(array): name for name, array in weights.items()}
+    times = Counter(path for path, *_ in calls)
+    inner: dict[str, str] = {}
+    for path, arrays in owned.items():
+        for name in filter(None, (names.get(_values(array)) for array in arrays)):
+            around = [known for known, count in times.items() if count == 1 and _within(path, known)]
+            best = max(around, key=len, default="")
+            if best:  # inner layers come after those around them
+                inner[name] = best
+    found: dict[str, list[str]] = {}
+    for name in weights:
+        if name in inner:
+            found.setdefault(inner[name], []).append(name)
+    return found
+
+
+def part(tensor: Any) -> Any:
+    """As many samples of a tensor (b, ...) as have `PART` numbers, but two at least."""
+    return tensor[: max(PART // math.prod(tensor.shape[1:]), 2)] if len(tensor.shape) else tensor
+
+
+def once(calls: list[tuple[str, Any, Any]]) -> dict[str, Any]:
+    """The inputs of the layers that were called once and have one, by their paths."""
+    times = Counter(path for path, *_ in calls)
+    return {path: taken for path, taken, _ in calls if taken is not None and times[path] == 1}
+
+
+def _within(path: str, around: str) -> bool:
+    return path == around or path.startswith((f"{around}.", f"{around}/"))
+
+
+def _values(array: Array) -> str:
+    """A digest of the values in order of their size, whatever the layout."""
+    values = np.sort(np.asarray(array, np.float64), axis=None)
+    return hashlib.sha256(values.tobytes()).hexdigest()
