@@ -258,8 +258,7 @@ class _Launch:
         loader = Counted(self.loaders.batches(self.cell, batches, self.device, training.put), self.job.seed)
 
         def report(course: Course, phase: Phase) -> None:
-            timed = asdict(since(phase, self.job.spawned_ns))
-            self.send(part={"course": course.to_json(), "phases": {"train": timed}})
+            self.send(part={"course": course.to_json(), "phases": {"train": asdict(since(phase, self.job.spawned_ns))}})
 
         try:
             follow(

@@ -30,7 +30,7 @@ def rehearse_ranks(cell: Cell, mutant: str = "") -> Record:
         base["TMPDIR"] = folder  # a rank ends without cleaning up
         command = [sys.executable, "-m", __name__, json.dumps(cell.to_json()), str(output), mutant]
         processes = []
-        for own in ranks.environments(cell, "cpu"):
+        for own in ranks.environments(cell, "cpu") if cell.processes > 1 else [{}]:
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
             processes.append(started.enter_context(subprocess.Popen(command, cwd=ROOT, env=base | own, **pipes)))  # type: ignore[call-overload]
             started.callback(processes[-1].kill)

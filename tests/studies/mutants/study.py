@@ -83,7 +83,7 @@ def judge_beside_itself(mutant: Mutant) -> Judgement:
 
 
 def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, Judgement]:
-    if mutant.cell.processes > 1:
+    if mutant.cell.devices > 1:
         record = rehearse_ranks(mutant.cell, mutant.key)
     else:
         with mutant.planted():
@@ -108,7 +108,7 @@ def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Recor
 
 @cache
 def _twin(cell: Cell) -> Record:
-    if cell.processes > 1:
+    if cell.devices > 1:
         return rehearse_ranks(cell)
     record = rehearse(cell)
     gc.collect()
