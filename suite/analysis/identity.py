@@ -181,6 +181,8 @@ def _trace(record: Record, name: str) -> Trace | None:
     identity = _identity(record)
     if name == "fingerprint":
         return Trace(identity.losses, identity.updates) if identity.losses else None
+    if name == "dropout":
+        return Trace((), identity.dropout.layers) if identity.dropout and identity.dropout.layers else None
     return identity.traces.get(name)
 
 

@@ -128,7 +128,6 @@ class Identity:
 
     @property
     def traces(self) -> dict[str, Trace]:
-        """What is compared tensor by tensor or step by step besides the fingerprint, by the names of the fields."""
-        drawn = Trace((), self.dropout.layers) if self.dropout and self.dropout.layers else None
-        traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation, "dropout": drawn}
+        """The fingerprints besides the first one, by the names of their fields."""
+        traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation}
         return {name: trace for name, trace in traces.items() if trace}
