@@ -125,7 +125,7 @@ def test_the_page_shows_who_noticed_what(mutant: Mutant) -> None:
     survivor = Mutant("loop", "rests now and then", "jax", "imdb_lstm", mutant.plant, (), survives="nobody looks")
     judged = {mutant: Judgement("differs", "x", {"fingerprint": "x", "own": "y"}), survivor: Judgement("same")}
     text = page(judged, 2, 3, datetime(2026, 1, 2, tzinfo=UTC))
-    assert "1 of 2 mutants are noticed by the record alone (50.0%)" in text
+    assert "1 of 2 (50.0%) mutants are noticed by the record alone" in text
     assert "- loop, jax: rests now and then: nobody looks" in text
     assert "| layout | channels flattened first | cifar100_cnn | **fingerprint**, own |  |  |" in text
     assert "| loop | rests now and then | imdb_lstm |  |  | *survives* |" in text

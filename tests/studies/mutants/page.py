@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from suite.plan.cell import FRAMEWORKS
 from tests.studies.mutants.drawn import KIND as DRAWN
 from tests.studies.mutants.mutant import REFUSED, Mutant
-from tests.studies.mutants.study import EVIDENCE, Judgement
+from tests.studies.mutants.study import EVIDENCE, FAILED, Judgement
 
 PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax", "numpy")
 HEAD = """\
@@ -32,14 +32,24 @@ Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 
 def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: datetime) -> str:
     """The whole page; ``cells`` is how many different cells the mutants are planted in, ``left`` were not run."""
-    killed = sum(judgement.killed for judgement in judged.values())
+    failed = [mutant for mutant, judgement in judged.items() if judgement.kind == FAILED]
+    judged = {mutant: judgement for mutant, judgement in judged.items() if mutant not in failed}
+    listed = {mutant: judgement for mutant, judgement in judged.items() if mutant.kind != DRAWN}
+    at_random = {mutant: judgement for mutant, judgement in judged.items() if mutant.kind == DRAWN}
     lines = [HEAD, *_conditions(written), ""]
-    lines += [f"**{killed} of {len(judged)} mutants are noticed by the record alone ({killed / len(judged):.1%})**,"]
-    lines += [f"one launch of each. Without a difference {cells} cells were launched in each of the three frameworks."]
+    lines += [f"**{_share(listed)} mutants are noticed by the record alone**, one launch of each."]
+    lines += [f"Of those that a seed composed, {_share(at_random)}."] if at_random else []
+    lines += [f"Without a difference {cells} cells were launched in each of the three frameworks."]
     lines += [f"Of the catalogue {left} more were not run."] if left else []
+    lines += [f"Could not be planted on this machine: {'; '.join(mutant.id for mutant in failed)}."] if failed else []
     lines += ["", *_survivors(judged), "## By kind and workload", "", *shares(judged), "", *_parts(judged)]
     lines += _table(judged)
     return "\n".join(lines) + "\n"
+
+
+def _share(judged: Mapping[Mutant, Judgement]) -> str:
+    killed = sum(judgement.killed for judgement in judged.values())
+    return f"{killed} of {len(judged)} ({killed / len(judged):.1%})"
 
 
 def shares(judged: Mapping[Mutant, Judgement]) -> list[str]:
