@@ -71,7 +71,27 @@ KIND = "several devices"
 TWO: dict[str, Any] = {"devices": 2, "batch": 8}
 MUTANTS = [
     *mutants(KIND, "gradients summed, as Keras does", CNN, keras_sums, "own", of=["tensorflow"], **TWO),
-    *mutants(KIND, "every rank takes the first slice", LSTM, first_slice, "batches", "fingerprint", **TWO),
+    *mutants(
+        KIND,
+        "every rank takes the first slice",
+        LSTM,
+        first_slice,
+        "batches",
+        "fingerprint",
+        of=["pytorch", "jax"],
+        **TWO,
+    ),
+    *mutants(
+        KIND,
+        "every rank takes the first slice",
+        LSTM,
+        first_slice,
+        "batches",
+        "fingerprint",
+        of=["tensorflow"],
+        strategy="multiworker",  # the usual one has one process, which takes all
+        **TWO,
+    ),
     *mutants(KIND, "gradients not exchanged", LSTM, never_exchanged, "fingerprint", of=["pytorch", "jax"], **TWO),
     *mutants(
         KIND,
