@@ -72,4 +72,4 @@ def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
     pluginmanager.import_plugin("suite.plugin")
     for option in parser.getgroup("benchmark").options:  # pytest-benchmark may have come first
         if "--benchmark-save" in option.names():
-            option._attrs |= {"nargs": "?", "const": sys.modules["suite.plugin"].AUTOMATIC}
+            option.attrs().update(nargs="?", const=sys.modules["suite.plugin"].AUTOMATIC)

@@ -126,9 +126,11 @@ def at(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 PYTEST = ("pytest", "-p", "framework_training_suite", "--pyargs", "suite", "-q")
 
 
-def test_where_it_is_installed_pytest_knows_the_options(tmp_path: Path) -> None:
-    """As from a wheel: the plugin of the entry point, in a folder without the suite's settings."""
-    done = at(tmp_path, *PYTEST, "--collect-only", "--workload=imdb_lstm", "--benchmark-save")
+@pytest.mark.parametrize("first", [(), ("-p", "benchmark")], ids=["before", "after"])
+def test_where_it_is_installed_pytest_knows_the_options(first: tuple[str, ...], tmp_path: Path) -> None:
+    """As from a wheel: the plugin of the entry point, before or after pytest-benchmark's, without the suite's settings."""
+    command = (PYTEST[0], *first, *PYTEST[1:])
+    done = at(tmp_path, *command, "--collect-only", "--workload=imdb_lstm", "--benchmark-save")
     assert "6 tests collected" in done.stdout, done.stdout + done.stderr
 
 
