@@ -128,7 +128,7 @@ PYTEST = ("pytest", "-p", "framework_training_suite", "--pyargs", "suite", "-q")
 
 @pytest.mark.parametrize("first", [(), ("-p", "benchmark")], ids=["before", "after"])
 def test_where_it_is_installed_pytest_knows_the_options(first: tuple[str, ...], tmp_path: Path) -> None:
-    """As from a wheel: the plugin of the entry point, before or after pytest-benchmark's, without the suite's settings."""
+    """As from a wheel: the entry point's plugin, before or after pytest-benchmark's, without the suite's settings."""
     command = (PYTEST[0], *first, *PYTEST[1:])
     done = at(tmp_path, *command, "--collect-only", "--workload=imdb_lstm", "--benchmark-save")
     assert "6 tests collected" in done.stdout, done.stdout + done.stderr
