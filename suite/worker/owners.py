@@ -42,7 +42,8 @@ def owners(
 
 def part(tensor: Any) -> Any:
     """As many samples of a tensor (b, ...) as have `PART` numbers, but two at least."""
-    return tensor[: max(PART // math.prod(tensor.shape[1:]), 2)] if len(tensor.shape) else tensor
+    numbers = math.prod(each or 1 for each in tensor.shape[1:])  # of a size that is not known, or 0, at least one
+    return tensor[: max(PART // numbers, 2)] if tensor.ndim else tensor
 
 
 def once(calls: list[tuple[str, Any, Any]]) -> dict[str, Any]:
