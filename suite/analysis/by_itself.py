@@ -7,6 +7,8 @@ from statistics import fmean
 
 from suite.analysis.tolerances import (
     DROPOUT_APART,
+    DROPOUT_AT_LAYERS,
+    DROPOUT_LAYERS_OF_OTHERS,
     DROPOUT_SCATTERS,
     DROPOUT_SPREAD,
     EVALUATED,
@@ -53,9 +55,15 @@ def _dropout(found: Sequence[Draws], workload: str) -> str:
         return "dropout draws the same masks in every step"
     if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
         return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
-    expected, spread = DROPOUT_SPREAD.get((workload, found[0].size)), fmean(draws.spread for draws in found)
-    if expected and relative(spread, expected) > DROPOUT_APART + DROPOUT_SCATTERS[workload] / len(found) ** 0.5:
-        return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+    for size in dict.fromkeys(draws.size for draws in found):  # a run that went on under a newer version has both
+        spreads = [draws.spread for draws in found if draws.size == size]
+        expected, spread = DROPOUT_SPREAD.get((workload, size)), fmean(spreads)
+        if expected and relative(spread, expected) > DROPOUT_APART + DROPOUT_SCATTERS[workload] / len(spreads) ** 0.5:
+            return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+        for name, at_layer in DROPOUT_AT_LAYERS.get((workload, size), {}).items():
+            seen = [draws.layers[name] for draws in found if draws.size == size and name in draws.layers]
+            if seen and relative(fmean(seen), at_layer) > DROPOUT_LAYERS_OF_OTHERS:
+                return f"dropout spreads the input of {name} by {fmean(seen):.4f}, not by {at_layer:.4f}"
     return ""
 
 

@@ -58,10 +58,10 @@ class Scored:
 class Draws:
     """Dropout at fixed weights: the ``spread`` of the logits over draws, and ``losses`` of steps on one batch.
 
-    ``shared`` is the variance of a batch's mean logits over draws, divided by what independent masks would make it: 1,
-    or the batch's size where all samples share a mask. ``size`` is that of the model, which was small in
-    older records, without it; ``layers`` is the spread of the
-    input of each layer, relative to the input, by the name of the layer's kernel.
+    ``shared`` is the variance of a batch's mean over draws, divided by what independent masks would make it: 1, or the
+    batch's size where all samples share a mask; the largest of the logits' and of those of the layers' inputs. ``size``
+    is that of the model; older records have none, and a small one. ``layers`` is the spread of each layer's input,
+    relative to the input, by the name of the layer's kernel.
     """
 
     spread: Number
@@ -100,8 +100,8 @@ class Identity:
     update from the formula of the spec's optimizer, or the recipe's, in float64; ``own_optimizer`` the same in the
     cell's precision and at its batch. Where there is a recipe, ``evaluation`` holds, after the steps in float64, the
     loss and the share of right answers of some test samples. ``recomputed`` is there where the cell has gradient
-    checkpointing; ``last`` is what the timed object did after the last window,
-    ``scored`` how it was evaluated. ``seconds`` is what each part took.
+    checkpointing; ``last`` is what the timed object did after the last window, and ``scored`` how it was evaluated.
+    ``seconds`` is what each part took.
 
     Records of older versions lack some. They may have ``early_updates``, those after the fingerprint's first two steps;
     ``timed``, the first steps of the very object that is timed; and float64 of another size, ``float64_size``.

@@ -1,4 +1,4 @@
-"""Dropout by its draws: masks cannot match between frameworks, but how far they scatter the logits must."""
+"""Dropout by its draws: masks cannot match between frameworks, but how far they scatter logits and layers must."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from suite.worker.subject import Subject
 from workloads.data.dataset import Array
 
 #: Forward passes with dropout, and samples in each, every one with masks of its own. Of the spread that images show,
-#: one standard deviation is 0.6 % (n = 26 groups of 16 passes of the small CNN). A text takes the full Transformer 0.1
-#: s.
+#: one standard deviation is 0.6 % (n = 26 groups of 16 passes of the small CNN). Texts are fewer, since the full
+#: Transformer takes a tenth of a second for one.
 DRAWS, DRAWS_OF_TEXTS = (20, 32), (10, 8)
 #: Spreads of a layer's input below this are of rounding: there is nothing drawn before it.
 LEAST = 1e-4

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.by_itself import _dropout
 from suite.analysis.identity import Verdict
+from suite.analysis.tolerances import DROPOUT_AT_LAYERS
 from suite.record.evidence import Draws, Last, Scored, Trace
 from tests import records
 from tests.analysis.test_identity import but, judged, kinds
@@ -108,3 +110,13 @@ def test_the_mean_spread_of_more_launches_is_held_against_a_narrower_bound() -> 
     one, *more = [but(records.proved(each), **drawn) for each in records.launches(["jax"], n=16)]
     assert kinds([one]) == ["alone"]
     assert kinds([one, *more]) == ["differs"]
+    older = but(one, dropout=Draws(0.2475, (4.6, 4.5)))
+    assert kinds([one, older]) == ["alone"], "each is held against what its size and its number of launches allow"
+
+
+def test_a_transformer_alone_is_held_against_what_was_measured_at_its_layers() -> None:
+    layers = DROPOUT_AT_LAYERS["imdb_transformer", "small"]
+    assert _dropout([Draws(0.03, (0.7, 0.6), 1.0, "small", layers)], "imdb_transformer") == ""
+    more = layers | {"block1_attention/kernel": 0.12**0.5}
+    words = "dropout spreads the input of block1_attention/kernel by 0.3464, not by 0.3179"
+    assert _dropout([Draws(0.03, (0.7, 0.6), 1.0, "small", more)], "imdb_transformer") == words

@@ -171,7 +171,7 @@ def drawn(framework: str, *rates: float) -> Draws:
     return draws(subject("cifar100_cnn", framework, **changes))
 
 
-#: Where dropout's first rate is seen first, and the square of the spread that it makes there.
+#: The layer behind the first dropout, of rate .1: relative to what is drawn, the spread there is the root of the rate.
 FIRST = {"cifar100_cnn": "conv2a/kernel", "imdb_transformer": "block1_attention/kernel"}
 
 

@@ -66,7 +66,7 @@ def main() -> int:
         problems += [f"{cell.id}: a false alarm in {name}: {words}" for name, words in false_alarms(cell).items()]
     if options.write:
         options.write.write_text(
-            page(judged, len(cells), len(every) - len(judged), datetime.now(UTC)), encoding="utf-8"
+            page(judged, len(cells), len(every) - len(judged), datetime.now(UTC), options.seed), encoding="utf-8"
         )
     killed = sum(judgement.killed for judgement in judged.values())
     print(f"{killed} of {len(judged)} killed", *shares(judged), *problems, sep="\n")

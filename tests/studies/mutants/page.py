@@ -30,7 +30,7 @@ Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 """
 
 
-def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: datetime) -> str:
+def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: datetime, seed: int = 0) -> str:
     """The whole page; ``cells`` is how many different cells the mutants are planted in, ``left`` were not run."""
     failed = [mutant for mutant, judgement in judged.items() if judgement.kind == FAILED]
     judged = {mutant: judgement for mutant, judgement in judged.items() if mutant not in failed}
@@ -38,7 +38,7 @@ def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: dat
     at_random = {mutant: judgement for mutant, judgement in judged.items() if mutant.kind == DRAWN}
     lines = [HEAD, *_conditions(written), ""]
     lines += [f"**{_share(listed)} mutants are noticed by the record alone**, one launch of each."]
-    lines += [f"Of those that a seed composed, {_share(at_random)}."] if at_random else []
+    lines += [f"Of those that the seed {seed} composed, {_share(at_random)}."] if at_random else []
     lines += [f"Without a difference {cells} cells were launched in each of the three frameworks."]
     lines += [f"Of the catalogue {left} more were not run."] if left else []
     lines += [f"Could not be planted on this machine: {'; '.join(mutant.id for mutant in failed)}."] if failed else []

@@ -69,28 +69,24 @@ def default_clipping(target: Target) -> None:
 
 KIND = "several devices"
 TWO: dict[str, Any] = {"devices": 2, "batch": 8}
+#: TensorFlow's usual strategy has one process, which takes all.
+FIRST_SLICE: dict[str, Any] = {"pytorch": {}, "tensorflow": {"strategy": "multiworker"}, "jax": {}}
 MUTANTS = [
     *mutants(KIND, "gradients summed, as Keras does", CNN, keras_sums, "own", of=["tensorflow"], **TWO),
-    *mutants(
-        KIND,
-        "every rank takes the first slice",
-        LSTM,
-        first_slice,
-        "batches",
-        "fingerprint",
-        of=["pytorch", "jax"],
-        **TWO,
-    ),
-    *mutants(
-        KIND,
-        "every rank takes the first slice",
-        LSTM,
-        first_slice,
-        "batches",
-        "fingerprint",
-        of=["tensorflow"],
-        strategy="multiworker",  # the usual one has one process, which takes all
-        **TWO,
+    *(
+        mutant
+        for name, strategy in FIRST_SLICE.items()
+        for mutant in mutants(
+            KIND,
+            "every rank takes the first slice",
+            LSTM,
+            first_slice,
+            "batches",
+            "fingerprint",
+            of=[name],
+            **strategy,
+            **TWO,
+        )
     ),
     *mutants(KIND, "gradients not exchanged", LSTM, never_exchanged, "fingerprint", of=["pytorch", "jax"], **TWO),
     *mutants(
