@@ -25,10 +25,11 @@ from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.plan.suggest import nearest
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
-from suite.session import observing, settings
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
-from suite.session.launch import LaunchError
+from suite.session.launches import settings
+from suite.session.launches.launch import LaunchError
+from suite.session.observers import chosen as observing
 from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import SaveError, fitting, name_fits, save_failed, saved_whole
@@ -268,7 +269,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not run or not run.done:
         return
     if any(record.outcome.ok for record in run.records):
-        from suite.report.short import short  # pandas and SciPy, which no other session needs
+        from suite.report.screen.short import short  # pandas and SciPy, which no other session needs
 
         terminalreporter.section("comparison")
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))

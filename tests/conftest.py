@@ -16,8 +16,8 @@ from textwrap import dedent
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
-from suite.session.devices import BUILDS
-from suite.session.launch import launch
+from suite.session.launches.devices import BUILDS
+from suite.session.launches.launch import launch
 from tests.launches import JOB, Launches, StandIn, Told
 from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
@@ -230,7 +230,7 @@ def unoptimized() -> Iterator[None]:
         return
     import jax
 
-    from suite.worker.frameworks.jax_evidence import time_savers
+    from suite.worker.frameworks.jax.evidence import time_savers
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jax, "jit", partial(jax.jit, compiler_options=time_savers()))

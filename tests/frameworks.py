@@ -22,7 +22,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.frameworks import VARIABLES
-from suite.worker.fingerprint import OWN_STEPS, proof
+from suite.worker.evidence.fingerprint import OWN_STEPS, proof
 from suite.worker.frameworks import UnsupportedError
 from workloads.data import synthetic
 from workloads.data.augment import Batches
@@ -90,7 +90,7 @@ class Found:
 
 def framework_of(name: str) -> Any:
     """The suite's own file for a framework."""
-    return import_module(f"suite.worker.frameworks.{name}")
+    return import_module(f"suite.worker.frameworks.{name}.training")
 
 
 def module(workload: str, framework: str) -> ModuleType:

@@ -18,9 +18,9 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
-from suite.session import ranks
-from suite.session.launch import ROOT, launch
-from suite.session.namespace import NamespaceError
+from suite.session.launches import ranks
+from suite.session.launches.launch import ROOT, launch
+from suite.session.launches.namespace import NamespaceError
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 
@@ -127,10 +127,10 @@ class Launches:
 SITE = """
 import sys
 if "suite.worker.process" in sys.orig_argv:
-    import suite.worker.peaks
-    from suite.worker.evidence import Evidence
+    import suite.worker.launch.peaks
+    from suite.worker.evidence.collected import Evidence
     Evidence.afterwards = lambda self, timed=None: None
-    suite.worker.peaks.measure_peaks = lambda *_, **__: None
+    suite.worker.launch.peaks.measure_peaks = lambda *_, **__: None
 """
 
 

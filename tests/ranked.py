@@ -21,9 +21,9 @@ STEPS, GLOBAL_BATCH = 5, 16
 def main(text: str, output: str, change: str = "") -> None:
     from suite.plan.cell import Cell
     from suite.plan.frameworks import VARIABLES
+    from suite.worker.distributed.ranks import joined
+    from suite.worker.distributed.team import Team, training_of
     from suite.worker.frameworks import imported
-    from suite.worker.ranks import joined
-    from suite.worker.team import Team, training_of
     from workloads.data import synthetic
     from workloads.data.augment import Batches
     from workloads.spec import specification
@@ -40,10 +40,10 @@ def main(text: str, output: str, change: str = "") -> None:
         team.unite(device)
     if change == "keras-sums":  # what Keras does where nobody divides
         import_module(
-            "suite.worker.frameworks.tensorflow_devices"
+            "suite.worker.frameworks.tensorflow.devices"
         ).Training._loss_and_gradients = framework.Training._loss_and_gradients
     if change == "deepspeed-clips":  # what DeepSpeed does where nobody says otherwise
-        deepspeed: Any = import_module("suite.worker.frameworks.pytorch_deepspeed")
+        deepspeed: Any = import_module("suite.worker.frameworks.pytorch.deepspeed")
         made = deepspeed.configuration
         deepspeed.configuration = lambda *given: (
             made(*given) | {"gradient_clipping": 1.0, "zero_optimization": {"stage": 1}}

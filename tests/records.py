@@ -19,7 +19,7 @@ from suite.record.record import Outcome, Phase, Record, Window
 from tests.profiles import profiled
 
 if TYPE_CHECKING:
-    from suite.report.tables import Table
+    from suite.report.tables.frame import Table
 
 #: Seconds of a step per sample, of starting, and of compiling, roughly as CPU prototypes had them.
 STEP_S = {"pytorch": 1.0e-3, "tensorflow": 0.8e-3, "jax": 2.5e-3}
@@ -209,10 +209,10 @@ def journal(path: Path, records: Iterable[Record], run: str = "run-a") -> Path:
 
 def tables(held: Sequence[Record], baseline: str = "pytorch") -> list[Table]:
     """What `suite.compare` makes of them; pandas is imported only here, for tests that need records alone."""
-    from suite.analysis.groups import group
-    from suite.analysis.load import Launch
+    from suite.analysis.records.load import Launch
+    from suite.analysis.rows.groups import group
     from suite.record.text import clean
-    from suite.report.tables import table
+    from suite.report.tables.frame import table
 
     return [table(each, baseline) for each in group(Launch(r, clean(r.run["id"], 80), "0001_a.json") for r in held)]
 

@@ -71,7 +71,7 @@ else:
 
 Running = subprocess.Popen[str] | Session
 #: What a session imports only where it compares at its end.
-COMPARES = ("suite.report.short",)
+COMPARES = ("suite.report.screen.short",)
 
 
 class Light:
@@ -81,8 +81,8 @@ class Light:
         import suite.plugin
 
         suite.plugin.settle = lambda *_: Background(0.0, 1)
-        sys.modules["suite.report.short"] = types.ModuleType("short")
-        sys.modules["suite.report.short"].short = lambda *_: "left out"
+        sys.modules["suite.report.screen.short"] = types.ModuleType("short")
+        sys.modules["suite.report.screen.short"].short = lambda *_: "left out"
 
 
 def session(extent: str, first: str, *arguments: str) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 
-from suite.analysis.accuracy import Learned
-from suite.report import accuracy, columns, markdown
-from suite.report.tables import Table
-from suite.report.terminal import Terminal
-from suite.report.view import View
+from suite.analysis.accuracy.comparison import Learned
+from suite.report.format.terminal import Terminal
+from suite.report.format.view import View
+from suite.report.screen import markdown
+from suite.report.tables import accuracy, columns
+from suite.report.tables.frame import Table
 
 
 def terminal(table: Table | Learned, width: int | None = 120) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.record.evidence import Trace
-from suite.worker.evidence import own
-from suite.worker.subject import Subject
+from suite.worker.evidence.collected import own
+from suite.worker.evidence.subject import Subject
 from tests.frameworks import data, module
 from workloads.spec import specification
 
@@ -18,7 +18,7 @@ BATCH = 16
 
 
 def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
-    code = import_module(f"suite.worker.frameworks.{framework}")
+    code = import_module(f"suite.worker.frameworks.{framework}.training")
     cell = Cell(workload, framework, batch=BATCH, size="small")
     code.prepare(cell, "cpu", 0)
     spec = replace(specification(workload, "small"), **spec_changes)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.session.launch import ROOT
+from suite.session.launches.launch import ROOT
 
 
 @pytest.fixture

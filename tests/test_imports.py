@@ -25,7 +25,7 @@ def test_no_framework_is_imported_but_by_its_own_files() -> None:
     found = loaded(
         "suite.plugin",
         "suite.session.run",
-        "suite.session.launch",
+        "suite.session.launches.launch",
         "suite.worker.process",
         "suite.compare.__main__",
         "workloads.spec",
@@ -38,7 +38,11 @@ def test_no_framework_is_imported_but_by_its_own_files() -> None:
 
 def test_the_core_needs_one_library_besides_the_standard_one() -> None:
     core = loaded(
-        "suite.plan.cell", "suite.record.record", "suite.worker.measure", "suite.record.job", "suite.record.environment"
+        "suite.plan.cell",
+        "suite.record.record",
+        "suite.worker.launch.measure",
+        "suite.record.job",
+        "suite.record.environment",
     )
     bare = loaded("json")  # what the environment itself loads at each start
     # The library looks for the typing extensions, and does without.

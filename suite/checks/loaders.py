@@ -14,9 +14,9 @@ from typing import Any
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.plan.measuring import Plan
-from suite.session.launch import LaunchError, ask
+from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import imported
-from suite.worker.measure import measure
+from suite.worker.launch.measure import measure
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import DataError

@@ -11,14 +11,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.statistics import LEAST, Paired, paired
+from suite.analysis.statistics.inference import LEAST, Paired, paired
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.plan.cell import FRAMEWORKS, SIZES, Cell
 from suite.plan.matrix import STUDIED
 from suite.plan.measuring import Plan
 from suite.record.job import Job
-from suite.session.launch import LaunchError, launch
+from suite.session.launches.launch import LaunchError, launch
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from suite.analysis.statistics import interval
+from suite.analysis.statistics.inference import interval
 from suite.plan.cell import FRAMEWORKS, SIZES, Cell
 from suite.plan.matrix import STUDIED
-from suite.session.launch import LaunchError, ask
+from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import imported
-from suite.worker.measure import Steps
-from suite.worker.phases import training_steps
+from suite.worker.launch.measure import Steps
+from suite.worker.launch.phases import training_steps
 from workloads.data import synthetic
 from workloads.data.augment import Batches
 from workloads.data.progress import waiting

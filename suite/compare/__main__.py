@@ -10,20 +10,20 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from suite.analysis.accuracy import learned, trains_to_the_end
-from suite.analysis.axes import AXES, base
-from suite.analysis.groups import Group, group
-from suite.analysis.load import REPORT, LoadError, find, load
-from suite.analysis.metrics import Prices
-from suite.analysis.regress import Change, changes
+from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.records.load import REPORT, LoadError, find, load
+from suite.analysis.rows.axes import AXES, base
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.rows.metrics import Prices
+from suite.analysis.statistics.regress import Change, changes
 from suite.compare.options import parse
 from suite.compare.show import left_alone, show
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
-from suite.report.folder import INDEX, Compared, is_written, place_for, write
-from suite.report.site import check, publish
-from suite.report.tables import table
-from suite.report.terminal import Terminal
+from suite.report.format.terminal import Terminal
+from suite.report.html.folder import INDEX, Compared, is_written, place_for, write
+from suite.report.html.site import check, publish
+from suite.report.tables.frame import table
 from workloads.data.progress import waiting
 
 RESULTS = Path("results")

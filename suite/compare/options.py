@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from suite.analysis.axes import AXES
-from suite.analysis.load import STORAGE
-from suite.analysis.regress import threshold
-from suite.analysis.statistics import MARGIN
-from suite.analysis.wording import percent
+from suite.analysis.records.load import STORAGE
+from suite.analysis.rows.axes import AXES
+from suite.analysis.rows.wording import percent
+from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.regress import threshold
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.choice import one_of
 from suite.plan.suggest import unknown
 from suite.record.text import clean
-from suite.report.folder import EXTRAS
+from suite.report.html.folder import EXTRAS
 
 FORMATS = ("terminal", "markdown", "json", "html")
 

@@ -6,20 +6,22 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.load import REPORT
-from suite.analysis.missing import counts
+from suite.analysis.records.load import REPORT
+from suite.analysis.rows.missing import counts
 from suite.record.text import clean
-from suite.report import accuracy, columns, markdown, missing, scaling
-from suite.report.answer import answer
-from suite.report.breakdowns import breakdowns
-from suite.report.comparison import to_json
-from suite.report.folder import Compared, text_of
-from suite.report.names import count
-from suite.report.short import Room, screen
-from suite.report.tables import Table
-from suite.report.terminal import Terminal
-from suite.report.why import is_profiled, no_profile, once
-from suite.report.words import legend
+from suite.report.format.names import count
+from suite.report.format.terminal import Terminal
+from suite.report.html.folder import Compared, text_of
+from suite.report.json.comparison import to_json
+from suite.report.screen import markdown
+from suite.report.screen.short import Room, screen
+from suite.report.tables import accuracy, columns, scaling
+from suite.report.tables.breakdowns import breakdowns
+from suite.report.tables.frame import Table
+from suite.report.tables.words import legend
+from suite.report.text import missing
+from suite.report.text.answer import answer
+from suite.report.text.why import is_profiled, no_profile, once
 
 #: The screen where there is no terminal: a pipe gets the same on every machine.
 WIDTH, LINES = 120, 40

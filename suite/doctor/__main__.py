@@ -74,7 +74,7 @@ def _answers(wait_s: float) -> dict[str, Installed]:
 def show(findings: Sequence[Finding]) -> None:
     """Print a line per finding, wrapped and coloured in a terminal; as plain text if rich is not installed."""
     try:
-        from suite.report.terminal import Terminal
+        from suite.report.format.terminal import Terminal
     except ImportError:
         print("\n".join(map(str, findings)))
         return

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
-from suite.session.launch import LateError, LaunchError, ask
+from suite.session.launches.launch import LateError, LaunchError, ask
 from suite.worker.frameworks import UnsupportedError, imported
 
 #: Importing a framework from a cold disk on a busy machine has taken almost this long.

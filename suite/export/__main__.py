@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from suite.analysis.load import REPORT, STORAGE, Launch, Loaded, LoadError, find, load
+from suite.analysis.records.load import REPORT, STORAGE, Launch, Loaded, LoadError, find, load
 from suite.export.target import ExportError, Origin, Target, target
 from suite.record.text import clean
 from workloads.data.progress import waiting

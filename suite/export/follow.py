@@ -1,7 +1,7 @@
 """Follows the journal of a run that goes on: ``python -m suite.export.follow TARGET PLACE JOURNAL``.
 
-Started by `suite.session.tracker`, apart from the controller, so that a library that hangs can be ended. For each line
-on standard input it sends what is new in the journal, and answers with one line of JSON on standard output.
+Started by `suite.session.observers.tracker`, apart from the controller, so that a library that hangs can be ended. For
+each line on standard input it sends what is new in the journal, and answers with one line of JSON on standard output.
 """
 
 from __future__ import annotations

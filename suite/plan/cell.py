@@ -62,7 +62,7 @@ LOADER_SWITCHES = {
     "mapped": ("cache", False),
 }
 
-#: Stands for the largest batch that fits, which `suite.session.batch_finder` searches for.
+#: Stands for the largest batch that fits, which `suite.session.launches.batch_finder` searches for.
 AUTO = 0
 
 #: The usual compile mode of each framework.

@@ -15,12 +15,12 @@ from suite.profile.chosen import ChoiceError, chosen
 from suite.profile.shown import opening, profiled, views
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.terminal import Terminal
+from suite.report.format.terminal import Terminal
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
+from suite.session.launches.settings import Settings
 from suite.session.run import Run
-from suite.session.settings import Settings
 from suite.session.terminal import CommandTerminal
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError, register

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.costs import Costs, costs
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
-from suite.analysis.wording import NONE, figure, listing, middle
+from suite.analysis.bottlenecks.costs import Costs, costs
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.rows.wording import NONE, figure, listing, middle
 from suite.record.profile import CATEGORIES, Operation
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.breakdowns import remarks
-from suite.report.view import LEFT, RIGHT, Grid, View
+from suite.report.format.view import LEFT, RIGHT, Grid, View
+from suite.report.tables.breakdowns import remarks
 
 #: Letters of an operation's name that are shown.
 NAME_MOST = 60

@@ -13,7 +13,7 @@ from suite.prove.numbers import Given, Numbers
 from suite.prove.shown import verdict
 from suite.record.text import clean
 from suite.session.interrupts import interruptible
-from suite.session.launch import LaunchError, scratch_folder
+from suite.session.launches.launch import LaunchError, scratch_folder
 from workloads import registry
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting

@@ -11,7 +11,7 @@ import numpy as np
 
 from suite.plan.cell import WORKLOADS
 from suite.prove.numbers import Given, Numbers
-from suite.session.launch import LaunchError, ask
+from suite.session.launches.launch import LaunchError, ask
 from workloads import registry
 from workloads.data import synthetic
 from workloads.data.augment import Batches, evaluation_batches
@@ -115,7 +115,7 @@ def answer(workload: str, framework: str, size: str, folder: Path) -> Numbers:
     arguments += ["--given", str(folder / "given.npz"), "--arrays", str(file)]
     if own := registry.folder_of(workload):
         arguments += ["--folder", own]
-    facts = ask(framework, "suite.worker.proof", arguments)
+    facts = ask(framework, "suite.worker.evidence.proof", arguments)
     with np.load(file, allow_pickle=False) as archive:
         return Numbers(facts, {name: archive[name] for name in archive.files})
 

@@ -19,7 +19,7 @@ EXPLAINED = 1e-7
 
 @dataclass(frozen=True)
 class Numbers:
-    """The answer of `suite.worker.proof` for one framework."""
+    """The answer of `suite.worker.evidence.proof` for one framework."""
 
     facts: dict[str, Any]
     arrays: dict[str, Array]

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.analysis.load import STORAGE, LoadError, find, load
-from suite.analysis.statistics import MARGIN
-from suite.analysis.wording import NONE, percent
+from suite.analysis.records.load import STORAGE, LoadError, find, load
+from suite.analysis.rows.wording import NONE, percent
+from suite.analysis.statistics.inference import MARGIN
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
@@ -19,15 +19,15 @@ from suite.plan.options import JOURNALS
 from suite.plan.strategies import TRUSTED
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.terminal import Terminal
-from suite.report.view import LEFT, RIGHT, Grid
+from suite.report.format.terminal import Terminal
+from suite.report.format.view import LEFT, RIGHT, Grid
 from suite.reproduce.install import install
 from suite.reproduce.verdicts import Verdict, differences, judge
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
+from suite.session.launches.settings import Settings
 from suite.session.run import Run
-from suite.session.settings import Settings
 from suite.session.terminal import CommandTerminal
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting

@@ -15,7 +15,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from suite.analysis.load import LoadError
+from suite.analysis.records.load import LoadError
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.record.text import clean

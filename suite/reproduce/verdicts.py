@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from suite.analysis.environments import changed
-from suite.analysis.hardware import machine
-from suite.analysis.statistics import MARGIN, verdict, welch
+from suite.analysis.records.hardware import machine
+from suite.analysis.rows.environments import changed
+from suite.analysis.statistics.inference import MARGIN, verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
 from suite.record.text import clean

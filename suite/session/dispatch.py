@@ -20,9 +20,9 @@ from suite.monitor.sampler import Monitor
 from suite.plan.cell import Cell
 from suite.record.record import Outcome, Record
 from suite.session.engines import Host, HostLostError, StoppedError
-from suite.session.launch import LaunchError
-from suite.session.launcher import Launcher
-from suite.session.observers import Observers
+from suite.session.launches.launch import LaunchError
+from suite.session.launches.launcher import Launcher
+from suite.session.observers.observer import Observers
 
 #: How often a launch may lose its host before that is its result.
 LOST_MOST = 3

@@ -14,7 +14,7 @@ from suite.plan.options import LATEST
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.journal import JournalError, description, read
-from suite.session.settings import Settings
+from suite.session.launches.settings import Settings
 from workloads.registry import files_digest
 
 #: How many runs an error names.

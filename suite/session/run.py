@@ -15,18 +15,18 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Record
 from suite.record.retry import may_pass
-from suite.session import batch_finder, devices
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
 from suite.session.engines import Host
 from suite.session.engines.choice import opened
 from suite.session.engines.site import prepare
 from suite.session.journal import Journal
-from suite.session.launch import LaunchError, interpreter
-from suite.session.launcher import Launcher
-from suite.session.observers import Observers
+from suite.session.launches import batch_finder, devices
+from suite.session.launches.launch import LaunchError, interpreter
+from suite.session.launches.launcher import Launcher
+from suite.session.launches.settings import Settings
+from suite.session.observers.observer import Observers
 from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
-from suite.session.settings import Settings
 from suite.session.wording import described, duration, launches
 from workloads.data.progress import waiting
 

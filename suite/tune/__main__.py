@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from suite.analysis.racing import Race
+from suite.analysis.search.racing import Race
 from suite.monitor.background import settle
 from suite.plan.cell import Cell, CellError
 from suite.plan.device import has_gpu
@@ -15,10 +15,10 @@ from suite.record.text import clean
 from suite.session.benchmarks import saved
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
+from suite.session.launches.settings import Settings
 from suite.session.resume import command
 from suite.session.run import Run
-from suite.session.settings import Settings
 from suite.session.wording import launches as counted
 from suite.tune import options as command_line
 from suite.tune.answer import answered, written

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from suite.analysis.racing import Race
+from suite.analysis.search.racing import Race
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.plots.race import race_plot
-from suite.report.race import (
+from suite.report.format.terminal import Terminal
+from suite.report.plots.kinds.race import race_plot
+from suite.report.text.race import (
     command,
     cost,
     findings,
@@ -24,7 +25,6 @@ from suite.report.race import (
     untried,
     verdict,
 )
-from suite.report.terminal import Terminal
 
 
 def answered(races: Sequence[Race], records: Sequence[Record], resume: str, file: IO[str] | None = None) -> None:

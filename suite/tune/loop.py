@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from suite.analysis.racing import Race
-from suite.analysis.referee import SEEDS_LEAST, Referee, in_order
+from suite.analysis.search.racing import Race
+from suite.analysis.search.referee import SEEDS_LEAST, Referee, in_order
 from suite.plan.cell import Cell
 from suite.plan.objective import Budget
 from suite.plan.space import workloads
-from suite.report.names import count, number
+from suite.report.format.names import count, number
 from suite.session.dispatch import key_of
 from suite.session.run import Run
 from suite.tune.options import Search

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.load import STORAGE
-from suite.analysis.statistics import MARGIN
-from suite.analysis.wording import percent
+from suite.analysis.records.load import STORAGE
+from suite.analysis.rows.wording import percent
+from suite.analysis.statistics.inference import MARGIN
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu

@@ -11,11 +11,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.analysis.racing import Race
-from suite.report.names import count
-from suite.report.race import standing, title
-from suite.report.terminal import Terminal
-from suite.report.view import LEFT
+from suite.analysis.search.racing import Race
+from suite.report.format.names import count
+from suite.report.format.terminal import Terminal
+from suite.report.format.view import LEFT
+from suite.report.text.race import standing, title
 from suite.session.wording import duration
 from suite.tune.loop import Spent
 

@@ -43,7 +43,7 @@ def of(cell: Cell) -> ModuleType:
     """
     file = _file(cell)
     try:
-        return import_module(f"suite.worker.frameworks.{cell.framework}_{file}")
+        return import_module(f"suite.worker.frameworks.{cell.framework}.{file}")
     except ModuleNotFoundError as error:
         if (extra := (error.name or "").partition(".")[0]) not in EXTRAS:
             raise
@@ -63,7 +63,7 @@ def _file(cell: Cell) -> str:
 
 def tools(cell: Cell) -> ModuleType:
     """The file for the evidence of the cell."""
-    return import_module(f"suite.worker.frameworks.{cell.framework}_evidence") if native(cell) else of(cell)
+    return import_module(f"suite.worker.frameworks.{cell.framework}.evidence") if native(cell) else of(cell)
 
 
 def module(cell: Cell) -> ModuleType:

@@ -1,7 +1,7 @@
 """The measured process: imports one framework, trains one cell, and reports over a private pipe.
 
-Started by `suite.session.launch` as ``python -m suite.worker.process FD JOB``; a ``__main__.py`` would not do, since
-Python does not import that again in the processes that a loader spawns. Every line on the pipe is a JSON object:
+Started by `suite.session.launches.launch` as ``python -m suite.worker.process FD JOB``; a ``__main__.py`` would not do,
+since Python does not import that again in the processes that a loader spawns. Every line on the pipe is a JSON object:
 ``part`` holds fields of the `Record` as soon as they are known, so that a launch that dies still tells how far it came;
 ``progress`` is for people. Whatever the framework prints goes to stdout and stderr, which the parent keeps as a log.
 """
@@ -29,21 +29,22 @@ from suite.record.job import Job
 from suite.record.mark import WORKER
 from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
-from suite.worker import group, interfaces
-from suite.worker.counted import Counted
-from suite.worker.described import described, kernels, program, training_key
-from suite.worker.evidence import Evidence
-from suite.worker.fingerprint import DIGESTED_BATCHES
+from suite.worker import interfaces
+from suite.worker.distributed.ranks import ALONE, Ranks, joined
+from suite.worker.distributed.team import RANKS_APART, Team, training_of
+from suite.worker.evidence.collected import Evidence
+from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
+from suite.worker.evidence.replay import FP16_STEPS
+from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, imported
-from suite.worker.outcome import check, classify
-from suite.worker.peaks import measure_peaks
-from suite.worker.phases import measure_phases, since
-from suite.worker.probe import denormals, precision_errors
-from suite.worker.ranks import ALONE, Ranks, joined
-from suite.worker.replay import FP16_STEPS
-from suite.worker.subject import Subject
-from suite.worker.team import RANKS_APART, Team, training_of
-from suite.worker.training import Saved, follow
+from suite.worker.launch import group
+from suite.worker.launch.counted import Counted
+from suite.worker.launch.described import described, kernels, program, training_key
+from suite.worker.launch.outcome import check, classify
+from suite.worker.launch.peaks import measure_peaks
+from suite.worker.launch.phases import measure_phases, since
+from suite.worker.launch.probe import denormals, precision_errors
+from suite.worker.launch.training import Saved, follow
 from workloads import registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -176,7 +177,7 @@ class _Launch:
 
     def _profile(self, training: Any, loader: Counted, timed_s: float) -> None:
         """Profile the timed object, now that nothing more of it is timed or compared."""
-        from suite.worker import profiling  # which a launch without a profile does not load
+        from suite.worker.launch import profiling
 
         profiling.profile(self.job, training, loader.loader, timed_s, self.send, ranks=self.ranks)
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.accuracy import MARGIN, difference, epochs, learned, trains_to_the_end, verdict
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
+from suite.analysis.accuracy.comparison import MARGIN, difference, epochs, learned, trains_to_the_end, verdict
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
-from suite.report.accuracy import view
 from suite.report.plots import WRITERS, draw_learned
-from suite.report.plots.learning import accuracy_lines, loss_lines
+from suite.report.plots.kinds.learning import accuracy_lines, loss_lines
+from suite.report.tables.accuracy import view
 from tests.records import HOSTILE, digest, failed, record, saved
 from tests.shown import in_markdown, terminal
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.axes import AXES
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
-from suite.analysis.statistics import LEAST, welch
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.axes import AXES
+from suite.analysis.rows.groups import group
+from suite.analysis.statistics.inference import LEAST, welch
 from suite.compare.__main__ import main
 from suite.plan.cell import Loader
 from suite.record.record import Record
-from suite.report.tables import Table, table
+from suite.report.tables.frame import Table, table
 from tests import records
 from tests.records import replace
 from tests.shown import in_markdown, terminal

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from suite.analysis.groups import group
-from suite.analysis.identity import verdicts
-from suite.analysis.leaders import leaders
-from suite.analysis.load import Launch
-from suite.analysis.ratios import blockwise
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.statistics.leaders import leaders
+from suite.analysis.statistics.ratios import blockwise
 from suite.plan.cell import AUTO
 from suite.record.record import Record
-from suite.report.tables import table
+from suite.report.tables.frame import table
 from tests import records
 from tests.records import replace
 

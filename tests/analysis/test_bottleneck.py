@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.bottleneck import advice, bottleneck
-from suite.analysis.groups import Group, group
-from suite.analysis.load import Launch
-from suite.analysis.metrics import Prices, metrics
-from suite.analysis.underutilisation import symptoms
+from suite.analysis.bottlenecks.bottleneck import advice, bottleneck
+from suite.analysis.bottlenecks.underutilisation import symptoms
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.rows.metrics import Prices, metrics
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.record import Outcome, Phase, Record, Window
-from suite.report.tables import table
+from suite.report.tables.frame import table
 from tests import records
 from tests.records import replace
 from tests.shown import terminal

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.by_itself import _dropout
-from suite.analysis.identity import Verdict
-from suite.analysis.tolerances import DROPOUT_AT_LAYERS
+from suite.analysis.identity.by_itself import _dropout
+from suite.analysis.identity.tolerances import DROPOUT_AT_LAYERS
+from suite.analysis.identity.verdicts import Verdict
 from suite.record.evidence import Draws, Last, Scored, Trace
 from tests import records
 from tests.analysis.test_identity import but, judged, kinds

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.causes import RECURRENT, Causes, causes
-from suite.analysis.costs import Costs, costs
-from suite.analysis.groups import group
-from suite.analysis.known_causes import KNOWN
-from suite.analysis.load import Launch
+from suite.analysis.bottlenecks.causes import RECURRENT, Causes, causes
+from suite.analysis.bottlenecks.costs import Costs, costs
+from suite.analysis.bottlenecks.known_causes import KNOWN
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.profile import CATEGORIES, Gaps, Operation, Share
 from suite.record.record import Record
 from tests import records

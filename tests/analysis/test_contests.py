@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis import statistics
-from suite.analysis.contests import Contest, contests
-from suite.analysis.family import family
-from suite.analysis.groups import group
-from suite.analysis.identity import verdicts
-from suite.analysis.load import Launch
-from suite.analysis.ratios import ratios
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.statistics import inference as statistics
+from suite.analysis.statistics.contests import Contest, contests
+from suite.analysis.statistics.family import family
+from suite.analysis.statistics.ratios import ratios
 from suite.record.record import Record
-from suite.report import clauses
+from suite.report.text import clauses
 from tests import records
 
 #: Small differences from block to block, not all alike.

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from suite.analysis.effects import effects, place
-from suite.analysis.elimination import fit
+from suite.analysis.search.effects import effects, place
+from suite.analysis.search.elimination import fit
 from suite.plan.cell import Cell
 
 CELLS = [

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from suite.analysis import elimination
-from suite.analysis.elimination import LEVEL, dominated, fit, share, spent, tied, worse
+from suite.analysis.search import elimination
+from suite.analysis.search.elimination import LEVEL, dominated, fit, share, spent, tied, worse
 from tests.studies.tune import rates
 from tests.studies.tune_methods import ours
 from tests.studies.tune_worlds import worlds

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.conditions import facts
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
-from suite.analysis.tolerances import TOLERANCE
+from suite.analysis.identity.tolerances import TOLERANCE
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.conditions import facts
+from suite.analysis.rows.groups import group
 from suite.record.environment import recorded
 from suite.record.record import Record
-from suite.report.tables import Table, table
+from suite.report.tables.frame import Table, table
 from suite.reproduce.verdicts import differences
 from tests import records
 from tests.records import replace

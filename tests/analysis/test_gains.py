@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.analysis.gains import Gain, gains
-from suite.analysis.groups import Group, group
-from suite.analysis.identity import verdicts
-from suite.analysis.load import Launch
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.statistics.gains import Gain, gains
 from suite.record.record import Record
-from suite.report.gains import along, best_setting, training_time
+from suite.report.text.gains import along, best_setting, training_time
 from tests import records
 
 #: Small differences from block to block.

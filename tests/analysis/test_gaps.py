@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.bottleneck import Bottleneck, bottleneck
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
+from suite.analysis.bottlenecks.bottleneck import Bottleneck, bottleneck
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.profile import Gaps
 from suite.record.record import Record
 from tests import records

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.record import Record
-from suite.report.tables import Table, table
+from suite.report.tables.frame import Table, table
 from tests import records
 from tests.records import replace
 

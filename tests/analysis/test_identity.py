@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.identity import Verdict, verdicts
-from suite.analysis.tolerances import GPU_SLACK, TOLERANCE
+from suite.analysis.identity.tolerances import GPU_SLACK, TOLERANCE
+from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.record.evidence import Identity, Trace
 from suite.record.record import Record
 from tests import records

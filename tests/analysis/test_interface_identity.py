@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from suite.analysis.groups import group
-from suite.analysis.identity import verdicts
-from suite.analysis.load import Launch
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.record import Record
-from suite.report.tables import table
+from suite.report.tables.frame import table
 from tests import records
 
 

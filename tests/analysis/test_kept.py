@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from suite.analysis import kept, metrics
-from suite.analysis.groups import Row
-from suite.analysis.kept import RecordPool
-from suite.analysis.load import Launch, load
-from suite.analysis.metrics import clock_mhz, first_gpu
-from suite.analysis.timelines import has_lines, lines_of
+from suite.analysis.records import kept
+from suite.analysis.records.kept import RecordPool
+from suite.analysis.records.load import Launch, load
+from suite.analysis.rows import metrics
+from suite.analysis.rows.groups import Row
+from suite.analysis.rows.metrics import clock_mhz, first_gpu
+from suite.analysis.rows.timelines import has_lines, lines_of
 from suite.compare.__main__ import main
 from suite.record.evidence import Recomputed
 from suite.record.record import Record

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import LoadError, load
+from suite.analysis.records.load import LoadError, load
 from suite.session.journal import read
 from tests.studies import scale
 

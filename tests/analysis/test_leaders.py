@@ -10,7 +10,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.report.plots import throughput
-from suite.report.tables import Table, best
+from suite.report.tables.frame import Table, best
 from tests import records
 from tests.drawn import said
 from tests.records import replace

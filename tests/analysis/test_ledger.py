@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.contests import contests
-from suite.analysis.identity import verdicts
-from suite.analysis.ledger import OVERFLOWS, UNACCOUNTED, problems, unaccounted
-from suite.analysis.load import load
-from suite.analysis.ratios import ratios
-from suite.analysis.statistics import LEAST
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, problems, unaccounted
+from suite.analysis.records.load import load
+from suite.analysis.statistics.contests import contests
+from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.ratios import ratios
 from suite.record.ledger import Ledger
 from suite.record.record import Phase, Record, Window
 from tests import records

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.load import LoadError, find, load
+from suite.analysis.records.load import LoadError, find, load
 from suite.compare.__main__ import main
 from suite.record.record import SCHEMA
 from tests import records
@@ -227,7 +227,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied")
 
     path = records.save(tmp_path / "a.json", [records.record()])
-    monkeypatch.setattr("suite.analysis.load.regular", refuse)  # since root may read everything
+    monkeypatch.setattr("suite.analysis.records.load.regular", refuse)  # since root may read everything
     with pytest.raises(LoadError, match=r"a\.json: Permission denied"):
         load([path])
 

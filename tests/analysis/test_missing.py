@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.load import load
-from suite.analysis.missing import Count, counts
+from suite.analysis.records.load import load
+from suite.analysis.rows.missing import Count, counts
 from suite.record.record import Record
-from suite.report.missing import sentences
+from suite.report.text.missing import sentences
 from tests import records
 
 

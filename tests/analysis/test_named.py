@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import LoadError, find
+from suite.analysis.records.load import LoadError, find
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.packed import Packed, Points, packed, points
+from suite.analysis.records.packed import Packed, Points, packed, points
 from suite.record.record import Phase, Window
 from tests import records
 

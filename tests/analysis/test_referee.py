@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE
-from suite.analysis.referee import race
+from suite.analysis.search.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE
+from suite.analysis.search.referee import race
 from suite.plan.cell import Cell
 from suite.plan.objective import Question, limit, objectives
 from suite.record.history import Course, Epoch

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import Launch, LoadError
-from suite.analysis.regress import changes, threshold
+from suite.analysis.records.load import Launch, LoadError
+from suite.analysis.statistics.regress import changes, threshold
 from suite.compare.__main__ import main
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record

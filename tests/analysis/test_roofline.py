@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from suite.analysis.groups import Group, group
-from suite.analysis.load import Launch
-from suite.analysis.metrics import peaks, utilisation
-from suite.analysis.roofline import COMPUTE, MEMORY, NEITHER, STEP, Part, Roof, roofline
+from suite.analysis.bottlenecks.roofline import COMPUTE, MEMORY, NEITHER, STEP, Part, Roof, roofline
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.rows.metrics import peaks, utilisation
 from suite.plan.cell import SIZES
 from suite.record.profile import Share
 from suite.record.record import Record

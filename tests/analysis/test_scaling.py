@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.bottleneck import UNDECIDED, advice, bottleneck
-from suite.analysis.communication import communication, exchange, threads_per_device
-from suite.analysis.groups import Group, group
-from suite.analysis.identity import verdicts
-from suite.analysis.leaders import leaders
-from suite.analysis.load import Launch
-from suite.analysis.ratios import ratios
-from suite.analysis.scaling import STRONG, WEAK, Scaling, scalings
+from suite.analysis.bottlenecks.bottleneck import UNDECIDED, advice, bottleneck
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.scaling.communication import communication, exchange, threads_per_device
+from suite.analysis.scaling.efficiency import STRONG, WEAK, Scaling, scalings
+from suite.analysis.statistics.leaders import leaders
+from suite.analysis.statistics.ratios import ratios
 from suite.record.record import Record
 from tests import records
 

@@ -8,17 +8,26 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from suite.analysis import power
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
-from suite.analysis.statistics import MARGIN, Paired, blocks_to_decide, holm, interval, paired, verdict, verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.statistics import power
+from suite.analysis.statistics.inference import (
+    MARGIN,
+    Paired,
+    blocks_to_decide,
+    holm,
+    interval,
+    paired,
+    verdict,
+    verdicts,
+)
 from suite.plan.blocks import blocks
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.matrix import matrix
 from suite.plan.measuring import CONTROL
 from suite.record.record import Phase, Record, Window
-from suite.report.tables import Table, table
-from suite.report.tidy import launches as as_rows
+from suite.report.tables.frame import Table, table
+from suite.report.tables.tidy import launches as as_rows
 from tests import records
 from tests.records import replace
 from tests.shown import terminal

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from suite.analysis import stream
-from suite.analysis.load import LoadError, load
-from suite.analysis.stream import Text, parse
+from suite.analysis.records import stream
+from suite.analysis.records.load import LoadError, load
+from suite.analysis.records.stream import Text, parse
 from suite.record.line import POINTS
 from tests import records
 from tests.records import replace

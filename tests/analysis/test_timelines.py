@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.timelines import trace
+from suite.analysis.rows.timelines import trace
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.curves import consumptions, unbeaten
-from suite.report.plots.energy import together
-from suite.report.plots.timeline import rounded_up
+from suite.report.plots.kinds.energy import together
+from suite.report.plots.kinds.timeline import rounded_up
+from suite.report.tables.curves import consumptions, unbeaten
 from tests import records
 from tests.drawn import said
 from tests.records import only, timed, watched

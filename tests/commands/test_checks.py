@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from suite.checks import loaders, plain
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import Loaded, load
+from suite.analysis.records.load import Loaded, load
 from suite.compare.__main__ import main
 from suite.compare.show import LINES, WIDTH
 from suite.report import plots

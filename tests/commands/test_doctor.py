@@ -244,7 +244,7 @@ def test_findings_are_shown_whole_in_a_pipe_with_rich_and_without_it(
     found = [Finding("machine", OK, "8 cores"), Finding("data", BAD, "no room " + "x" * 200, "make [red]room[/red]")]
     command.show(found)
     with_rich = capsys.readouterr().out
-    monkeypatch.setitem(sys.modules, "suite.report.terminal", None)
+    monkeypatch.setitem(sys.modules, "suite.report.format.terminal", None)
     command.show(found)
     for text in (with_rich, capsys.readouterr().out):
         assert [line.split() for line in text.splitlines()] == [

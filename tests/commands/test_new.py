@@ -13,7 +13,7 @@ from suite.new.__main__ import main
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
-from suite.session.launch import launch
+from suite.session.launches.launch import launch
 from tests.prove.mistakes import forget
 from workloads import registry
 from workloads.data.own import prepare_own

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.load import LoadError
+from suite.analysis.records.load import LoadError
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
-from suite.report.text import NONE
+from suite.report.format.text import NONE
 from suite.reproduce.__main__ import by_cell, main, verdict_grid
 from suite.reproduce.verdicts import differences, judge
 from tests import records

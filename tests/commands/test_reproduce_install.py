@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.load import LoadError
+from suite.analysis.records.load import LoadError
 from suite.reproduce.__main__ import by_cell, main
 from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE, WORKER_REQUIREMENTS, install, requirements_of
 from tests import records

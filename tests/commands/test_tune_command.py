@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.load import load
+from suite.analysis.records.load import load
 from suite.compare.__main__ import main as compare
 from suite.plan.cell import Cell
 from suite.record.record import Outcome

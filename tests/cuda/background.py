@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from suite.record.environment import redact
-from suite.session.launch import ROOT
+from suite.session.launches.launch import ROOT
 from tests.cuda.cells import BATCH, DEVICE, MATRIX
 from tests.cuda.launcher import Answers, Launches, NotRunError, end, lacks
 from tests.cuda.probe_loaders import CHECKS

@@ -3,13 +3,13 @@
     python3 -m pytest tests/cuda                             on a machine with an NVIDIA GPU, in at most eight minutes
     SUITE_CUDA_REHEARSE=cpu python3 -m pytest tests/cuda     a few small cells on a CPU, to try the tests themselves
 
-Every framework runs in processes of its own, by `suite.session.launch` or as a probe of this folder. All that is found
-goes into one JSON report: ``SUITE_CUDA_REPORT``, by default ``cuda-report.json`` in the working directory, written
-after every test and every launch. It holds the machine, ``figures`` (what bounds and documents take their numbers
-from), ``tests`` (outcome, reason, seconds) and ``launches`` (records, seconds, and whether each had the device to
-itself: times and peaks of those that had not mean nothing). ``SUITE_CUDA_BUDGET_S``, by default 480, is the time after
-which nothing more is launched; ``SUITE_CUDA_TOGETHER`` is how many untimed launches share the device (1 where it takes
-one process at a time). Data is a small synthetic twin, or the real data of ``SUITE_DATA_DIR``.
+Every framework runs in processes of its own, by `suite.session.launches.launch` or as a probe of this folder. All that
+is found goes into one JSON report: ``SUITE_CUDA_REPORT``, by default ``cuda-report.json`` in the working directory,
+written after every test and every launch. It holds the machine, ``figures`` (what bounds and documents take their
+numbers from), ``tests`` (outcome, reason, seconds) and ``launches`` (records, seconds, and whether each had the device
+to itself: times and peaks of those that had not mean nothing). ``SUITE_CUDA_BUDGET_S``, by default 480, is the time
+after which nothing more is launched; ``SUITE_CUDA_TOGETHER`` is how many untimed launches share the device (1 where it
+takes one process at a time). Data is a small synthetic twin, or the real data of ``SUITE_DATA_DIR``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far two fingerprints lie apart, as `suite.analysis.identity` and `tests.studies.tolerances` count it."""
+"""How far two fingerprints lie apart, as `suite.analysis.identity.verdicts` and `tests.studies.tolerances` count it."""
 
 from __future__ import annotations
 

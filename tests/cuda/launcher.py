@@ -25,8 +25,8 @@ from suite.plan.cell import WORKLOADS, Cell
 from suite.record.environment import machine, redact
 from suite.record.job import Job
 from suite.record.record import Outcome, Record
-from suite.session import devices
-from suite.session.launch import ROOT, interpreter, launch, variables
+from suite.session.launches import devices
+from suite.session.launches.launch import ROOT, interpreter, launch, variables
 from tests.cuda.cells import DEVICE, PLAN
 from tests.cuda.report import Report
 from workloads.spec import specification

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from suite.plan.cell import PRECISIONS, Cell
-from suite.worker import probe
 from suite.worker.frameworks import UnsupportedError
+from suite.worker.launch import probe
 from tests.cuda.probing import Request, Stepper, answer_all, in_turns
 
 #: Rounds of a chain of kernels, and how long the shorter chain lasts at least.

@@ -49,7 +49,7 @@ class Request:
     @property
     def code(self) -> ModuleType:
         """The framework's file; importing it imports the framework."""
-        return import_module(f"suite.worker.frameworks.{self.framework}")
+        return import_module(f"suite.worker.frameworks.{self.framework}.training")
 
     def prepare(self, cell: Cell) -> None:
         """Set the framework's switches for a cell. Raises `UnsupportedError`."""

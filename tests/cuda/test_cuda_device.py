@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
-from suite.worker.probe import BANDS
+from suite.worker.launch.probe import BANDS
 from tests.cuda.cells import DEVICE, PROBED, REHEARSAL
 from tests.cuda.launcher import Probed
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.identity import verdicts
-from suite.analysis.tolerances import TOLERANCE
+from suite.analysis.identity.tolerances import TOLERANCE
+from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import Cell
-from suite.worker.probe import BANDS
+from suite.worker.launch.probe import BANDS
 from tests.cuda.cells import COMPARED, GROWN_OF, compared, grown
 from tests.cuda.deviations import largest, pairs
 from tests.cuda.launcher import Alike, Launched

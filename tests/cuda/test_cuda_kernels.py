@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.tolerances import TOLERANCE
+from suite.analysis.identity.tolerances import TOLERANCE
 from suite.plan.cell import FRAMEWORKS, Cell
 from tests.cuda.cells import BATCH, COMPILED, KERNELS, KERNELS_OF, REHEARSAL, SIZE, compiled, kernels
 from tests.cuda.deviations import pairs

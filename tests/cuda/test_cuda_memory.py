@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.tolerances import RECOMPUTED
+from suite.analysis.identity.tolerances import RECOMPUTED
 from suite.plan.cell import ALLOCATORS, FRAMEWORKS, Cell, Loader
 from suite.record.job import Job
 from tests.cuda.cells import (

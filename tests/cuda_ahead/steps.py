@@ -69,13 +69,13 @@ class Compiled:
 
 
 def compile_ahead(cell: Cell) -> Compiled:
-    """The cell's step as `suite.worker.frameworks.jax` trains it on CUDA, compiled for the card."""
+    """The cell's step as `suite.worker.frameworks.jax.training` trains it on CUDA, compiled for the card."""
     import jax
     from jax.experimental import rnn, topologies
     from jax.sharding import SingleDeviceSharding
 
     from suite.worker import frameworks
-    from suite.worker.frameworks import jax as code
+    from suite.worker.frameworks.jax import training as code
 
     card = topologies.get_topology_desc("h100", platform="cuda", target_config=CARD.read_text(), topology="1x1x1")
     place, spec = code._place, specification(cell.workload, cell.size)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.wording import DASH
+from suite.analysis.rows.wording import DASH
 from tests.documents import PAGES, ROOT
 
 TABLE = re.compile(r"(<!-- table: (\w+) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import load
+from suite.analysis.records.load import load
 from suite.export import contents
 from suite.plan.cell import Cell
 from suite.record.record import Record

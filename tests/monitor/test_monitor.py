@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from suite.analysis.hardware import machine
+from suite.analysis.records.hardware import machine
 from suite.monitor import host as hosts
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.monitor.host import COUNTERS, Host
@@ -24,10 +24,10 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.plan.options import LATEST
 from suite.record.record import Phase, Record, Window
-from suite.session import instruments
 from suite.session import run as runs
 from suite.session.engines import local
-from suite.session.launch import end_tree
+from suite.session.launches import instruments
+from suite.session.launches.launch import end_tree
 from tests import records
 from tests.nvml import Nvml
 from tests.processes import wait_until

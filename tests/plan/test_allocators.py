@@ -5,7 +5,7 @@ import pytest
 from suite.plan.allocators import CHOSEN_BY, LACKING, ON_A_CPU, chosen, lacking, variables
 from suite.plan.cell import ALLOCATORS, FRAMEWORKS, Cell
 from suite.record.job import Job
-from suite.session import launch
+from suite.session.launches import launch
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from suite.prove.asked import given
 from suite.prove.numbers import Given, Numbers
-from suite.worker.proof import collect
+from suite.worker.evidence.proof import collect
 from tests.prove import transformer
 from workloads import registry
 from workloads.spec import specification

@@ -17,7 +17,7 @@ from suite.prove.causes import CAUSES
 from suite.prove.compare import checks
 from suite.prove.numbers import Numbers, aligned, distance
 from suite.prove.shown import explanation, verdict
-from suite.worker import proof
+from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.prove.mistakes import MISTAKES, PORTS, Mistake, forget, right, wrong
 from workloads import registry

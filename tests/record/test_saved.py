@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.load import LoadError, load
+from suite.analysis.records.load import LoadError, load
 from suite.record.saved import SHARED, packed, unpacked, whole
 from tests import records
 from tests.records import mixed

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.accuracy import learned, trains_to_the_end
-from suite.analysis.groups import group
-from suite.analysis.load import Launch, load
+from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.records.load import Launch, load
+from suite.analysis.rows.groups import group
 from suite.plan.measuring import CONTROL
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
-from suite.report.answer import MOST, Answer, answer
-from suite.report.clauses import CARD
-from suite.report.tables import table
+from suite.report.tables.frame import table
+from suite.report.text.answer import MOST, Answer, answer
+from suite.report.text.clauses import CARD
 from tests import records
 from tests.expected import golden
 from tests.published import RUNS

@@ -10,7 +10,7 @@ import pytest
 
 from suite.compare.__main__ import main
 from suite.report import plots
-from suite.report.document import ASSETS, LIBRARY, LIBRARY_STYLE, asset, charts_script
+from suite.report.html.document import ASSETS, LIBRARY, LIBRARY_STYLE, asset, charts_script
 from tests import records
 
 #: The file that holds the library and what the project draws with it.

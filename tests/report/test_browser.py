@@ -15,7 +15,7 @@ from PIL import Image
 
 from suite.compare.__main__ import main
 from suite.report import plots
-from suite.report.document import charts_script
+from suite.report.html.document import charts_script
 from tests import browser, records
 from tests.browser import Browser
 from tests.published import RUNS

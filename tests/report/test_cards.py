@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from test_page import Page
 
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.record import Outcome, Record
-from suite.report.answer import answer
-from suite.report.cards import cards
-from suite.report.entries import ACCURACY, THROUGHPUT, Entry, EntryError, checked, entries
-from suite.report.site import page
-from suite.report.summary import Summary, SummaryError, read, summary
-from suite.report.tables import table
-from suite.report.thumbnails import thumbnail
+from suite.report.html.cards import cards
+from suite.report.html.entries import ACCURACY, THROUGHPUT, Entry, EntryError, checked, entries
+from suite.report.html.site import page
+from suite.report.html.summary import Summary, SummaryError, read, summary
+from suite.report.html.thumbnails import thumbnail
+from suite.report.tables.frame import table
+from suite.report.text.answer import answer
 from tests import records
 from tests.records import HOSTILE, replace
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
-from suite.report.charts import throughput
-from suite.report.tables import table
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.report.html.charts import throughput
+from suite.report.tables.frame import table
 from tests import records
 
 

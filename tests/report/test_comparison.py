@@ -10,13 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from suite.analysis.accuracy import learned, trains_to_the_end
-from suite.analysis.groups import group
-from suite.analysis.load import Launch, Loaded, load
+from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.records.load import Launch, Loaded, load
+from suite.analysis.rows.groups import group
 from suite.plan.measuring import CONTROL
-from suite.report.comparison import to_json
-from suite.report.comparison_schema import json_schema
-from suite.report.tables import table
+from suite.report.json.comparison import to_json
+from suite.report.json.comparison_schema import json_schema
+from suite.report.tables.frame import table
 from tests import records
 from tests.expected import golden
 from tests.published import numbered

@@ -10,7 +10,7 @@ import pytest
 from suite.plan.cell import AUTO, Loader
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.curves import Point, batches, courses, memory_kind, speed_ups, step_parts, workers
+from suite.report.tables.curves import Point, batches, courses, memory_kind, speed_ups, step_parts, workers
 from tests import records
 from tests.drawn import said
 from tests.records import only, timed

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import LoadError
+from suite.analysis.records.load import LoadError
 from suite.compare.__main__ import main
 from suite.record.record import Outcome
 from suite.report import plots
-from suite.report.folder import place_for, staged
-from suite.report.site import check
-from suite.report.text import no_formula
+from suite.report.format.text import no_formula
+from suite.report.html.folder import place_for, staged
+from suite.report.html.site import check
 from tests import records
 from tests.records import replace
 
@@ -101,7 +101,7 @@ def test_what_a_killed_comparison_left_is_gone_after_the_next(tmp_path: Path) ->
     (tmp_path / ".partial-notes").mkdir()
     (tmp_path / ".partial-notes" / "mine.txt").write_text("mine")
     code = (
-        "import os, sys; from pathlib import Path; from suite.report.folder import staged\n"
+        "import os, sys; from pathlib import Path; from suite.report.html.folder import staged\n"
         "with staged(Path(sys.argv[1])) as place:\n"
         "    (place / 'table.md').write_text('half'); os.kill(os.getpid(), 9)"
     )

@@ -8,7 +8,7 @@ import pytest
 
 from suite.plan.cell import Loader
 from suite.report import plots
-from suite.report.plots.panels import chosen, throughputs, training_times
+from suite.report.plots.style.panels import chosen, throughputs, training_times
 from tests import records
 from tests.drawn import said
 from tests.records import only

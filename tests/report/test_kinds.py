@@ -11,7 +11,7 @@ import pytest
 from suite.plan.cell import Loader
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.tables import Table
+from suite.report.tables.frame import Table
 from tests import records
 from tests.drawn import said
 from tests.profiles import all_profiled

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.missing import Count
+from suite.analysis.rows.missing import Count
 from suite.plan import options
 from suite.plan.matrix import Matrix
-from suite.report.missing import command, sentences
-from suite.session.settings import settings
+from suite.report.text.missing import command, sentences
+from suite.session.launches.settings import settings
 
 MATRIX = """
 from suite.plan.cell import Cell

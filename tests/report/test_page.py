@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from suite.analysis.groups import group
-from suite.analysis.load import Launch, Loaded
+from suite.analysis.records.load import Launch, Loaded
+from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.record import Outcome, Record
-from suite.report.document import charts_script
-from suite.report.page import Link, Place, report
+from suite.report.html.document import charts_script
+from suite.report.html.page import Link, Place, report
 from suite.report.plots import KINDS, draw
-from suite.report.tables import table
+from suite.report.tables.frame import table
 from tests import records
 from tests.records import HOSTILE, replace
 

@@ -14,15 +14,15 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from suite.analysis.accuracy import Learned, learned
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
+from suite.analysis.accuracy.comparison import Learned, learned
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.plots import image
-from suite.report.plots.learning import agreement, by_epoch, by_time, first_epoch
-from suite.report.plots.look import LINE_LEAST, WIDTH_IN
+from suite.report.plots.kinds.learning import agreement, by_epoch, by_time, first_epoch
+from suite.report.plots.style import image
+from suite.report.plots.style.look import LINE_LEAST, WIDTH_IN
 from tests import records
 from tests.drawn import said
 from tests.records import everything, only, watched

@@ -13,11 +13,11 @@ from PIL import Image
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
 from suite.report import plots
-from suite.report.plots import image
-from suite.report.plots.bars import ADDED, PARTS
-from suite.report.plots.canvas import whiskers
-from suite.report.plots.categories import LOOKS
-from suite.report.plots.look import FACE, HATCH, MARKER
+from suite.report.plots.kinds.bars import ADDED, PARTS
+from suite.report.plots.kinds.categories import LOOKS
+from suite.report.plots.style import image
+from suite.report.plots.style.canvas import whiskers
+from suite.report.plots.style.look import FACE, HATCH, MARKER
 from tests import records
 from tests.records import HOSTILE, mixed, only, tables
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from suite.analysis.racing import Race
+from suite.analysis.search.racing import Race
 from suite.plan.cell import Cell, Loader
 from suite.plan.matrix import Matrix
 from suite.plan.named import named
@@ -15,8 +15,8 @@ from suite.plan.space import trained
 from suite.plan.sweep import AXES, parsed, swept, usual
 from suite.record.record import Outcome
 from suite.report.plots import styled
-from suite.report.plots.race import race_plot
-from suite.report.race import command, findings, label, outs, risk, standing, title, untried, verdict
+from suite.report.plots.kinds.race import race_plot
+from suite.report.text.race import command, findings, label, outs, risk, standing, title, untried, verdict
 from tests.tuning import Launcher, cells, raced, usual_rate
 
 CELLS = cells()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import load
+from suite.analysis.records.load import load
 from suite.compare.__main__ import main as compare
 from suite.report import plots
 from tests import records

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite.analysis.load import load
-from suite.analysis.statistics import quartiles
-from suite.report.excerpt import MOST, SHOWN, excerpt
+from suite.analysis.records.load import load
+from suite.analysis.statistics.inference import quartiles
 from suite.report.plots import throughput
+from suite.report.tables.excerpt import MOST, SHOWN, excerpt
 from tests import records
 from tests.drawn import said
 from tests.records import only

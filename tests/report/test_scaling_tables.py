@@ -10,18 +10,20 @@ from statistics import median
 
 import pytest
 
-from suite.analysis.accuracy import learned
-from suite.analysis.course_gains import gains
-from suite.analysis.groups import Group, group
-from suite.analysis.load import Launch, load
-from suite.analysis.wording import DASH, NONE
+from suite.analysis.accuracy.comparison import learned
+from suite.analysis.records.load import Launch, load
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.rows.wording import DASH, NONE
+from suite.analysis.scaling.course_gains import gains
 from suite.compare.__main__ import main
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
-from suite.report import accuracy, columns, markdown, plots, scaling
-from suite.report.answer import answer
-from suite.report.tables import Table, table
+from suite.report import plots
+from suite.report.screen import markdown
+from suite.report.tables import accuracy, columns, scaling
+from suite.report.tables.frame import Table, table
+from suite.report.text.answer import answer
 from tests import records
 from tests.drawn import said
 from tests.expected import golden

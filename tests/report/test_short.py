@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.record.history import Course, Epoch
-from suite.report.short import REST, short
+from suite.report.screen.short import REST, short
 from tests.records import HOSTILE, everything, failed, launches, mixed, record
 
 

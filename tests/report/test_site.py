@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from test_page import Page
 
-from suite.analysis.load import LoadError, find
+from suite.analysis.records.load import LoadError, find
 from suite.compare.__main__ import main
 from suite.record.record import Record
-from suite.report.folder import staged
-from suite.report.site import scan
-from suite.report.summary import SummaryError, read
+from suite.report.html.folder import staged
+from suite.report.html.site import scan
+from suite.report.html.summary import SummaryError, read
 from tests import records
 from tests.records import HOSTILE, mixed, replace
 

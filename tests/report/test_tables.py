@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.load import Launch
-from suite.analysis.wording import figure
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.wording import figure
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.markdown import escape
-from suite.report.tables import cells
-from suite.report.text import spread
-from suite.report.tidy import launches
+from suite.report.format.text import spread
+from suite.report.screen.markdown import escape
+from suite.report.tables.frame import cells
+from suite.report.tables.tidy import launches
 from tests import records
 from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables

@@ -15,8 +15,8 @@ import pytest
 from jinja2 import UndefinedError
 from test_page import Page
 
-from suite.analysis.wording import DASH
-from suite.report.document import PageTable, render
+from suite.analysis.rows.wording import DASH
+from suite.report.html.document import PageTable, render
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "suite" / "report" / "templates"

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from suite.record.record import Record
-from suite.report.terminal import Terminal
-from suite.report.view import LEFT, RIGHT, Grid, View
+from suite.report.format.terminal import Terminal
+from suite.report.format.view import LEFT, RIGHT, Grid, View
 from tests.records import everything, mixed, only
 from tests.shown import terminal, view
 
@@ -133,7 +133,7 @@ def test_nothing_of_a_record_is_taken_for_markup() -> None:
 
 def test_a_table_is_as_wide_as_the_terminal_that_it_stands_in() -> None:
     code = (
-        "from suite.report.terminal import Terminal; from tests.shown import view; from tests.records import *\n"
+        "from suite.report.format.terminal import Terminal; from tests.shown import view; from tests.records import *\n"
         "Terminal().show(view(only(mixed())))"
     )
     reader, writer = pty.openpty()

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
-from suite.analysis.load import Launch
+from suite.analysis.records.load import Launch
 from suite.plan.cell import AUTO
 from suite.record.record import Record
-from suite.report.launch_columns import COLUMNS, FAMILIES, FLAG, NUMBER, SCHEMA, WHOLE, column, documented
-from suite.report.tidy import launches, write_parquet
+from suite.report.tables.launch_columns import COLUMNS, FAMILIES, FLAG, NUMBER, SCHEMA, WHOLE, column, documented
+from suite.report.tables.tidy import launches, write_parquet
 from tests import records
 from tests.expected import golden
 from tests.profiles import profiled

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from suite.report import plots
-from suite.report.plots import vectors
-from suite.report.plots.bars import PARTS
-from suite.report.plots.look import HATCH
-from suite.report.plots.timeline import SHADE
+from suite.report.plots.kinds.bars import PARTS
+from suite.report.plots.kinds.timeline import SHADE
+from suite.report.plots.style import vectors
+from suite.report.plots.style.look import HATCH
 from tests import records
 from tests.records import everything, tables
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.explained import EXPLAINED
-from suite.analysis.groups import group
-from suite.analysis.load import Launch, Loaded
+from suite.analysis.bottlenecks.explained import EXPLAINED
+from suite.analysis.records.load import Launch, Loaded
+from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.profile import Operation
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.breakdowns import breakdowns
-from suite.report.markdown import explanation
-from suite.report.page import report
-from suite.report.tables import Table, table
-from suite.report.terminal import Terminal
-from suite.report.why import Told, once, told_pairs
+from suite.report.format.terminal import Terminal
+from suite.report.html.page import report
+from suite.report.screen.markdown import explanation
+from suite.report.tables.breakdowns import breakdowns
+from suite.report.tables.frame import Table, table
+from suite.report.text.why import Told, once, told_pairs
 from tests import records
 from tests.expected import golden
 from tests.profiles import CNN, all_profiled, profiled

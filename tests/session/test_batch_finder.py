@@ -15,11 +15,11 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
 from suite.record.order import Order
 from suite.record.record import Outcome, Record
-from suite.session.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest
 from suite.session.engines import About, Hear
-from suite.session.launcher import Launcher
-from suite.session.observers import Observers
-from suite.session.settings import Settings
+from suite.session.launches.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest
+from suite.session.launches.launcher import Launcher
+from suite.session.launches.settings import Settings
+from suite.session.observers.observer import Observers
 from tests.frameworks import needs_frameworks
 
 ROOT = Path(__file__).parents[2]

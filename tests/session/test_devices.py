@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.session import devices
-from suite.session.devices import cuda_problem, installed_build, other_accelerator, other_problem
+from suite.session.launches import devices
+from suite.session.launches.devices import cuda_problem, installed_build, other_accelerator, other_problem
 from tests.sessions import Suite, refused
 
 

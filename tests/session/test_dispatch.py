@@ -18,10 +18,10 @@ from suite.record.record import Outcome, Record
 from suite.session import dispatch as dispatches
 from suite.session.dispatch import Dispatch, Post, Posting, key_of
 from suite.session.engines import About, Hear, Host, HostLostError
-from suite.session.launch import LaunchError
-from suite.session.launcher import Launcher
-from suite.session.observers import Observers
-from suite.session.settings import Settings
+from suite.session.launches.launch import LaunchError
+from suite.session.launches.launcher import Launcher
+from suite.session.launches.settings import Settings
+from suite.session.observers.observer import Observers
 
 CELLS = [Cell("imdb_lstm", framework, batch=batch) for framework in ("jax", "pytorch") for batch in (16, 32)]
 

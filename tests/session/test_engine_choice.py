@@ -17,7 +17,7 @@ from suite.session.engines.choice import Reviving, sites
 from suite.session.engines.code import code_digest
 from suite.session.engines.remote import Remote
 from suite.session.engines.site import Site, prepare
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
 
 ONE, TWO = Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "jax", devices=2)
 

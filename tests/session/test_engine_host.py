@@ -20,7 +20,7 @@ from suite.session.engines.code import code_digest
 from suite.session.engines.pipe import Pipe
 from suite.session.engines.remote import Remote
 from suite.session.engines.site import Site, dealt
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
 from workloads.data.dataset import DataError

@@ -37,7 +37,8 @@ SITE = """
 import sys
 if "suite.worker.process" in sys.orig_argv:
     import ctypes, json, os, resource, signal, time
-    import suite.worker.evidence, suite.worker.measure, suite.worker.peaks, suite.worker.probe, workloads.spec
+    import suite.worker.evidence.collected, suite.worker.launch.measure
+    import suite.worker.launch.peaks, suite.worker.launch.probe, workloads.spec
     from suite.record.job import Job
 
     cell = Job.loads(sys.orig_argv[-1]).cell
@@ -55,7 +56,7 @@ if "suite.worker.process" in sys.orig_argv:
         else:
             import jax; jax.numpy.ones(shape).block_until_ready()
 
-    def take_turns(*arguments, original=suite.worker.measure.take_turns, **named):
+    def take_turns(*arguments, original=suite.worker.launch.measure.take_turns, **named):
         if fault == "error":
             raise RuntimeError("provoked, at /home/somebody/secret/file.py")
         if fault == "timeout":
@@ -68,13 +69,13 @@ if "suite.worker.process" in sys.orig_argv:
             exhaust()
         return original(*arguments, **named)
 
-    suite.worker.measure.take_turns = take_turns
+    suite.worker.launch.measure.take_turns = take_turns
     if fault != "ok":  # what no fault looks at, and takes most of a launch; the worker imports these names after this
-        suite.worker.probe.precision_errors = lambda *_: {}
-        suite.worker.probe.denormals = lambda *_: "flushed"
-        suite.worker.peaks.measure_peaks = lambda *_, **__: None
-        suite.worker.evidence.Evidence.fingerprint = lambda self: {}
-        suite.worker.evidence.Evidence.afterwards = lambda self, timed=None: None
+        suite.worker.launch.probe.precision_errors = lambda *_: {}
+        suite.worker.launch.probe.denormals = lambda *_: "flushed"
+        suite.worker.launch.peaks.measure_peaks = lambda *_, **__: None
+        suite.worker.evidence.collected.Evidence.fingerprint = lambda self: {}
+        suite.worker.evidence.collected.Evidence.afterwards = lambda self, timed=None: None
     if fault == "diverged":
         def weights(self, seed, original=workloads.spec.WorkloadSpec.reference_weights):
             return {name: array * float("nan") for name, array in original(self, seed).items()}

@@ -10,8 +10,8 @@ import pytest
 
 from suite.monitor.gpu import Driver
 from suite.record.ranks import Ranks
-from suite.session import instruments
-from suite.session.instruments import Instruments
+from suite.session.launches import instruments
+from suite.session.launches.instruments import Instruments
 from tests import records
 
 

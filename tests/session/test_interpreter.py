@@ -11,7 +11,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.job import Job
-from suite.session.launch import ROOT, LaunchError, interpreter, launch, variables
+from suite.session.launches.launch import ROOT, LaunchError, interpreter, launch, variables
 from tests.launches import StandIn
 
 JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from suite.record.record import PHASES
-from suite.session.launch import ROOT, LaunchError, launch
+from suite.session.launches.launch import ROOT, LaunchError, launch
 from tests.launches import JOB, StandIn, Told
 from tests.processes import alive, wait_until
 
@@ -31,7 +31,7 @@ stray = subprocess.Popen(['sleep', '600'], start_new_session=True)
 WORKER = """
 import types
 from suite.worker import outcome as ending, process as worker
-stub = types.ModuleType("suite.worker.frameworks.jax")
+stub = types.ModuleType("suite.worker.frameworks.jax.training")
 stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, MemoryError)
 sys.modules[stub.__name__] = stub
 worker.main(*sys.argv[3:])
@@ -186,7 +186,7 @@ def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[
     told: list[int] = []
     code = (
         "import signal, sys; from pathlib import Path; from suite.record.job import Job\n"
-        "from suite.session.launch import launch\n"
+        "from suite.session.launches.launch import launch\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))"
     )

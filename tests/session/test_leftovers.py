@@ -22,8 +22,8 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.mark import MARK
 from suite.record.scratch import OWNED, OWNED_TEXT, scratch, sweep
-from suite.session import leftovers
-from suite.session.launch import ROOT, launch
+from suite.session.launches import leftovers
+from suite.session.launches.launch import ROOT, launch
 from tests.launches import StandIn
 from tests.processes import alive, wait_until
 from workloads.data.cache import folder_of
@@ -156,7 +156,7 @@ def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[
     """Starts a parent that launches this code, with temporary files in a folder of the test's own."""
     started: list[subprocess.Popen[bytes]] = []
     code = "import sys; from pathlib import Path; from suite.record.job import Job\n"
-    code += "from suite.session.launch import launch\n"
+    code += "from suite.session.launches.launch import launch\n"
     code += "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))"
     (tmp_path / "tmp").mkdir()
 
@@ -203,7 +203,7 @@ def test_processes_of_a_real_loader_end_with_whoever_started_them(dies: str, tmp
     job = Job(cell, str(folder_of(twins, "imdb", "synthetic")), device="cpu", plan=Plan(600.0, 1, 600.0))
     code = (
         "import os, sys; from pathlib import Path; from suite.record.job import Job\n"
-        "from suite.session.launch import launch\n"
+        "from suite.session.launches.launch import launch\n"
         "tell = lambda m: print(os.getpid(), m['progress'], flush=True)\n"
         "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]), progress=tell)"
     )
@@ -265,7 +265,7 @@ def test_a_scratch_folder_of_a_dead_process_is_swept_and_nobody_elses(tmp_path: 
 
 def test_the_guardian_needs_the_standard_library_only() -> None:
     """It runs without site-packages, so that it starts at once and in any environment; a failure would not be seen."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.leftovers import guard"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.launches.leftovers import guard"
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.record.record import REASON_MOST
-from suite.session import listener, logs
+from suite.session.launches import listener, logs
 from tests.launches import JOB, Told
 from tests.processes import alive
 

@@ -7,8 +7,8 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.environment import recorded
 from suite.record.order import Part
-from suite.session import ranks
-from suite.session.network import interface_of, own_address, towards
+from suite.session.launches import ranks
+from suite.session.launches.network import interface_of, own_address, towards
 
 
 def test_the_interface_that_is_named_gives_the_address() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import load
+from suite.analysis.records.load import load
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import Plan

@@ -15,8 +15,8 @@ from suite.plan.cell import Cell
 from suite.record.environment import own_cores
 from suite.record.order import Part
 from suite.record.record import Outcome, Record
-from suite.session import ranks
-from suite.session.launch import launch
+from suite.session.launches import ranks
+from suite.session.launches.launch import launch
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
 

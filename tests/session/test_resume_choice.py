@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.load import load
+from suite.analysis.records.load import load
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.plan.options import LATEST
@@ -16,8 +16,8 @@ from suite.record.record import STATUSES, Outcome
 from suite.record.retry import may_pass
 from suite.session import run as runs
 from suite.session.journal import JournalError, read
+from suite.session.launches.settings import Settings
 from suite.session.resume import cells_digest, command, journal_of
-from suite.session.settings import Settings
 from tests import records
 from tests.sessions import Suite, records_of
 

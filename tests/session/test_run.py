@@ -14,9 +14,9 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
 from suite.session.engines import local
+from suite.session.launches.settings import Settings
 from suite.session.pace import LEAST, durations
 from suite.session.run import Run
-from suite.session.settings import Settings
 from workloads.data.dataset import DataError
 
 TRAINED = Cell("imdb_lstm", "jax", recipe="modern")

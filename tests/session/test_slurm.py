@@ -22,7 +22,7 @@ from suite.session.engines import Hear, HostLostError
 from suite.session.engines.choice import sites
 from suite.session.engines.site import Site
 from suite.session.engines.slurm import Node, Slurm, allocated, counted, step
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
 from tests.clusters import allocate
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until

@@ -16,7 +16,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from suite.analysis.statistics import LEVEL, Paired, holm, paired, verdict, verdicts
+from suite.analysis.statistics.inference import LEVEL, Paired, holm, paired, verdict, verdicts
 from tests.studies.significance import Values, of_launches
 
 WORKLOADS, BATCHES = ("cifar100_cnn", "imdb_lstm"), ("32", "64")

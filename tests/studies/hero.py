@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.accuracy import learned, trains_to_the_end
-from suite.analysis.groups import group
-from suite.analysis.load import find, load
+from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.records.load import find, load
+from suite.analysis.rows.groups import group
 from suite.plan.cell import FRAMEWORKS
 from suite.report import plots
-from suite.report.tables import table
+from suite.report.tables.frame import table
 
 #: The runs with throughput of both workloads in full size, on one machine.
 RUNS = ("0011_cpu_cnn", "0014_cpu_lstm")

@@ -29,7 +29,7 @@ from suite.monitor.timeline import short
 from suite.record.line import stored, thin
 from suite.record.record import Record
 from suite.record.saved import unpacked
-from suite.report.site import publish
+from suite.report.html.site import publish
 from suite.session.storage import compact
 from tests.weights import published, weight
 

@@ -3,7 +3,7 @@
 TF32 and float16 cannot be run on a CPU. This trains a workload in PyTorch twice from the same weights on the same
 batches: as it is, and with what every convolution and product takes in, forward and backward, rounded to so many bits
 of significand. What it moves is no spread between frameworks, which all round, but an upper estimate of it. The
-provisional bounds of `suite.analysis.tolerances` are held against its figures.
+provisional bounds of `suite.analysis.identity.tolerances` are held against its figures.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from suite.plan.cell import SIZES
-from suite.worker.fingerprint import BATCH, SEED, STEPS, movement
+from suite.worker.evidence.fingerprint import BATCH, SEED, STEPS, movement
 from tests.frameworks import Found, batches, compute, training
 from workloads.data.cache import open_cached
 from workloads.data.prepare import prepare

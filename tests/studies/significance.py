@@ -22,12 +22,12 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from suite.analysis import power
-from suite.analysis.control import controls
-from suite.analysis.groups import Group, group
-from suite.analysis.load import load
-from suite.analysis.statistics import LEVEL, MARGIN, Paired, holm, paired, verdict, verdicts
-from suite.report.tables import table as table_of
+from suite.analysis.records.load import load
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.statistics import power
+from suite.analysis.statistics.control import controls
+from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired, holm, paired, verdict, verdicts
+from suite.report.tables.frame import table as table_of
 from tests.published import numbered
 
 ROWS = 6

@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from suite.analysis.bottleneck import bottleneck
-from suite.analysis.communication import communication, exchange
-from suite.analysis.groups import Row, group
-from suite.analysis.load import Launch
+from suite.analysis.bottlenecks.bottleneck import bottleneck
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import Row, group
+from suite.analysis.scaling.communication import communication, exchange
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.environment import machine, own_cores

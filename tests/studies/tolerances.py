@@ -3,8 +3,8 @@
 Trains a workload in all three from the same weights on the same batches, for several seeds, in one process on the CPU,
 and prints the largest deviation between any two: of the loss of each step (relative), of the tensors' updates after two
 steps and after all, as the fingerprint has them (relative), and of gradients and updates tensor by tensor (relative,
-L2). The tolerances of `suite.analysis.tolerances` come from its figures. Real data where it is to be had, else the
-synthetic twin.
+L2). The tolerances of `suite.analysis.identity.tolerances` come from its figures. Real data where it is to be had, else
+the synthetic twin.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -18,7 +18,7 @@ from importlib.metadata import version
 from operator import attrgetter
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, SIZES, WORKLOADS
-from suite.worker.fingerprint import BATCH, SEED, STEPS, movement
+from suite.worker.evidence.fingerprint import BATCH, SEED, STEPS, movement
 from tests.frameworks import PAIRS, Found, batches, compute, distances, training
 from workloads.data.cache import open_cached
 from workloads.data.prepare import prepare

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from suite.analysis import elimination
-from suite.analysis.statistics import LEVEL, MARGIN, holm
+from suite.analysis.search import elimination
+from suite.analysis.statistics.inference import LEVEL, MARGIN, holm
 from tests.studies.tune_worlds import BLOCKS, CELLS, Search, Values
 
 Answer = tuple[Values, int]

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from suite.analysis.hardware import machine
-from suite.analysis.load import load
-from suite.analysis.ratios import blockwise
-from suite.analysis.statistics import Paired, interval
+from suite.analysis.records.hardware import machine
+from suite.analysis.records.load import load
+from suite.analysis.statistics.inference import Paired, interval
+from suite.analysis.statistics.ratios import blockwise
 from suite.record.record import Record
 from tests.studies.tune import PAGE, written
 

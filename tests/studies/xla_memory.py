@@ -15,7 +15,7 @@ import jax
 
 from suite.plan.cell import CHECKPOINTINGS, SIZES, Cell
 from suite.plan.matrix import OF_BLOCKS
-from suite.worker.frameworks import jax as framework
+from suite.worker.frameworks.jax import training as framework
 from tests.frameworks import batches, module
 from workloads.spec import specification
 

@@ -91,7 +91,7 @@ def test_jax_s_allocator_is_that_of_its_variables_and_its_pool(
 
 
 def device_of(framework: str) -> Any:
-    return import_module(f"suite.worker.frameworks.{framework}_device")
+    return import_module(f"suite.worker.frameworks.{framework}.device")
 
 
 def set_only(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.evidence import Recomputed
+from suite.worker.evidence.recomputed import deviation, recomputed
+from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, build
-from suite.worker.recomputed import deviation, recomputed
-from suite.worker.subject import Subject
 from tests.frameworks import (
     batches,
     data,
@@ -90,7 +90,7 @@ def test_steps_with_dropout_are_equal_to_the_last_bit(workload: str, precision: 
 def kept(framework: str, checkpointing: str, workload: str = "cifar100_cnn") -> int:
     """Bytes that a forward pass of a narrow model keeps."""
     spec, cell = narrow(workload), cell_of(workload, framework, checkpointing)
-    code, tools = framework_of(framework), import_module(f"suite.worker.frameworks.{framework}_evidence")
+    code, tools = framework_of(framework), import_module(f"suite.worker.frameworks.{framework}.evidence")
     with switches_restored(framework):
         code.prepare(cell, "cpu", 0)
         training = code.Training(cell, spec, module(workload, framework), spec.reference_weights(0), "cpu")

@@ -16,7 +16,8 @@ CELL = Cell("cifar100_cnn", "pytorch", batch=2, size="small", devices=2)
 
 def alone(cell: Cell) -> Any:
     """One process's training by itself, as the launch makes it."""
-    from suite.worker.frameworks import pytorch, pytorch_devices
+    from suite.worker.frameworks.pytorch import devices as pytorch_devices
+    from suite.worker.frameworks.pytorch import training as pytorch
 
     spec = specification(cell.workload, cell.size)
     made = pytorch.Training(
@@ -44,7 +45,8 @@ def test_compiled_ddp_leaves_the_loss_to_eager_mode_on_both_sides() -> None:
 
 
 def test_without_deepspeed_the_reason_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from suite.worker.frameworks import UnsupportedError, pytorch_deepspeed
+    from suite.worker.frameworks import UnsupportedError
+    from suite.worker.frameworks.pytorch import deepspeed as pytorch_deepspeed
 
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
@@ -55,7 +57,7 @@ def test_without_deepspeed_the_reason_names_the_extra(monkeypatch: pytest.Monkey
 
 
 def test_deepspeed_is_told_to_clip_nothing_and_to_sum_in_float32() -> None:
-    from suite.worker.frameworks.pytorch_deepspeed import configuration
+    from suite.worker.frameworks.pytorch.deepspeed import configuration
 
     cell = CELL.but(strategy="deepspeed", accumulate=3, precision="bf16")
     told = configuration(cell, specification(cell.workload, cell.size))

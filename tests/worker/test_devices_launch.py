@@ -16,9 +16,9 @@ from suite.plan.measuring import Plan
 from suite.record.environment import own_cores
 from suite.record.job import Job
 from suite.record.record import Record
-from suite.session.launch import launch
-from suite.worker import checkpoint
-from suite.worker.ranks import Ranks
+from suite.session.launches.launch import launch
+from suite.worker.distributed.ranks import Ranks
+from suite.worker.launch import checkpoint
 from tests.frameworks import needs_deepspeed, needs_frameworks
 from tests.launches import network_of
 from workloads.data.cache import folder_of
@@ -147,7 +147,7 @@ def test_a_checkpoint_holds_once_what_all_ranks_share_and_by_rank_what_differs()
 
 
 def test_ranks_that_read_different_checkpoints_begin_anew(tmp_path: Path) -> None:
-    from suite.worker.training import Saved
+    from suite.worker.launch.training import Saved
 
     progress = {"epochs": [], "curve": [1.0], "resumed_at": []}
     key = {"of": "a test"}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.tolerances import (
+from suite.analysis.identity.tolerances import (
     DROPOUT_APART,
     DROPOUT_LAYERS,
     DROPOUT_SCATTERS,
@@ -22,10 +22,10 @@ from suite.analysis.tolerances import (
 )
 from suite.plan.cell import FRAMEWORKS
 from suite.record.evidence import Draws
-from suite.worker.draws import draws, spread
-from suite.worker.evidence import float64, own
-from suite.worker.optimizer import Formula, deviation
-from suite.worker.subject import Subject
+from suite.worker.evidence.collected import float64, own
+from suite.worker.evidence.draws import draws, spread
+from suite.worker.evidence.optimizer import Formula, deviation
+from suite.worker.evidence.subject import Subject
 from tests.frameworks import each_framework, needs_frameworks
 from tests.subjects import apart, proof, subject
 from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, specification
@@ -76,7 +76,7 @@ def no_update_of_the_first_tensor(step: Callable[..., Any], training: Any, batch
 def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
     framework: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = import_module(f"suite.worker.frameworks.{framework}")
+    code = import_module(f"suite.worker.frameworks.{framework}.training")
     bounds = tolerance_of("imdb_lstm", "fp32", cuda=False)
     assert bounds
     step, right = code.Training.step, proof("imdb_lstm", framework)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker.counted import KEPT, Counted
-from suite.worker.evidence import Evidence
-from suite.worker.replay import Replay
+from suite.worker.evidence.collected import Evidence
+from suite.worker.evidence.replay import Replay
+from suite.worker.launch.counted import KEPT, Counted
 from tests.frameworks import batches
 from workloads.spec import specification
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.tolerances import tolerance_of
-from suite.worker.evidence import own
+from suite.analysis.identity.tolerances import tolerance_of
+from suite.worker.evidence.collected import own
 from tests.frameworks import needs_frameworks
 from tests.subjects import BATCH, apart, subject
 
@@ -41,8 +41,8 @@ def test_what_a_release_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: p
     """JAX 0.11.2 lost an option of XLA that only saved time, and every launch on a CPU ended in an error."""
     import jax
 
-    from suite.worker.frameworks import jax_evidence
-    from suite.worker.frameworks.jax import COMPILER_OPTIONS
+    from suite.worker.frameworks.jax import evidence as jax_evidence
+    from suite.worker.frameworks.jax.training import COMPILER_OPTIONS
 
     monkeypatch.setitem(jax_evidence.WITHOUT_EMITTERS, "xla_cpu_no_such_option", True)
     monkeypatch.delitem(jax.config.values, "jax_persistent_cache_enable_xla_caches")

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from suite.analysis.identity import Verdict, verdicts
+from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.record.evidence import Identity
-from suite.worker.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
+from suite.worker.evidence.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
 from tests import records
 from tests.frameworks import batches, data, each_framework, each_workload_resnet_slow, needs_frameworks, training
 from workloads.data.augment import batches_digest, crop_and_flip

@@ -11,9 +11,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from suite.analysis.tolerances import TOLERANCE
+from suite.analysis.identity.tolerances import TOLERANCE
 from suite.plan.cell import FRAMEWORKS, WORKLOADS
-from suite.worker.fingerprint import movement
+from suite.worker.evidence.fingerprint import movement
 from tests.frameworks import (
     PAIRS,
     Found,
@@ -50,7 +50,8 @@ def _each(names: str, choices: Iterable[tuple[str, ...]]) -> pytest.MarkDecorato
 each_pair = _each("one other", PAIRS)
 each_framework = _each("framework", [(name,) for name in FRAMEWORKS])
 
-#: Ten times the largest distance of a gradient that `tests.studies.tolerances` saw (see `suite.analysis.tolerances`).
+#: Ten times the largest distance of a gradient that `tests.studies.tolerances` saw (see
+#: `suite.analysis.identity.tolerances`).
 GRADIENTS = {"cifar100_cnn": 6e-2, "cifar100_resnet18": 0.25, "imdb_lstm": 7e-3, "imdb_transformer": 4e-5}
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS
-from suite.worker.fingerprint import OWN_STEPS
-from suite.worker.optimizer import Formula, deviation
+from suite.worker.evidence.fingerprint import OWN_STEPS
+from suite.worker.evidence.optimizer import Formula, deviation
 from tests.frameworks import (
     LARGE,
     Found,
@@ -98,7 +98,7 @@ def test_the_first_step_s_loss_is_the_gradient_s_and_the_mean_over_the_batch(wor
 def test_the_optimizer_is_the_spec_s_formula(workload, framework):
     """Steps in NumPy along the gradients that the framework itself gives; an explained step is a step."""
     spec, plain = narrow(workload), proof(workload, framework)
-    tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
+    tools = import_module(f"suite.worker.frameworks.{framework}.evidence")
     source, formula = batches(spec, 8), Formula(spec.optimizer)
     with training(workload, framework, spec=spec) as running:
         before = expected = running.weights()
@@ -125,7 +125,7 @@ def test_an_optimizer_of_large_batches_is_its_paper_s_formula(framework, optimiz
     """With biases that start at zero, and at a rate that changes or not."""
     rates = np.array([1, 2, 0.5], np.float32) * np.float32(optimizer.learning_rate) if changes else None
     spec, formula = replace(narrow("imdb_lstm"), optimizer=optimizer), Formula(optimizer, rates)
-    tools = import_module(f"suite.worker.frameworks.{framework}_evidence")
+    tools = import_module(f"suite.worker.frameworks.{framework}.evidence")
     source = batches(spec, 8)
     with training("imdb_lstm", framework, spec=spec, rates=rates) as running:
         before = expected = running.weights()

@@ -14,10 +14,10 @@ import pytest
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
-from suite.session.launch import launch
+from suite.session.launches.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.phases import suited, training_steps
+from suite.worker.launch.phases import suited, training_steps
 from tests.frameworks import assert_within, distances, needs_frameworks
 from workloads.data.cache import folder_of
 

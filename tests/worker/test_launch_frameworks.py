@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from suite.analysis.identity import verdicts
-from suite.analysis.tolerances import OWN_OPTIMIZER
+from suite.analysis.identity.tolerances import OWN_OPTIMIZER
+from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import PHASES
-from suite.session.launch import ROOT
-from suite.worker.counted import KEPT
-from suite.worker.replay import LAST_STEPS
+from suite.session.launches.launch import ROOT
+from suite.worker.evidence.replay import LAST_STEPS
+from suite.worker.launch.counted import KEPT
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 

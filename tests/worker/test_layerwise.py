@@ -16,7 +16,7 @@ def test_a_scaled_step_on_a_gpu_does_not_wait_for_it(spec: Lars | Lamb, monkeypa
     """A tensor without numbers raises where the host asks for one."""
     import torch
 
-    from suite.worker.frameworks.pytorch_layerwise import optimizer
+    from suite.worker.frameworks.pytorch.layerwise import optimizer
 
     monkeypatch.setattr("torch.cuda.amp.common.amp_definitely_not_available", lambda: False)
     weight = torch.ones(3, 4, device="meta", requires_grad=True)
@@ -35,7 +35,7 @@ def test_a_scaled_step_on_a_gpu_does_not_wait_for_it(spec: Lars | Lamb, monkeypa
 def test_an_overflow_changes_nothing_and_other_steps_are_the_unscaled_ones(spec: Lars | Lamb) -> None:
     import torch
 
-    from suite.worker.frameworks.pytorch_layerwise import optimizer
+    from suite.worker.frameworks.pytorch.layerwise import optimizer
 
     start = torch.linspace(-1, 1, 12).reshape(3, 4)
     scaled, plain = start.clone().requires_grad_(), start.clone().requires_grad_()
@@ -62,7 +62,7 @@ def test_an_overflow_changes_nothing_and_other_steps_are_the_unscaled_ones(spec:
 def test_what_is_kept_of_a_weight_survives_a_checkpoint_where_the_weight_is(spec: Lars | Lamb) -> None:
     import torch
 
-    from suite.worker.frameworks.pytorch_layerwise import optimizer
+    from suite.worker.frameworks.pytorch.layerwise import optimizer
 
     weight = torch.ones(2, dtype=torch.float64, requires_grad=True)
     made = optimizer(spec, [weight])

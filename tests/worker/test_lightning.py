@@ -11,7 +11,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
-from suite.session.launch import launch
+from suite.session.launches.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
 from tests.frameworks import batches, framework_of, narrow, needs_frameworks, switches_restored

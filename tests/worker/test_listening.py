@@ -15,9 +15,9 @@ from suite.plan.measuring import Plan
 from suite.record.environment import own_cores
 from suite.record.job import Job
 from suite.record.order import Part
-from suite.session import ranks
-from suite.session.launch import launch
-from suite.session.namespace import NamespaceError
+from suite.session.launches import ranks
+from suite.session.launches.launch import launch
+from suite.session.launches.namespace import NamespaceError
 from tests.frameworks import needs_frameworks
 from tests.launches import network_of, unproven
 from workloads.data.cache import folder_of

@@ -37,7 +37,7 @@ LARGE_SLOW = {(name, kind) for name in ("cifar100_resnet18", "imdb_transformer")
 
 @pytest.fixture
 def code() -> Any:
-    return import_module("suite.worker.frameworks.jax")
+    return import_module("suite.worker.frameworks.jax.training")
 
 
 @contextmanager

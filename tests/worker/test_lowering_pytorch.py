@@ -57,7 +57,7 @@ def test_every_precision_switch_answers_and_all_agree() -> None:
 def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    code: Any = import_module("suite.worker.frameworks.pytorch")
+    code: Any = import_module("suite.worker.frameworks.pytorch.training")
     fractions: list[float] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
@@ -74,7 +74,7 @@ def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cpu_has_no_such_budget() -> None:
-    code: Any = import_module("suite.worker.frameworks.pytorch")
+    code: Any = import_module("suite.worker.frameworks.pytorch.training")
     assert "memory_fraction" not in code.prepare(Cell("cifar100_cnn", "pytorch"), "cpu", 0)[1]
 
 

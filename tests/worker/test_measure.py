@@ -9,7 +9,7 @@ import pytest
 
 from suite.plan.measuring import Plan
 from suite.record.record import Phase, Window
-from suite.worker.measure import measure
+from suite.worker.launch.measure import measure
 
 PLAN = Plan(min_window_s=1.0, windows=10, max_warmup_s=20.0)
 

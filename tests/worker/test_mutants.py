@@ -8,10 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from suite.analysis.tolerances import DROPOUT_SPREAD
+from suite.analysis.identity.tolerances import DROPOUT_SPREAD
 from suite.plan.cell import FRAMEWORKS
 from suite.record.evidence import Draws
-from suite.worker.subject import Subject
+from suite.worker.evidence.subject import Subject
 from tests.frameworks import needs_frameworks
 from tests.studies.mutants.catalogue import KINDS, MUTANTS, part_of
 from tests.studies.mutants.mutant import REFUSED, Mutant
@@ -77,10 +77,10 @@ def as_measured(subject: Subject) -> Draws:
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in CHOSEN])
 def test_one_of_each_kind_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind != "dropout":  # many passes, which say nothing of another kind: as measured, so that they raise no alarm
-        monkeypatch.setattr("suite.worker.evidence.draws", as_measured)
+        monkeypatch.setattr("suite.worker.evidence.collected.draws", as_measured)
     others = CHOSEN[kind][1]
     if kind == "precision":
-        from suite.worker.frameworks.pytorch_device import lstm_in_bf16
+        from suite.worker.frameworks.pytorch.device import lstm_in_bf16
 
         if not lstm_in_bf16():
             pytest.skip("PyTorch has no LSTM in bf16 on this CPU, which is to be planted")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker import probe
-from suite.worker.probe import (
+from suite.worker.launch import probe
+from suite.worker.launch.probe import (
     BANDS,
     PrecisionError,
     denormals,

@@ -12,7 +12,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.job import Job
-from suite.worker import profiling
+from suite.worker.launch import profiling
 from suite.worker.profilers.table import Recording
 from tests.frameworks import needs_frameworks
 from tests.launches import Launches, launched_cells

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from suite.record.profile import Profile
+from suite.worker.launch.profiling import training_loop
 from suite.worker.profilers.table import profile_of
-from suite.worker.profiling import training_loop
 from tests import frameworks
 from workloads.spec import specification
 

@@ -11,8 +11,8 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.evidence import Scored
-from suite.worker.scored import Again
-from suite.worker.training import EVALUATION_BATCH, scores
+from suite.worker.evidence.scored import Again
+from suite.worker.launch.training import EVALUATION_BATCH, scores
 from tests.frameworks import data
 from workloads.data.augment import evaluation_batches
 from workloads.spec import specification

@@ -14,9 +14,9 @@ import pytest
 
 from suite.plan import cell as cell_module
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, CellError, Loader
-from suite.worker import probe
 from suite.worker.frameworks import BatchError, UnsupportedError
-from suite.worker.probe import (
+from suite.worker.launch import probe
+from suite.worker.launch.probe import (
     precision_errors,
 )
 from tests.frameworks import (

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import REFERENCE_STRATEGY, USUAL_STRATEGY, Cell
-from suite.session import ranks
+from suite.session.launches import ranks
 from tests.frameworks import batches, needs_deepspeed, needs_frameworks, training
 from tests.launches import network_of
 from tests.ranked import GLOBAL_BATCH, STEPS

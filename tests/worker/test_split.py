@@ -9,8 +9,8 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.strategies import STAGED
-from suite.worker.ranks import Ranks
-from suite.worker.team import Team
+from suite.worker.distributed.ranks import Ranks
+from suite.worker.distributed.team import Team
 from tests.frameworks import batches, module, narrow, needs_frameworks, training
 from workloads.spec import WORKLOADS
 
@@ -63,6 +63,6 @@ def test_every_process_takes_every_sample_and_trains_nothing_alone(framework: st
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax"])
 def test_the_file_of_the_strategy_has_what_a_team_asks_for(framework: str) -> None:
     team = Team(Cell("imdb_lstm", framework, devices=2, strategy="split"), Ranks())
-    assert team.devices is import_module(f"suite.worker.frameworks.{framework}_split")
+    assert team.devices is import_module(f"suite.worker.frameworks.{framework}.split")
     assert set(team.devices.__all__) == {"Training", "connect", "gradient_bytes", "loaders", "unite"}
     assert "tuned" in team.devices.loaders(team.cell)

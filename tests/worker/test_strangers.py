@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from suite.worker import ranks
+from suite.worker.distributed import ranks
 
 
 def test_strangers_at_the_door_of_rank_0_neither_end_the_launch_nor_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,12 +24,12 @@ from suite.record.job import Job
 from suite.record.record import Record, RecordError
 from suite.session import run as runs
 from suite.session.engines import local
-from suite.session.launch import launch
-from suite.worker import checkpoint
-from suite.worker.counted import Counted
+from suite.session.launches.launch import launch
 from suite.worker.interfaces import tools
-from suite.worker.outcome import check
-from suite.worker.training import Saved, follow
+from suite.worker.launch import checkpoint
+from suite.worker.launch.counted import Counted
+from suite.worker.launch.outcome import check
+from suite.worker.launch.training import Saved, follow
 from tests.frameworks import data, narrow, needs_frameworks, training
 from tests.launches import unproven
 from tests.records import failed, record

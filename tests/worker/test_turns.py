@@ -14,10 +14,10 @@ import pytest
 
 from suite.plan.measuring import Plan
 from suite.record.record import Phase
-from suite.worker import phases
 from suite.worker.frameworks import RecompiledError
-from suite.worker.measure import Series, measure, take_turns
-from suite.worker.outcome import DivergedError
+from suite.worker.launch import phases
+from suite.worker.launch.measure import Series, measure, take_turns
+from suite.worker.launch.outcome import DivergedError
 
 PLAN = Plan(min_window_s=1.0, windows=10, max_warmup_s=20.0)
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.bottleneck import bottleneck
-from suite.analysis.groups import group
-from suite.analysis.load import Launch
+from suite.analysis.bottlenecks.bottleneck import bottleneck
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
-from suite.session.launch import ROOT, launch
+from suite.session.launches.launch import ROOT, launch
 from tests.frameworks import needs_frameworks
 from tests.launches import SITE
 from workloads.data import cache as caches

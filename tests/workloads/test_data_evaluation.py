@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.worker.training import evaluate
+from suite.worker.launch.training import evaluate
 from workloads.data import synthetic
 from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import Array, DataSet, Split
@@ -67,7 +67,7 @@ class Scored:
 def test_loss_and_accuracy_are_means_over_the_test_split(
     data: DataSet, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.worker.training.EVALUATION_BATCH", batch)
+    monkeypatch.setattr("suite.worker.launch.training.EVALUATION_BATCH", batch)
     loss, accuracy = evaluate(Scored(), data, None)
     assert loss == pytest.approx(data.test.inputs.reshape(23, -1).sum(1, dtype=np.float64).mean(), rel=1e-12)
     assert accuracy == pytest.approx(np.mean(data.test.labels % 2 == 0))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.tolerances import OWN_OPTIMIZER, tolerance_of
+from suite.analysis.identity.tolerances import OWN_OPTIMIZER, tolerance_of
 from suite.record.evidence import Last
-from suite.worker.evidence import Evidence, own
-from suite.worker.replay import Replay
+from suite.worker.evidence.collected import Evidence, own
+from suite.worker.evidence.replay import Replay
 from tests.frameworks import batches, each_framework, narrow, needs_frameworks
 from tests.subjects import BATCH, apart, subject
 

@@ -1,7 +1,7 @@
 """Plots of the tables as PNG or SVG. Each kind is drawn only if the records have the data that it needs.
 
-The numbers come from `suite.report.curves`, `suite.analysis.timelines` and the tables. The same input gives the same
-bytes.
+The numbers come from `suite.report.tables.curves`, `suite.analysis.rows.timelines` and the tables. The same input gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from suite.analysis.accuracy import Learned
-from suite.analysis.groups import Group
-from suite.report.plots import image, vectors
-from suite.report.plots.bars import first_step, phases, speed_up, throughput
-from suite.report.plots.categories import categories
-from suite.report.plots.compiling import break_even
-from suite.report.plots.devices import strong, weak
-from suite.report.plots.devices_learned import to_accuracy
-from suite.report.plots.energy import energy
-from suite.report.plots.hero import hero
-from suite.report.plots.learning import by_epoch, by_time, first_epoch
-from suite.report.plots.lines import batch, scaling
-from suite.report.plots.look import STYLE
-from suite.report.plots.roofline import roof
-from suite.report.plots.scatter import step_times
-from suite.report.plots.timeline import timeline
-from suite.report.tables import Table
+from suite.analysis.accuracy.comparison import Learned
+from suite.analysis.rows.groups import Group
+from suite.report.plots.kinds.bars import first_step, phases, speed_up, throughput
+from suite.report.plots.kinds.categories import categories
+from suite.report.plots.kinds.compiling import break_even
+from suite.report.plots.kinds.devices import strong, weak
+from suite.report.plots.kinds.devices_learned import to_accuracy
+from suite.report.plots.kinds.energy import energy
+from suite.report.plots.kinds.hero import hero
+from suite.report.plots.kinds.learning import by_epoch, by_time, first_epoch
+from suite.report.plots.kinds.lines import batch, scaling
+from suite.report.plots.kinds.roofline import roof
+from suite.report.plots.kinds.scatter import step_times
+from suite.report.plots.kinds.timeline import timeline
+from suite.report.plots.style import image, vectors
+from suite.report.plots.style.look import STYLE
+from suite.report.tables.frame import Table
 
 __all__ = [
     "KINDS",

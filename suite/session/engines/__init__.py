@@ -72,7 +72,7 @@ class Host(Protocol):
         """Get ready for the first launch, now that the data is there."""
 
     def launch(self, order: Order, log: Path, hear: Hear) -> Record:
-        """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launch.LaunchError`."""
+        """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launches.launch.LaunchError`."""
 
 
 def _gone(host: Host, _: Callable[[], None]) -> Host:

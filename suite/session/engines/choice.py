@@ -20,8 +20,8 @@ from suite.session.engines.local import Local
 from suite.session.engines.remote import Remote
 from suite.session.engines.site import Site, dealt, room
 from suite.session.engines.slurm import Slurm
-from suite.session.launch import LaunchError
-from suite.session.settings import Settings
+from suite.session.launches.launch import LaunchError
+from suite.session.launches.settings import Settings
 from workloads.data.dataset import DataError
 
 #: How long a cluster may take to notice that a node is gone, in seconds.

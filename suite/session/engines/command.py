@@ -9,10 +9,10 @@ from pathlib import Path
 from suite.record.environment import redact
 from suite.record.mark import MARK
 from suite.record.text import clean
-from suite.session import logs
 from suite.session.engines import HostLostError
 from suite.session.engines.pipe import COMMAND, Pipe
-from suite.session.launch import ROOT, LaunchError
+from suite.session.launches import logs
+from suite.session.launches.launch import ROOT, LaunchError
 
 
 class Command(Pipe):

@@ -23,12 +23,12 @@ from typing import IO, Any
 
 from suite.plan.schema import decode
 from suite.record.order import Order
-from suite.session import ranks
 from suite.session.engines import Hear, StoppedError
 from suite.session.engines.code import code_digest
 from suite.session.engines.local import Local
-from suite.session.launch import LaunchError, scratch_folder
-from suite.session.network import own_address
+from suite.session.launches import ranks
+from suite.session.launches.launch import LaunchError, scratch_folder
+from suite.session.launches.network import own_address
 from workloads import registry
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError

@@ -13,10 +13,10 @@ from suite.plan.device import has_gpu
 from suite.record.environment import machine, usable_cores
 from suite.record.order import Order
 from suite.record.record import Record
-from suite.session import batch_finder
 from suite.session.engines import About, Hear
-from suite.session.instruments import Instruments
-from suite.session.launch import launch, scratch_folder
+from suite.session.launches import batch_finder
+from suite.session.launches.instruments import Instruments
+from suite.session.launches.launch import launch, scratch_folder
 from workloads.data.cache import open_cached
 from workloads.data.own import OWN, prepare_own
 from workloads.data.prepare import prepare
@@ -71,7 +71,7 @@ class Local:
         return self._data[name]
 
     def ready(self) -> None:
-        """Make the folder for programs, once the data is there. Raises `suite.session.launch.LaunchError`."""
+        """Make the folder for programs, once the data is there. Raises `suite.session.launches.launch.LaunchError`."""
         self._programs = self._programs or self.until.enter_context(scratch_folder())
 
     def launch(self, order: Order, log: Path, hear: Hear) -> Record:

@@ -24,7 +24,7 @@ from suite.session.engines import HostLostError
 from suite.session.engines.pipe import Pipe
 from suite.session.engines.remote import Remote, begun
 from suite.session.interrupts import REQUESTS
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
 
 #: How long a host may take to be given to this run, in seconds: others may use its CPUs or GPUs.
 RESERVE_S = 60.0

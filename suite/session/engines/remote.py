@@ -19,7 +19,7 @@ from suite.plan.schema import decode
 from suite.record.order import Order
 from suite.record.record import Outcome, Record, RecordError
 from suite.session.engines import About, Hear, HostLostError, StoppedError
-from suite.session.launch import LaunchError
+from suite.session.launches.launch import LaunchError
 from workloads.data.dataset import DataError
 from workloads.registry import folder_of
 

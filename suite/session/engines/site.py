@@ -15,10 +15,10 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.record.order import Order, Part
 from suite.record.record import Record
-from suite.session import ranks
 from suite.session.engines import About, Hear, Host, HostLostError, StoppedError
 from suite.session.engines.remote import Remote
-from suite.session.launch import LaunchError
+from suite.session.launches import ranks
+from suite.session.launches.launch import LaunchError
 
 #: How long the other hosts may take to say why, once a rank of one has failed.
 GRACE_S = 12.0  # JAX notices after ten seconds that a rank is gone

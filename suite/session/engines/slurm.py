@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from suite.record.rank_variables import ADDRESS
 from suite.session.engines.command import Command
 from suite.session.engines.remote import Remote, begun
-from suite.session.launch import LaunchError, scratch_folder
+from suite.session.launches.launch import LaunchError, scratch_folder
 
 NO_ALLOCATION = (
     "--on slurm goes on inside of an allocation: submit clusters/slurm/cell.sbatch, or ask for one with "

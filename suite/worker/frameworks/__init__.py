@@ -36,7 +36,7 @@ def imported(name: str) -> ModuleType:
     if alone:
         sys.modules["jax"] = None  # type: ignore[assignment]  # so that importing it fails
     try:
-        return import_module(f"{__name__}.{name}")
+        return import_module(f"{__name__}.{name}.training")
     finally:
         if alone:
             del sys.modules["jax"]

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.frameworks.tensorflow_device import integers, place, placed, synchronise
+from suite.worker.frameworks.tensorflow.device import integers, place, placed, synchronise
 from suite.worker.loaders import refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from suite.analysis.ledger import problems
+from suite.analysis.records.ledger import problems
 from tests.studies.measuring.faults import FAULTS
 from tests.studies.measuring.simulated import judge, launched, older, uncounted
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from suite.record.record import Record, Window
-from suite.worker import measure, phases
-from suite.worker.counted import Counted
+from suite.worker.launch import measure, phases
+from suite.worker.launch.counted import Counted
 from tests.studies.measuring.simulated import STEP_S, Fault, Machine
 
 

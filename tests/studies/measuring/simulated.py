@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.ledger import problems
+from suite.analysis.records.ledger import problems
 from suite.plan.measuring import Plan
 from suite.record.record import SCHEMA, Record
-from suite.session.listener import Listener
-from suite.worker import measure, phases
-from suite.worker.counted import Counted
+from suite.session.launches.listener import Listener
+from suite.worker.launch import measure, phases
+from suite.worker.launch.counted import Counted
 from tests import records
 from tests.profiles import profiled
 

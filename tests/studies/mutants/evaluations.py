@@ -16,7 +16,7 @@ CNN, RESNET, LSTM = "cifar100_cnn", "cifar100_resnet18", "imdb_lstm"
 
 def evaluated_on(change: Any) -> Plant:
     """The split that is evaluated is another."""
-    from suite.worker import training
+    from suite.worker.launch import training
 
     def plant(target: Target) -> None:
         def changed(batches: Any) -> Any:

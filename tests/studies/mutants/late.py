@@ -66,7 +66,7 @@ def no_masks(target: Target, step: Step) -> Step:
         if counted(training) == LATE:
             from importlib import import_module
 
-            import_module(f"suite.worker.frameworks.{target.name}_evidence").without_dropout(training)
+            import_module(f"suite.worker.frameworks.{target.name}.evidence").without_dropout(training)
         return step(training, batch)
 
     return whole

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from suite.plan.cell import Cell
 from suite.record.record import Record
-from suite.session import ranks
+from suite.session.launches import ranks
 
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 300
@@ -43,7 +43,7 @@ def rehearse_ranks(cell: Cell, mutant: str = "") -> Record:
 def main(cell_text: str, output: str, key: str = "") -> None:
     """One rank."""
     import tests.frameworks  # noqa: F401 - sets what each framework needs before it is imported
-    from suite.worker.ranks import joined
+    from suite.worker.distributed.ranks import joined
     from tests.studies.mutants.catalogue import MUTANTS
     from tests.studies.mutants.rehearsal import rehearse
 

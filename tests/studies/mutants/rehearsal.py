@@ -13,9 +13,9 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import SCHEMA, Record
-from suite.worker.outcome import classify
+from suite.worker.distributed.ranks import ALONE, Ranks
+from suite.worker.launch.outcome import classify
 from suite.worker.process import _Launch
-from suite.worker.ranks import ALONE, Ranks
 from tests.frameworks import switches_restored
 from workloads.data import cache as caches
 from workloads.data import synthetic
@@ -56,7 +56,7 @@ def rehearse(cell: Cell, ranks: Ranks = ALONE) -> Record:
     def send(**message: Any) -> None:
         parts.update(message.get("part", {}))
 
-    framework = import_module(f"suite.worker.frameworks.{cell.framework}")
+    framework = import_module(f"suite.worker.frameworks.{cell.framework}.training")
     try:
         with switches_restored(cell.framework):
             Rehearsal(job, framework, send, 0.0, ranks).run()

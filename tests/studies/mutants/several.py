@@ -15,7 +15,7 @@ CNN, LSTM, RESNET = "cifar100_cnn", "imdb_lstm", "cifar100_resnet18"
 
 def devices_of(target: Target) -> ModuleType:
     """The framework's file for several devices."""
-    return import_module(f"suite.worker.frameworks.{target.name}_devices")
+    return import_module(f"suite.worker.frameworks.{target.name}.devices")
 
 
 def keras_sums(target: Target) -> None:
@@ -26,7 +26,7 @@ def keras_sums(target: Target) -> None:
 
 def first_slice(target: Target) -> None:
     """Every rank takes the slice of rank 0."""
-    from suite.worker.team import Team
+    from suite.worker.distributed.team import Team
 
     target.wrap(Team, "share", lambda share: lambda team, *parts: replace(share(team, *parts), first=0))
 
@@ -54,7 +54,7 @@ def same_masks(target: Target) -> None:
 
 def default_clipping(target: Target) -> None:
     """DeepSpeed clips gradients, as it does by default."""
-    from suite.worker.frameworks import pytorch_deepspeed
+    from suite.worker.frameworks.pytorch import deepspeed as pytorch_deepspeed
 
     def clipping(made: Any) -> Any:
         def configured(*given: Any) -> dict[str, Any]:

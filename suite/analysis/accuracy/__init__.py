@@ -1,0 +1,1 @@
+"""Trainings to the end: accuracies, and whether they are equal."""

@@ -1,0 +1,1 @@
+"""What limits a row, and why one is slower than another."""

@@ -1,0 +1,188 @@
+"""Why one row's step takes longer than another's: the differences of their categories, largest first.
+
+Both rows have profiles (`suite.analysis.bottlenecks.costs`). Each category's difference is a share of the difference of
+the timed steps. With at least `statistics.LEAST` blocks in which both were profiled, each difference has a 95 %
+interval (Student's t on the differences within blocks) and a p-value, after Holm's correction over the categories of
+the pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, median, stdev
+
+from scipy import special
+
+from suite.analysis.bottlenecks.costs import Costs
+from suite.analysis.bottlenecks.known_causes import LITTLE, Known, known
+from suite.analysis.rows.blocks import pairs
+from suite.analysis.statistics.inference import LEAST, LEVEL, holm
+from suite.record.profile import CATEGORIES
+
+#: How much of what takes longer is named, and the least share of the difference that is worth a name.
+NAMED, WORTH = 0.90, 0.02
+#: Operations that no rule knows are named from this share of the difference or of a step on.
+UNKNOWN = 0.05
+#: What goes the other way is named from this share of the difference on.
+AGAINST = 0.10
+#: A recurrent layer as one kernel, and what a loop over time steps does instead; the name of all of them together.
+LAYER = ("recurrent kernel", "matrix product", "element-wise")
+RECURRENT = "recurrent layer"
+#: Steps that differ by less, relatively, leave nothing to explain.
+ALIKE = 0.02
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A category's seconds in both rows, and their difference as a share of that of the steps.
+
+    ``category`` is one of `CATEGORIES`, or `RECURRENT` where one side has a kernel and the other a loop.
+    ``low`` and ``high`` are the interval of the difference in seconds and ``p`` its p-value; None if nothing was
+    tested. ``calls`` are those of both rows per step.
+    """
+
+    category: str
+    seconds: float
+    other_seconds: float
+    share: float
+    calls: tuple[float, float]
+    operation: str = ""  # the largest one of the side that takes longer
+    operation_share: float = 0.0  # of that side's seconds
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    known: tuple[Known, ...] = ()
+
+    @property
+    def certain(self) -> bool | None:
+        """Whether the difference is more than noise; None if that was not tested."""
+        return None if self.p is None else self.p < LEVEL
+
+
+@dataclass(frozen=True)
+class Causes:
+    """What makes the steps of ``row`` longer or shorter than those of ``other``.
+
+    ``causes`` add up to `NAMED` of ``longer``, the shares of all categories that take longer, or to all that is worth a
+    name; ``longer`` exceeds 1 where others, such as ``against``, go the other way. Seconds are those of a step, or of a
+    sample (``per``) where the two have different batches. ``blocks`` have both profiles.
+    The times of both are scaled to their timed steps (`suite.analysis.bottlenecks.costs`).
+    """
+
+    row: Costs
+    other: Costs
+    per: str
+    step_s: float
+    other_step_s: float
+    causes: tuple[Cause, ...]
+    against: tuple[Cause, ...]
+    blocks: int
+    longer: float = 1.0
+
+    @property
+    def tested(self) -> bool:
+        return self.blocks >= LEAST
+
+    @property
+    def alike(self) -> bool:
+        """Whether the steps take so nearly the same time that there is nothing to explain."""
+        return abs(self.step_s - self.other_step_s) < ALIKE * max(self.step_s, self.other_step_s)
+
+    @property
+    def named(self) -> float:
+        """The share of what takes longer that ``causes`` name."""
+        return math.fsum(cause.share for cause in self.causes) / self.longer if self.longer else 1.0
+
+    @property
+    def unknown(self) -> tuple[float, float]:
+        """The share of each step that no rule knows."""
+        return tuple(each.seconds["other"] / each.step_s for each in (self.row, self.other))  # type: ignore[return-value]
+
+
+def causes(row: Costs, other: Costs) -> Causes:
+    """What makes one row's steps longer or shorter than another's."""
+    batches = [median(record.effective_batch for record in each.row.ok) for each in (row, other)]
+    per_sample = batches[0] != batches[1]
+    samples, other_samples = batches if per_sample else (1.0, 1.0)
+    step_s, other_step_s = row.step_s / samples, other.step_s / other_samples
+    difference = step_s - other_step_s
+    within = row.row.run == other.row.run
+    shared = {record.block for record, _ in pairs(row.row.ok, other.row.ok)} if within else set()
+    blocks = sorted(shared & row.profiles.keys() & other.profiles.keys())
+    groups = _groups(row, other)
+    tests = _tests((row, samples), (other, other_samples), blocks, groups) if len(blocks) >= LEAST else {}
+    slower, faster = (row, other) if difference >= 0 else (other, row)
+    found = []
+    for name, parts in groups.items():
+        seconds, other_seconds = _sum(row.seconds, parts) / samples, _sum(other.seconds, parts) / other_samples
+        longer = row if seconds >= other_seconds else other
+        largest = max(filter(None, map(longer.largest, parts)), key=lambda each: each.seconds, default=None)
+        whole = _sum(longer.seconds, parts)
+        most = min(1.0, largest.seconds / whole) if largest and whole else 0.0
+        share = (seconds - other_seconds) / difference if difference else 0.0
+        low, high, p = tests.get(name, (None, None, None))
+        reasons = tuple(known(parts[0], slower, faster)) if share >= AGAINST else ()
+        calls, operation = (_sum(row.calls, parts), _sum(other.calls, parts)), largest.name if largest else ""
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
+    ordered = sorted(found, key=lambda cause: -cause.share)
+    positive = math.fsum(max(cause.share, 0.0) for cause in found)
+    least = {"other": UNKNOWN}
+    against = tuple(cause for cause in reversed(ordered) if cause.share <= -least.get(cause.category, AGAINST))
+    per, named = "sample" if per_sample else "step", tuple(_most(ordered, positive))
+    return Causes(row, other, per, step_s, other_step_s, named, against, len(blocks), positive)
+
+
+def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
+    """The causes that name `NAMED` of what takes longer together, the largest first, and what no rule knows."""
+    chosen: list[Cause] = []
+    sum_of_shares = 0.0
+    for cause in ordered:
+        enough = cause.share < WORTH or sum_of_shares >= NAMED * longer
+        if not enough or (cause.category == "other" and cause.share >= UNKNOWN):
+            chosen.append(cause)
+            sum_of_shares += cause.share
+    return chosen
+
+
+def _groups(row: Costs, other: Costs) -> dict[str, tuple[str, ...]]:
+    """The categories that are compared: each by itself, but for a recurrent layer that only one side has as a kernel.
+
+    The other side's loop does the same work in the categories of `LAYER`.
+    """
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in CATEGORIES}
+    kernels = [each.seconds[LAYER[0]] > LITTLE * each.step_s for each in (row, other)]
+    if any(kernels) and not all(kernels):
+        groups = {name: parts for name, parts in groups.items() if name not in LAYER} | {RECURRENT: LAYER}
+    return groups
+
+
+def _sum(values: Mapping[str, float], parts: Sequence[str]) -> float:
+    return math.fsum(values[part] for part in parts)
+
+
+def _tests(
+    ours: tuple[Costs, float], theirs: tuple[Costs, float], blocks: Sequence[int], groups: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[float, float, float]]:
+    """Interval and corrected p-value of each difference within blocks; both sides come with their samples per step."""
+    found = {}
+    for name, parts in groups.items():
+        sides = [
+            [math.fsum(each.of_block(block, part) for part in parts) / samples for block in blocks]
+            for each, samples in (ours, theirs)
+        ]
+        if any(any(side) for side in sides):
+            found[name] = _student([a - b for a, b in zip(*sides, strict=True)])
+    corrected = holm([p for _, _, p in found.values()])
+    return {name: (low, high, p) for (name, (low, high, _)), p in zip(found.items(), corrected, strict=True)}
+
+
+def _student(values: Sequence[float]) -> tuple[float, float, float]:
+    """The 95 % interval of the mean, and the p-value of a mean of zero."""
+    middle, error = mean(values), stdev(values) / math.sqrt(len(values))
+    freedom = len(values) - 1
+    if error <= 1e-12 * abs(middle):  # no scatter at all, which only generated figures have
+        return middle, middle, 0.0 if middle else 1.0
+    half_width = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
+    return middle - half_width, middle + half_width, 2 * float(special.stdtr(freedom, -abs(middle) / error))

@@ -1,0 +1,173 @@
+"""Causes that are known already: when each applies, in a sentence, and where its evidence is.
+
+A cause is mentioned beside a category that takes longer in the slower row, and only if its condition holds. It is a
+likely reason, not a measured one: the figures beside it are what was measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from suite.analysis.bottlenecks.costs import Costs
+
+#: A share of a step below which a category is not there to speak of.
+LITTLE = 0.02
+#: From so many calls per step on, an operation runs in a loop over time steps.
+LOOPED = 100
+
+
+@dataclass(frozen=True)
+class Known:
+    """A cause: what it is, the categories that it makes longer, its evidence, and when it applies.
+
+    ``holds`` gets the costs of the slower and of the faster row. ``source`` is a page of this repository or an address.
+    """
+
+    name: str
+    words: str
+    categories: tuple[str, ...]
+    source: str
+    holds: Callable[[Costs, Costs], bool]
+
+
+def known(category: str, slower: Costs, faster: Costs) -> Iterator[Known]:
+    """The known causes that make this category of the slower row longer."""
+    return (each for each in KNOWN if category in each.categories and each.holds(slower, faster))
+
+
+def _xla(costs: Costs) -> bool:
+    cell = costs.row.cell
+    return cell.framework == "jax" or (cell.framework, cell.compile) == ("tensorflow", "compile")
+
+
+def _has(costs: Costs, category: str) -> bool:
+    return costs.seconds[category] > LITTLE * costs.step_s
+
+
+def _named(costs: Costs, pattern: str, most_calls: bool = False) -> bool:
+    """Whether one of the large operations has such a name; with ``most_calls`` one that runs in a loop."""
+    return any(
+        re.search(pattern, name, re.IGNORECASE) and (not most_calls or each.calls >= LOOPED)
+        for each in costs.typical.operations
+        for name in (each.name, *each.holds)
+    )
+
+
+def _denormals(costs: Costs) -> set[str]:
+    return {str(record.settings.get("denormals")) for record in costs.row.ok}
+
+
+def _convolutions(slower: Costs, faster: Costs) -> bool:
+    return _xla(slower) and not _xla(faster) and not slower.on_gpu
+
+
+def _kept_denormals(slower: Costs, faster: Costs) -> bool:
+    return not slower.on_gpu and _denormals(slower) == {"kept"} and "kept" not in _denormals(faster)
+
+
+def _loop_for_kernel(slower: Costs, faster: Costs) -> bool:
+    return slower.on_gpu and _has(faster, "recurrent kernel") and not _has(slower, "recurrent kernel")
+
+
+def _layout(slower: Costs, faster: Costs) -> bool:
+    convolutions = slower.calls["convolution forward"]
+    copies, others = (each.calls["copy and layout change"] for each in (slower, faster))
+    return convolutions > 0 and copies >= convolutions and copies > 1.5 * others
+
+
+def _host_copies(slower: Costs, _: Costs) -> bool:
+    return (
+        slower.row.cell.framework == "tensorflow" and slower.on_gpu and _named(slower, r"memcpy.*(dtoh|d2h|htod|h2d)")
+    )
+
+
+def _thunks(slower: Costs, faster: Costs) -> bool:
+    looped = _named(slower, r"while") or any(calls >= LOOPED for calls in slower.calls.values())
+    return _xla(slower) and not _xla(faster) and not slower.on_gpu and looped and _recurrent(slower)
+
+
+def _tensor_lists(slower: Costs, _: Costs) -> bool:
+    return (
+        slower.row.cell.framework == "tensorflow" and not _xla(slower)
+        and (_named(slower, r"tensorlist") or _named(slower, r"while|loopcond|nextiteration", most_calls=True))
+    )  # fmt: skip
+
+
+def _inductor(slower: Costs, _: Costs) -> bool:
+    return not slower.on_gpu and slower.row.cell.compile in ("compile", "max") and not _xla(slower)
+
+
+def _recurrent(costs: Costs) -> bool:
+    return "lstm" in costs.row.cell.workload or _has(costs, "recurrent kernel")
+
+
+#: Pages of this repository are named from its root.
+CPU_RESULTS = "docs/results-cpu.md"
+LOOP_PARTS = (
+    "host and launch overhead", "idle", "element-wise", "matrix product", "copy and layout change", "recurrent kernel",
+)  # fmt: skip
+
+KNOWN = (
+    Known(
+        "XLA's convolutions on a CPU",
+        "XLA's convolutions are slow on a CPU, in all three passes; its switches for other libraries changed nothing",
+        ("convolution forward", "convolution input gradient", "convolution weight gradient"),
+        f"{CPU_RESULTS}, why JAX's CNN is slow on this CPU",
+        _convolutions,
+    ),
+    Known(
+        "denormal numbers",
+        "numbers too small for full precision are kept here and flushed to zero on the other side; a CPU computes "
+        "several times more slowly with them",
+        ("recurrent kernel", "matrix product", "element-wise", "optimizer"),
+        f"{CPU_RESULTS}, denormal numbers in the LSTM",
+        _kept_denormals,
+    ),
+    Known(
+        "a loop over time steps",
+        "the LSTM is a loop over time steps here, and one kernel of cuDNN on the other side",
+        LOOP_PARTS,
+        "https://github.com/jax-ml/jax/issues/13111",
+        _loop_for_kernel,
+    ),
+    Known(
+        "a layout change around each convolution",
+        "there are at least as many copies as convolutions, as where tensors change between channels first and "
+        "channels last",
+        ("copy and layout change",),
+        "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html",
+        _layout,
+    ),
+    Known(
+        "a host copy of integer inputs",
+        "TensorFlow keeps int32 tensors in the memory of the host, so operations on them copy to the device and back",
+        ("copy and layout change", "idle", "embedding and gather", "host and launch overhead"),
+        "https://github.com/tensorflow/tensorflow/issues/16106",
+        _host_copies,
+    ),
+    Known(
+        "XLA's overhead per operation in a loop",
+        "on a CPU XLA runs each operation of a loop's body as a thunk of its own, so small ones cost mostly overhead",
+        ("host and launch overhead", "idle", "element-wise", "copy and layout change"),
+        "https://github.com/jax-ml/jax/issues/40150",
+        _thunks,
+    ),
+    Known(
+        "TensorFlow's loop over time steps",
+        "TensorFlow's executor schedules each operation of a while loop anew in every time step, and the loop's "
+        "results go through lists of tensors",
+        ("host and launch overhead", "idle", "copy and layout change", "embedding and gather", "other"),
+        "https://github.com/tensorflow/tensorflow/issues/9527",
+        _tensor_lists,
+    ),
+    Known(
+        "code that torch.compile generates for a CPU",
+        "the code that torch.compile generates for pooling and for dropout's random numbers takes longer than "
+        "PyTorch's own kernels",
+        ("reduction and pooling", "random numbers and dropout"),
+        f"{CPU_RESULTS}, three more runs",
+        _inductor,
+    ),
+)  # fmt: skip

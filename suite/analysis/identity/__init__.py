@@ -1,0 +1,1 @@
+"""Whether launches computed the same, and may be compared."""

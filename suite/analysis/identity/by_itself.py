@@ -1,0 +1,101 @@
+"""The evidence of identity that needs no other framework: formulas, dropout's draws, what is timed after its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from suite.analysis.identity.tolerances import (
+    DROPOUT_APART,
+    DROPOUT_AT_LAYERS,
+    DROPOUT_LAYERS_OF_OTHERS,
+    DROPOUT_SCATTERS,
+    DROPOUT_SPREAD,
+    EVALUATED,
+    EVALUATED_COARSELY,
+    OPTIMIZER,
+    OWN_OPTIMIZER,
+    RECOMPUTED,
+    REPLAYED,
+    SCATTERED,
+    SHARED,
+    STEPS,
+    TOTAL,
+    relative,
+)
+from suite.record.evidence import Draws, Identity, Last, Recomputed, Scored
+from suite.record.record import Record
+
+
+def by_itself(launches: Sequence[Record]) -> str:
+    """What is wrong with the evidence that needs no reference, in words."""
+    identities = [record.identity for record in launches if record.identity]
+    problems = (problem for identity in identities if (problem := _of_launch(identity)))
+    dropouts = [identity.dropout for identity in identities if identity.dropout]
+    return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
+
+
+def _of_launch(identity: Identity) -> str:
+    if identity.losses and len(identity.losses) not in STEPS:
+        return f"the fingerprint has {len(identity.losses)} steps"
+    if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
+        return f"the optimizer is off its formula by {identity.optimizer:.0e}"
+    if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
+        return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
+    if identity.recomputed and (words := _recomputed(identity.recomputed)):
+        return words
+    if identity.scored and (words := _scored(identity.scored)):
+        return words
+    return _at_the_end(identity.last) if identity.last else ""
+
+
+def _dropout(found: Sequence[Draws], workload: str) -> str:
+    """Returns what is wrong with the draws of dropout in some launches, in words."""
+    if any(len(set(draws.losses)) < len(draws.losses) for draws in found):
+        return "dropout draws the same masks in every step"
+    if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
+        return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
+    for size in dict.fromkeys(draws.size for draws in found):  # a run that went on under a newer version has both
+        spreads = [draws.spread for draws in found if draws.size == size]
+        expected, spread = DROPOUT_SPREAD.get((workload, size)), fmean(spreads)
+        if expected and relative(spread, expected) > DROPOUT_APART + DROPOUT_SCATTERS[workload] / len(spreads) ** 0.5:
+            return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+        for name, at_layer in DROPOUT_AT_LAYERS.get((workload, size), {}).items():
+            seen = [draws.layers[name] for draws in found if draws.size == size and name in draws.layers]
+            if seen and relative(fmean(seen), at_layer) > DROPOUT_LAYERS_OF_OTHERS:
+                return f"dropout spreads the input of {name} by {fmean(seen):.4f}, not by {at_layer:.4f}"
+    return ""
+
+
+def _recomputed(found: Recomputed) -> str:
+    """Returns what is wrong with gradient checkpointing, in words."""
+    if found.kept_bytes >= found.usual_bytes:
+        return f"checkpointing keeps {found.kept_bytes} bytes, and {found.usual_bytes} are kept without it"
+    if found.gradient > RECOMPUTED:
+        return f"checkpointing moves a gradient by {found.gradient:.0e}"
+    return ""
+
+
+def _scored(found: Scored) -> str:
+    """Returns what is wrong with the last evaluation, in words."""
+    if found.wrong:
+        return f"{found.wrong} of {found.samples} test samples are not scored, or not by their most probable label"
+    if found.total > TOTAL:
+        return f"in evaluation, the probabilities of a sample's labels are off 1 by {found.total:.0e} in sum"
+    if found.replayed > EVALUATED:
+        return f"what is evaluated is off a fresh model with the trained weights by {found.replayed:.0e}"
+    if (found.fp32 or 0.0) > EVALUATED_COARSELY:
+        return f"the loss in evaluation is off that in fp32 by {found.fp32:.0e}"
+    return ""
+
+
+def _at_the_end(last: Last) -> str:
+    """Returns what is wrong with the steps after the last window, in words."""
+    if not last.equal:
+        return f"batch {last.batch} is not the reference's"
+    if unmoved := [name for name, norm in last.updates.items() if not norm]:
+        return f"{unmoved[0]} does not move after the last window"
+    again = REPLAYED if not last.checked else SCATTERED * (last.again or 0.0)  # older records have no second one
+    if (deviation := last.replayed or 0.0) > again:
+        return f"after the last window, steps are off a fresh model's by {deviation:.0e}"
+    return ""

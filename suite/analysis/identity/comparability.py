@@ -1,0 +1,84 @@
+"""Why two rows get no ratio, in words. Rows that differ in data, spec or size are in different groups already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.records.hardware import machine
+from suite.analysis.records.ledger import UNACCOUNTED
+from suite.analysis.rows.environments import differences, mixed
+from suite.analysis.rows.groups import Row, RowKey
+from suite.analysis.rows.metrics import clock_mhz, first_gpu, number
+from suite.analysis.rows.wording import figure
+from suite.plan.strategies import normalised_apart
+from suite.record.record import Record
+from suite.record.text import clean
+
+#: How far apart, relatively, the clocks of one row's launches may lie. Heat moves them by a few percent, which blocks
+#: cancel out; more means that somebody locked or unlocked them, or that the device was throttled in some launches only.
+CLOCK_MOST = 0.10
+
+
+#: Verdicts that keep a row out of curves and fronts, and those that forbid a ratio.
+UNSOUND = ("differs", UNACCOUNTED)
+UNPROVED = (*UNSOUND, "no evidence")
+
+
+def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: bool = False) -> str:
+    """Why there is no ratio of this row to the other; empty if there may be one.
+
+    ``across`` allows rows that ran on different machines.
+    """
+    if not other.ok:
+        return other.outcome
+    if not across and row.machine != other.machine:
+        return "they ran on different machines"
+    for each in (row, other):
+        if len(kinds := _distinct(machine(record) for record in each.ok)) > 1:
+            return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(kinds)})"
+        if len(batches := sorted({record.effective_batch for record in each.ok})) > 1:
+            return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, batches))})"
+    both = list({each.key: each for each in (row, other)}.values())
+    # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
+    reasons = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
+    reasons += [f"the launches of {each.cell.id} ran under {words}" for each in both if (words := mixed(each))]
+    if min(row.cell.devices, other.cell.devices) > 1 and normalised_apart(row.cell) != normalised_apart(other.cell):
+        reasons.append("one takes batch statistics of each device, the other of the whole batch")
+    if words := differences(row, other)[0]:
+        reasons.append(f"they computed under different settings ({words})")
+    for run in dict.fromkeys(each.run for each in both):
+        reasons += _changed([each for each in both if each.run == run])
+    return "; ".join(reasons)
+
+
+def _changed(rows: Iterable[Row]) -> list[str]:
+    """What changed about the GPU within one run, in words."""
+    rows = list(rows)
+    records = [record for row in rows for record in row.ok]
+    changes = []
+    if len(drivers := _distinct(_driver(record) for record in records)) > 1:
+        changes.append(f"the driver changed within the run ({', '.join(drivers)})")
+    for name, words, unit in (("power_limit_w", "power limit", "W"), ("max_sm_clock_mhz", "highest clock", "MHz")):
+        known = (number(first_gpu(record).get(name)) for record in records)
+        limits = _distinct(figure(value, 4) for value in known if value is not None)
+        if len(limits) > 1:
+            changes.append(f"the GPU's {words} changed within the run ({', '.join(limits)} {unit})")
+    for row in rows:
+        clocks = [clock for record in row.ok if (clock := clock_mhz(record))]
+        if clocks and max(clocks) - min(clocks) > CLOCK_MOST * median(clocks):
+            extremes = f"{figure(min(clocks), 4)} to {figure(max(clocks), 4)} MHz"
+            changes.append(f"the GPU's clock changed between the launches of {row.cell.id} ({extremes})")
+    return changes
+
+
+def _driver(record: Record) -> str:
+    """The version of the GPU's driver, where the record says."""
+    driver = record.environment.get("driver")
+    return clean(driver.get("version", ""), 40) if isinstance(driver, dict) else ""
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    """Each value once, without empty ones: a launch that recorded none contradicts no other."""
+    return [value for value in dict.fromkeys(values) if value]

@@ -1,0 +1,1 @@
+"""Saved runs and journals become records in memory."""

@@ -1,0 +1,214 @@
+"""Is every step, batch and second of a launch accounted for? Judges the figures of a record against one another.
+
+What a record lacks, since an older version wrote it, is not judged. The bounds come from the launches that the project
+published, 893 that ended well; beside each stands the outermost figure of those, and of how many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import TypeVar
+
+from suite.analysis.records.hardware import machine
+from suite.record.ledger import Ledger
+from suite.record.record import Phase, Record
+
+Key = TypeVar("Key")
+
+#: A launch with a problem is flagged so, and its row is not ranked.
+UNACCOUNTED = "unaccounted"
+
+#: Windows fill their bursts: their sum over that of the spans, but for `LATE_S`. Published: 0.993 to 1.000 (812
+#: launches); 0.93 where bursts are of some milliseconds and other programs keep all cores busy.
+FILL = (0.95, 1.01)
+#: The median window over the least that was planned. Published: 0.62 at least (696 launches).
+WINDOW_LEAST = 0.5
+#: The fastest window of a ceiling over the slowest one of training, which cannot be faster than its steps alone, nor
+#: than its loader without a queue. Published: 1.005 at most (824 launches), and 0.22 for the loader (362).
+CEILING_MOST = 1.05
+#: The fastest training window over the slowest of its steps and of its loader, one after the other: more than both it
+#: does not do. Published: 1.064 at most (824 launches).
+SERIAL_MOST = 1.5
+#: The highest share of the peak, where so many launches measured one; published: 0.952 in the runs, and 1.037 where any
+#: three launches in a row have to do (739 of them).
+PEAK_MOST, PEAKS_LEAST = 1.05, 3
+#: The same where fewer did, as one may be disturbed while it measures. Published: 1.80 (801 launches).
+PEAK_OF_FEW = 2.0
+#: A profiled step over the fastest window's, at least, and over the slowest window's, at most. Published: 0.91 and 1.67
+#: (141 launches).
+PROFILED = (0.5, 3.0)
+#: A process may wait for a core between two windows, and a message takes its time to the parent, which may be busy:
+#: seconds in each burst, and a share. Measured with launches of all frameworks: 0.005 s, and 0.07 s where others
+#: kept three times as many cores busy.
+LATE_S, LATE = 0.1, 0.05
+#: In fp16, steps that overflow are no updates: at most sixteen until the scale of 2**16 is 1, and one each time that it
+#: grows, after 2,000 steps.
+OVERFLOWS, GROWTH_STEPS = 16, 2000
+
+
+def problems(record: Record, peak: float | None = None) -> list[str]:
+    """What cannot be accounted for in a launch that ended well, in words; none if everything can.
+
+    ``peak`` is the highest rate that several launches like it measured, in FLOP/s; without it, its own is taken.
+    """
+    if not record.outcome.ok:
+        return []
+    checks = (_course,) if record.course else (_windows, _bursts, _counts, _order, _profile)
+    found = [words for check in checks for words in check(record)]
+    return [*found, *_rate(record, peak)]
+
+
+def unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
+    """The first problem of each row that has one, and how many of its launches have any."""
+    peaks = _peaks(record for records in rows.values() for record in records)
+    found: dict[Key, str] = {}
+    for key, records in rows.items():
+        named = [words[0] for record in records if (words := problems(record, peaks.get(_device(record))))]
+        if named:
+            several = f" ({len(named)} of {len(records)} launches)" if len(records) > 1 else ""
+            found[key] = f"{named[0]}{several}"
+    return found
+
+
+def _device(record: Record) -> tuple[str, str, int]:
+    return machine(record), record.cell.precision, record.cell.devices
+
+
+def _peaks(records: Iterator[Record]) -> dict[tuple[str, str, int], float]:
+    """The highest measured rate of each device and precision for which enough launches have one."""
+    measured: dict[tuple[str, str, int], list[float]] = {}
+    for record in records:
+        if (rate := _positive(record.settings.get("peak_flops_per_s"))) is not None:
+            measured.setdefault(_device(record), []).append(rate)
+    return {device: max(rates) for device, rates in measured.items() if len(rates) >= PEAKS_LEAST}
+
+
+def _windows(record: Record) -> Iterator[str]:
+    """As many windows as planned, long enough, all alike, and as many steps in each as warming up ended with."""
+    plan = record.run.get("plan")
+    planned = plan.get("windows") if isinstance(plan, dict) else None
+    least_s = _positive(plan.get("min_window_s")) if isinstance(plan, dict) else None
+    for name, phase in record.phases.items():
+        if type(planned) is int and len(phase.windows) != planned:
+            yield f"{name} has {len(phase.windows)} windows, and {planned} were planned"
+        steps = {window.steps for window in (*phase.windows, *phase.warmup[-1:])}
+        if len(steps) > 1:
+            yield f"{name} has windows of {min(steps)} and of {max(steps)} steps"
+        middle_s = median(window.seconds for window in phase.windows)
+        if least_s and middle_s < WINDOW_LEAST * least_s:
+            yield f"windows of {name} last {middle_s:.3g} s, and {least_s:g} s were planned"
+
+
+def _bursts(record: Record) -> Iterator[str]:
+    """Windows fill their bursts, and these last as long by the parent's clock."""
+    for name, phase in record.phases.items():
+        if phase.spans:
+            passed_s, late_s = sum(end - begin for begin, end in phase.spans), len(phase.spans) * LATE_S
+            share = _seconds(phase) / passed_s
+            if share > FILL[1] or _seconds(phase) < FILL[0] * passed_s - late_s:
+                yield f"windows of {name} fill {share:.0%} of the time in which they were taken"
+        seen_s = record.ledger.seen_s.get(name, ()) if record.ledger else ()
+        if seen_s and not _agrees(_seconds(phase), sum(seen_s), len(seen_s)):
+            yield f"windows of {name} take {_seconds(phase):.3g} s, and {sum(seen_s):.3g} s passed outside"
+
+
+def _agrees(seconds: float, seen_s: float, bursts: int) -> bool:
+    late_s = bursts * LATE_S
+    return (1 - LATE) * seen_s - late_s <= seconds <= FILL[1] * seen_s + late_s
+
+
+def _counts(record: Record) -> Iterator[str]:
+    """As many batches as steps that needed one, and as many updates as steps that made one."""
+    ledger, phases = record.ledger, record.phases
+    if not {"train", "compute", "input"} <= phases.keys():
+        return
+    if ledger is None:  # as older records, of which some know at least how many batches there were
+        last = record.identity.last if record.identity else None
+        steps = _steps(phases["train"]) + _steps(phases["input"])
+        if last and last.batch < steps:
+            yield f"the loader had delivered {last.batch} batches, and steps took {steps}"
+        return
+    taken = {name: _steps(phase) + ledger.untimed.get(name, 0) for name, phase in phases.items()}
+    if ledger.delivered != (batches := taken["train"] + taken["input"]):
+        yield f"the loader delivered {ledger.delivered} batches, and steps took {batches}"
+    yield from _updates(record, ledger, taken["train"] + taken["compute"])
+
+
+def _updates(record: Record, ledger: Ledger, steps: int) -> Iterator[str]:
+    if ledger.updates is None:
+        return
+    skipped = OVERFLOWS + steps // GROWTH_STEPS if record.cell.precision == "fp16" else 0
+    if not steps - skipped <= ledger.updates <= steps:
+        yield f"the optimizer counted {ledger.updates} steps, and {steps} were taken"
+
+
+def _order(record: Record) -> Iterator[str]:
+    """Training is neither faster than a part of it that nothing hides, nor slower than its parts one after another."""
+    train, parts = record.phases.get("train"), {n: p for n, p in record.phases.items() if n in ("compute", "input")}
+    if train is None:
+        return
+    loader = record.settings.get("loader")
+    queue = not isinstance(loader, dict) or loader.get("prefetch") != 0 or loader.get("workers") != 0
+    for name, part in parts.items():
+        fastest, slowest = min(part.step_times_s), max(train.step_times_s)
+        if not (queue and name == "input") and fastest > CEILING_MOST * slowest:
+            yield f"a step takes {fastest:.3g} s in {name}, and {slowest:.3g} s in train, of which that is a part"
+    both = sum(max(part.step_times_s) for part in parts.values())
+    if len(parts) == 2 and min(train.step_times_s) > SERIAL_MOST * both:
+        yield f"a step takes {min(train.step_times_s):.3g} s in train, and {both:.3g} s in compute and input together"
+
+
+def _profile(record: Record) -> Iterator[str]:
+    profile, train = record.profile, record.phases.get("train")
+    if not profile or not train:
+        return
+    least, most = min(train.step_times_s), max(train.step_times_s)
+    if not PROFILED[0] * least <= profile.step_s <= PROFILED[1] * most:
+        yield f"a step takes {profile.step_s:.3g} s profiled, and {least:.3g} to {most:.3g} s timed"
+
+
+def _rate(record: Record, peak: float | None) -> Iterator[str]:
+    """No phase does more floating-point operations than the device can."""
+    flops = _positive(record.workload.get("training_flops_per_sample"))
+    most, limit = (peak, PEAK_MOST) if peak else (_positive(record.settings.get("peak_flops_per_s")), PEAK_OF_FEW)
+    if not flops or not most:
+        return
+    for name, phase in record.phases.items():
+        share = flops * record.effective_batch / phase.step_s / most
+        if name != "input" and share > limit:
+            yield f"{name} reaches {share:.0%} of the highest rate that was measured"
+
+
+def _course(record: Record) -> Iterator[str]:
+    """The epochs of a training to the end fit into the time that passed, and into the counts."""
+    course, ledger = record.course, record.ledger
+    assert course
+    if len({epoch.steps for epoch in course.epochs}) > 1:  # published: one number in each of 69 launches
+        yield "epochs have different numbers of steps"
+    here = course.epochs[max(course.resumed_at, default=0) :]
+    took_s = math.fsum(epoch.train_s + epoch.evaluation_s for epoch in here)
+    passed_s = sum(end - begin for begin, end in record.phases["train"].spans) + (record.compile_s or 0.0)
+    if record.phases["train"].spans and took_s > FILL[1] * passed_s + LATE_S:  # published: 1.000 at most (69 launches)
+        yield f"epochs take {took_s:.3g} s, and {passed_s:.3g} s passed"
+    if ledger is None:
+        return
+    seen_s = sum(ledger.seen_s.get("train", ())) + (record.compile_s or 0.0)
+    if ledger.seen_s and took_s > FILL[1] * seen_s + len(here) * LATE_S:
+        yield f"epochs take {took_s:.3g} s, and {seen_s:.3g} s passed outside"
+    if ledger.delivered != (steps := sum(epoch.steps for epoch in here)):
+        yield f"the loader delivered {ledger.delivered} batches, and epochs took {steps}"
+    yield from _updates(record, ledger, sum(epoch.steps for epoch in course.epochs))
+
+
+def _steps(phase: Phase) -> int:
+    return sum(window.steps for window in (*phase.warmup, *phase.windows))
+
+
+def _seconds(phase: Phase) -> float:
+    return math.fsum(window.seconds for window in phase.windows)
+
+
+def _positive(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and 0 < value < math.inf else None

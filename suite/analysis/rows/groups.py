@@ -1,0 +1,291 @@
+"""Which launches form a row, and which rows share a table.
+
+Rows that differ in workload, size, or the digest of the data or the spec answer different questions, so each gets a
+table of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from suite.analysis.records.hardware import machine
+from suite.analysis.records.ledger import UNACCOUNTED, problems
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.axes import AXES, order
+from suite.analysis.rows.conditions import Conditions, conditions
+from suite.analysis.rows.wording import middle
+from suite.plan.cell import FRAMEWORKS, LATER, SIZES, WORKLOADS, Cell
+from suite.record.record import STATUSES, Record
+from suite.record.text import clean
+
+#: The settings of a row besides its framework, in the order of their columns.
+SETTINGS: dict[str, Callable[[Row], str]] = {
+    "run": lambda row: row.run,
+    "machine": lambda row: row.machine,
+    "size": lambda row: row.cell.size,
+    "precision": lambda row: row.cell.precision,
+    "batch": lambda row: row.batch,
+    "compile": lambda row: row.cell.compile,
+    "loader": lambda row: row.cell.loader.id,
+    "accumulate": lambda row: str(row.cell.accumulate),
+    "kernel": lambda row: row.cell.kernel,
+    "devices": lambda row: str(row.cell.devices),
+    "strategy": lambda row: row.cell.strategy,
+    "checkpointing": lambda row: row.cell.checkpointing,
+    "allocator": lambda row: row.cell.allocator,
+    "tuning": lambda row: row.cell.tuning,
+    "interface": lambda row: row.cell.interface,
+}
+
+#: The settings in which the rows of one table differ only if the user asked for it.
+ON_DEMAND = ("machine", "size")
+
+#: How a setting that all rows share is written; one that is at its default everywhere is left out.
+WORDS = {
+    "run": "run {}",
+    "machine": "on {}",
+    "size": "size {}",
+    "precision": "{}",
+    "batch": "batch {}",
+    "compile": "{}",
+    "loader": "loader {}",
+    "accumulate": "accumulating {}",
+    "kernel": "kernel {}",
+    "devices": "{} devices",
+    "strategy": "strategy {}",
+    "checkpointing": "checkpointing {}",
+    "allocator": "allocator {}",
+    "tuning": "tuning {}",
+    "interface": "interface {}",
+}
+DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": "", **LATER}
+
+#: A value of each setting, put in where that setting is to be ignored.
+OPEN: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
+
+RowKey = tuple[str, Cell]
+#: Workload, recipe, size, data kind, data digest and spec digest.
+GroupKey = tuple[str, str, str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled."""
+
+    run: str
+    cell: Cell
+    launches: tuple[Launch, ...]
+    control: tuple[Launch, ...] = ()  # a second copy of the cell, in the same blocks
+
+    @property
+    def key(self) -> RowKey:
+        return self.run, self.cell
+
+    @cached_property
+    def ok(self) -> list[Record]:
+        """The records of the successful launches, by block."""
+        return sorted(
+            (launch.record for launch in self.launches if launch.record.outcome.ok), key=lambda record: record.launch
+        )
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What the successful launches ran under besides the machine."""
+        return conditions(self.ok)
+
+    @cached_property
+    def batch(self) -> str:
+        """The cell's batch, or ``auto`` and the sizes that the search chose."""
+        sizes = sorted({record.effective_batch // (record.cell.accumulate * record.cell.devices) for record in self.ok})
+        return str(self.cell.batch or " ".join(["auto", *map(str, sizes)]))
+
+    @property
+    def outcome(self) -> str:
+        """``ok``, or for instance ``out-of-memory``, or ``ok 2, timeout 1`` where launches ended differently."""
+        counts = Counter(launch.record.outcome.status for launch in self.launches)
+        ordered = sorted(counts, key=STATUSES.index)
+        return ordered[0] if len(ordered) == 1 else ", ".join(f"{status} {counts[status]}" for status in ordered)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why launches failed, each reason once."""
+        failed = [launch.record.outcome for launch in self.launches if not launch.record.outcome.ok]
+        reasons = (f"{outcome.status}: {clean(outcome.reason) or 'no reason was recorded'}" for outcome in failed)
+        return list(dict.fromkeys(reasons))
+
+    @property
+    def flags(self) -> list[str]:
+        """The launches' flags, each with the number of launches that have it unless all do."""
+        counts = Counter(flag for launch in self.launches for flag in flags_of(launch.record))
+        n = len(self.launches)
+        return [flag if count == n else f"{flag} {count}/{n}" for flag, count in sorted(counts.items())]
+
+    @cached_property
+    def machine(self) -> str:
+        """Processor, cores and GPUs that the launches ran on; empty if no record names them."""
+        # A launch that failed early does not know its GPUs.
+        records = self.ok or [launch.record for launch in self.launches]
+        return "; ".join(name for name in dict.fromkeys(map(machine, records)) if name)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of one workload, size, data and spec. ``data_kind`` is ``real``, ``synthetic`` or ``unknown``.
+
+    ``by`` names the axis that ratios are formed along; along ``size`` a group has several sizes and specs. ``across``
+    says whether rows of different runs and machines may enter one ratio. ``part`` says which rows of a larger group
+    these are, if they are not all of them.
+    """
+
+    workload: str
+    size: str
+    data_kind: str
+    data_digest: str
+    spec_digest: str
+    rows: tuple[Row, ...]
+    by: str = "framework"
+    across: bool = False
+    part: str = ""
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The settings besides the framework in which the rows differ."""
+        settings = [name for name in SETTINGS if name not in ON_DEMAND or self._demanded(name)]
+        return [name for name in settings if len({SETTINGS[name](row) for row in self.rows}) > 1]
+
+    @cached_property
+    def settled(self) -> bool:
+        """Whether each framework has one strategy only, which the number of devices then implies."""
+        strategies = {(row.cell.framework, row.cell.strategy) for row in self.rows if row.cell.strategy}
+        return len(strategies) == len({framework for framework, _ in strategies})
+
+    @property
+    def constant(self) -> str:
+        """The settings that all rows share, in words."""
+        settings = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
+        values = {name: SETTINGS[name](self.rows[0]) for name in settings}
+        words = [WORDS[name].format(value) for name, value in values.items() if value != DEFAULTS.get(name)]
+        return ", ".join([*([self.part] if self.part else []), *words])
+
+    @property
+    def data_words(self) -> str:
+        """The kind of data, in capitals unless it is the real data."""
+        return {"real": "real data", "synthetic": "SYNTHETIC DATA"}.get(self.data_kind, "DATA OF UNKNOWN KIND")
+
+    def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
+        """The framework and the settings in which rows differ, except ``without``: ``jax · b128 · compile``."""
+        forms = {"batch": "b{}", "accumulate": "a{}", "devices": "d{}", "checkpointing": "checkpointing {}"}
+        names = [name for name in self.varying if name not in without and not (name == "strategy" and self.settled)]
+        settings = [forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in names]
+        return mark.join([row.cell.framework, *filter(None, settings)])
+
+    def row(self, run: str, cell: Cell) -> Row | None:
+        """The row of this cell in this run."""
+        return self._by_key.get((run, cell))
+
+    def alike(self, row: Row, *free: str) -> list[Row]:
+        """The rows of all runs whose cells differ from this row's in nothing but ``free``, itself included."""
+        if free not in self._alike:
+            by_cell: dict[Cell, list[Row]] = {}
+            for each in self.rows:
+                by_cell.setdefault(_ignoring(each.cell, free), []).append(each)
+            self._alike[free] = by_cell
+        return self._alike[free].get(_ignoring(row.cell, free), [])
+
+    @cached_property
+    def _by_key(self) -> dict[RowKey, Row]:
+        return {row.key: row for row in self.rows}
+
+    @cached_property
+    def _alike(self) -> dict[tuple[str, ...], dict[Cell, list[Row]]]:
+        return {}
+
+    def _demanded(self, name: str) -> bool:
+        return self.across if name == "machine" else self.by == name
+
+
+def group(launches: Iterable[Launch], by: str = "framework", across: bool = False) -> list[Group]:
+    """The groups in the order of `suite.plan.cell`; within a group the rows by settings, then along the axis ``by``.
+
+    Along ``size`` the sizes of a workload share a group. With ``across`` the runs stay in the order of their files.
+    """
+    launches = list(launches)
+    by_group: dict[GroupKey, dict[RowKey, list[Launch]]] = {}
+    # Launches that know their data go first, so that the others can join an existing group.
+    for launch in sorted(launches, key=lambda each: not each.record.data.get("digest")):
+        group_key = _group_key(launch, by) if launch.record.data.get("digest") else _nearest_group(launch, by_group, by)
+        by_group.setdefault(group_key, {}).setdefault((launch.run, launch.record.cell), []).append(launch)
+    runs = list(dict.fromkeys(launch.run for launch in launches))
+    ranks = {run: rank for rank, run in enumerate(runs if across else sorted(runs))}
+    axis_order = order(AXES[by])
+
+    def sort_key(row: Row) -> tuple[Any, ...]:
+        return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
+
+    groups = []
+    for (workload, _, _, kind, data, own_spec), by_row in by_group.items():
+        rows = sorted((_row(run, cell, each) for (run, cell), each in by_row.items()), key=sort_key)
+        size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
+        specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
+        spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own_spec
+        groups.append(Group(workload, size, kind, data, spec, tuple(rows), by, across))
+    return sorted(
+        groups,
+        key=lambda g: (_place(g.workload), SIZES.index(g.rows[0].cell.size), g.data_kind, g.data_digest),
+    )
+
+
+def _place(workload: str) -> tuple[int, str]:
+    """Where a workload stands: the suite's own in their order, then those from outside by name."""
+    return (WORKLOADS.index(workload) if workload in WORKLOADS else len(WORKLOADS), workload)
+
+
+def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
+    """The cell with these settings at a fixed value, so that cells that differ in nothing else are equal."""
+    return replace(cell, **{name: OPEN[name] for name in free})
+
+
+def flags_of(record: Record) -> tuple[str, ...]:
+    """What disturbed a launch, each once; some flags are found on reading, as old records lack them."""
+    train = record.phases.get("train")
+    read = ["unsteady"] if train and not train.steady else []
+    read += [UNACCOUNTED] if problems(record) else []
+    return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
+
+
+def _group_key(launch: Launch, by: str) -> GroupKey:
+    record = launch.record
+    kind, data = (clean(record.data.get(name, "")) for name in ("kind", "digest"))
+    kind = kind if kind in ("real", "synthetic") else "unknown"
+    size, spec = ("", "") if by == "size" else (record.cell.size, _spec(launch))
+    return record.cell.workload, record.cell.recipe, size, kind, data, spec
+
+
+def _spec(launch: Launch) -> str:
+    return clean(launch.record.workload.get("digest", ""))
+
+
+def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, list[Launch]]], by: str) -> GroupKey:
+    """The group of a launch that failed before it knew its data: that of its cell, else its run, else its workload."""
+    cell = launch.record.cell
+    own_key = _group_key(launch, by)
+    candidates = {key: rows for key, rows in by_group.items() if key[:3] == own_key[:3]}
+    same_cell = [key for key, rows in candidates.items() if (launch.run, cell) in rows]
+    same_run = [key for key, rows in candidates.items() if any(run == launch.run for run, _ in rows)]
+    return next(iter([*same_cell, *same_run, *candidates]), own_key)
+
+
+def _row(run: str, cell: Cell, launches: Iterable[Launch]) -> Row:
+    ordered = sorted(launches, key=_block)
+    control = tuple(launch for launch in ordered if launch.record.control)
+    # A control without the cell that it controls counts as ordinary launches.
+    ordinary = tuple(launch for launch in ordered if not launch.record.control) or control
+    return Row(run, cell, ordinary, control if ordinary != control else ())
+
+
+def _block(launch: Launch) -> int:
+    return launch.record.launch

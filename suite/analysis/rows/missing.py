@@ -1,0 +1,52 @@
+"""Which launches of a run are missing, by what its journal or its saved file says was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from suite.analysis.records.load import Launch, Loaded
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many launches of a run there are, and how many were planned.
+
+    ``planned`` is None if no file says it. ``least`` says that at least so many were planned: older files do not hold
+    the number, and a run that ended within its first block does not show all of its cells.
+    """
+
+    run: str
+    launches: int
+    planned: int | None
+    least: bool
+    settings: Mapping[str, Any]
+
+    @property
+    def missing(self) -> int:
+        return max(0, (self.planned or 0) - self.launches)
+
+
+def counts(loaded: Loaded) -> list[Count]:
+    """The counts of each run, in the order of the files."""
+    by_run: dict[str, list[Launch]] = {}
+    for launch in loaded.launches:
+        by_run.setdefault(launch.run, []).append(launch)
+    return [_count(run, launches, loaded.runs.get(run, {})) for run, launches in by_run.items()]
+
+
+def _count(run: str, launches: Iterable[Launch], settings: Mapping[str, Any]) -> Count:
+    done = {launch.record.key: launch.record for launch in launches}
+    blocks = 1 + max(record.block for record in done.values())
+    if settings.get("search"):  # of `suite.tune`, which plans none: it decides as it goes
+        return Count(run, len(done), None, least=False, settings=settings)
+    asked = settings.get("launches")
+    recorded = settings.get("planned")
+    copies = len({(record.cell, record.control) for record in done.values()})
+    # A run may have been resumed with more launches than its first line says.
+    seen = copies * (max(blocks, asked) if type(asked) is int else blocks)
+    if type(recorded) is int and recorded > 0:
+        return Count(run, len(done), max(recorded, copies * blocks), least=False, settings=settings)
+    planned = seen if type(asked) is int else None
+    return Count(run, len(done), planned, least=blocks == 1 and planned != len(done), settings=settings)

@@ -1,0 +1,142 @@
+"""How throughput grows with the number of devices: weak and strong scaling of each framework and strategy.
+
+*Weak* scaling keeps the batch of each device, so that several devices see a larger global batch: more work in a step,
+and another training. *Strong* scaling keeps the global batch, so that each device sees a part of it: the same training,
+with less work for each device. The *speed-up* is the throughput over that of one device, and the *efficiency* the
+speed-up over the number of devices. If no cell with one device was measured, the fewest devices take its place.
+
+Both are ratios within blocks, like all others (`suite.analysis.statistics.ratios`), with the same test, interval and
+margin. A speed-up is tested against 1, which means that further devices bring nothing. An efficiency is tested against
+1, which means that none of them is lost: *equal* is linear within the margin, *slower* is less than linear. Holm's
+correction is over all tests of a group's scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.rows.groups import Group, Row, RowKey
+from suite.analysis.scaling.communication import Communication, Exchange, communication, exchange, threads_per_device
+from suite.analysis.statistics.inference import MARGIN, Paired
+from suite.analysis.statistics.ratios import Ratio, decided, ratio_to
+from suite.plan.cell import AUTO, FRAMEWORKS, Cell
+
+WEAK, STRONG = "weak", "strong"
+KINDS = (WEAK, STRONG)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A row of a scaling, and what it gains over the base; the base itself has ratios of 1 and no test."""
+
+    row: Row
+    speed_up: Ratio
+    efficiency: Ratio
+    communication: Communication | None
+    exchange: Exchange
+    threads: str
+
+    @property
+    def devices(self) -> int:
+        return self.row.cell.devices
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of one update, of all devices together."""
+        return self.row.cell.effective_batch
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Rows of one run that differ in the number of devices alone, by `WEAK` or `STRONG` scaling; the base first.
+
+    ``strategy`` is that of all rows with several devices.
+    """
+
+    kind: str
+    strategy: str
+    points: tuple[Point, ...]
+
+    @property
+    def framework(self) -> str:
+        return self.base.row.cell.framework
+
+    @property
+    def base(self) -> Point:
+        return self.points[0]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(point.row for point in self.points)
+
+    @property
+    def ratios(self) -> list[Ratio]:
+        """All ratios that may have a test."""
+        return [ratio for point in self.points for ratio in (point.speed_up, point.efficiency)]
+
+
+def scalings(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[Scaling]:
+    """The scalings of a group, the weak ones first, in the order of its rows; none without cells of several devices."""
+    sets = [(kind, strategy, rows) for kind in KINDS for strategy, rows in _sets(group.rows, kind)]
+    formed: dict[_Key, Ratio] = {}
+    tests: dict[_Key, Paired] = {}
+    for kind, strategy, (base, *others) in sets:
+        for row in others:
+            for per in (1.0, row.cell.devices / base.cell.devices):
+                key = kind, strategy, row.key, per == 1.0
+                formed[key], test = ratio_to(row, base, verdicts, per=per)
+                tests |= {key: test} if test else {}
+    formed |= decided(formed, tests, margin)
+    found = []
+    for kind, strategy, (base, *others) in sets:
+        first = _point(base, Ratio(1.0, 1.0, 1.0, len(base.ok)), Ratio(1.0, 1.0, 1.0, len(base.ok)))
+        points = (
+            _point(row, formed[kind, strategy, row.key, True], formed[kind, strategy, row.key, False]) for row in others
+        )
+        found.append(Scaling(kind, strategy, (first, *points)))
+    return found
+
+
+def decided_by(scaling: Scaling, decide: Callable[[Ratio], Ratio]) -> Scaling:
+    """The same scaling with the verdicts of a larger family of tests."""
+    points = (
+        replace(point, speed_up=decide(point.speed_up), efficiency=decide(point.efficiency)) for point in scaling.points
+    )
+    return replace(scaling, points=tuple(points))
+
+
+#: Kind, strategy, the row's key, and whether it is a speed-up.
+_Key = tuple[str, str, RowKey, bool]
+
+
+def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:
+    """The sets of rows that ran well and differ in the number of devices alone, the fewest first, and their strategy.
+
+    A single device has no strategy, and so it is in the sets of all.
+    """
+    rows = [row for row in rows if row.ok and row.cell.batch != AUTO]
+    alone = {(row.run, row.cell): row for row in rows if row.cell.devices == 1}
+    sets: dict[tuple[str, Cell, str], list[Row]] = {}
+    for row in rows:
+        if row.cell.devices > 1:
+            sets.setdefault((row.run, _alone(row.cell, kind), row.cell.strategy), []).append(row)
+    ranks = {row.key: rank for rank, row in enumerate(rows)}
+    found = []
+    for (run, cell, strategy), several in sets.items():
+        first = [alone[run, cell]] if (run, cell) in alone else []
+        members = [*first, *sorted(several, key=lambda row: row.cell.devices)]
+        if len(members) > 1:
+            found.append((strategy, members))
+    # Those that share a base stand next to each other.
+    return sorted(found, key=lambda each: (FRAMEWORKS.index(each[1][0].cell.framework), ranks[each[1][0].key]))
+
+
+def _alone(cell: Cell, kind: str) -> Cell:
+    """The cell of one device that this one scales: with the same batch per device, or with the same global batch."""
+    return cell.but(devices=1, strategy="", batch=cell.batch * (cell.devices if kind == STRONG else 1))
+
+
+def _point(row: Row, speed_up: Ratio, efficiency: Ratio) -> Point:
+    return Point(row, speed_up, efficiency, communication(row), exchange(row), threads_per_device(row))

@@ -1,0 +1,156 @@
+"""What each setting brought in a race, and which settings interact.
+
+The effect of a value of a setting is its ratio to the base value over all pairs of cells that differ in nothing else:
+each pair gives the mean of its logarithmic ratios over the blocks that both ran in, and the pairs are weighted by their
+blocks. A race drops cells, so that pairs have unequal numbers of blocks. The noise is that of the whole race
+(`suite.analysis.search.elimination.fit`), which is known better than that of any pair.
+
+Settings interact where the ratios of the pairs differ by more than that noise: an F-test of their scatter, with Holm's
+correction over all effects. The setting that explains most of the scatter is named, with the effect at each value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from suite.analysis.search.elimination import Fit, Scores
+from suite.analysis.statistics.inference import LEVEL, holm
+from suite.plan.cell import USUAL_COMPILE, Cell
+from suite.plan.sweep import AXES, spelled
+
+#: Settings whose effects are looked for: the axes of a sweep, but for workload and size, which have races of their own.
+SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as good one value is as the base, and the 95 % interval; over so many pairs of cells."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A setting's value against its base, and where it depends on another setting: that one, and the effect by value.
+
+    ``p`` is that of no interaction, after Holm's correction; None with fewer than two pairs.
+    """
+
+    setting: str
+    value: str
+    base: str
+    ratio: Ratio
+    p: float | None = None
+    depends_on: str = ""
+    by_value: Mapping[str, Ratio] | None = None
+
+
+@dataclass(frozen=True)
+class _Pair:
+    cell: Cell  # with the base value
+    log: float
+    blocks: int
+
+
+def effects(cells: Sequence[Cell], scores: Scores, fitted: Fit) -> list[Effect]:
+    """The effects of all settings that vary, on the objective of these scores (blocks, cells), as ratios above 1."""
+    if not fitted.freedom:
+        return []
+    column = {cell: at for at, cell in enumerate(cells)}
+    found: list[tuple[Effect, list[_Pair]]] = []
+    for setting in SETTINGS:
+        values = list(dict.fromkeys(place(cell, setting) for cell in cells))
+        found += [
+            (Effect(setting, value, values[0], _ratio(pairs, fitted)), pairs)
+            for value in values[1:]
+            if (pairs := _pairs(column, scores, setting, values[0], value))
+        ]
+    tests = [_interaction(pairs, fitted) for _, pairs in found]
+    corrected = iter(holm([p for p in tests if p is not None]))
+    done = []
+    for (effect, pairs), test in zip(found, tests, strict=True):
+        p = None if test is None else next(corrected)
+        done.append(_explained(replace(effect, p=p), pairs, fitted) if p is not None and p < LEVEL else
+                    replace(effect, p=p))  # fmt: skip
+    return done
+
+
+def place(cell: Cell, setting: str) -> str:
+    """The value of a setting as text; the usual compile modes of the frameworks are one value."""
+    if setting == "compile" and cell.compile == USUAL_COMPILE[cell.framework]:
+        return "usual"
+    return spelled(setting, getattr(cell, setting))
+
+
+def _pairs(column: Mapping[Cell, int], scores: Scores, setting: str, base: str, value: str) -> list[_Pair]:
+    """``column`` has the cells with their columns in ``scores``."""
+    bases = {_key(cell, setting): cell for cell in column if place(cell, setting) == base}
+    pairs = []
+    for cell in column:
+        other = bases.get(_key(cell, setting)) if place(cell, setting) == value else None
+        if other is None:
+            continue
+        logs = scores[:, column[cell]] - scores[:, column[other]]
+        shared = logs[~np.isnan(logs)]
+        if len(shared):
+            pairs.append(_Pair(other, float(shared.mean()), len(shared)))
+    return pairs
+
+
+def _key(cell: Cell, setting: str) -> tuple[Any, ...]:
+    """All settings of a cell but one."""
+    return tuple(place(cell, name) for name in AXES if name != setting)
+
+
+def _ratio(pairs: Sequence[_Pair], fitted: Fit) -> Ratio:
+    blocks = sum(pair.blocks for pair in pairs)
+    log = sum(pair.log * pair.blocks for pair in pairs) / blocks
+    half = fitted.reach(LEVEL / 2) * fitted.deviation * math.sqrt(2 / blocks)
+    return Ratio(math.exp(log), math.exp(log - half), math.exp(log + half), len(pairs))
+
+
+def _interaction(pairs: Sequence[_Pair], fitted: Fit) -> float | None:
+    """The p-value of pairs that scatter by no more than the noise; None for a single pair."""
+    if len(pairs) < 2:
+        return None
+    variance = 2 * fitted.deviation**2
+    spread = _scatter(pairs)
+    if variance == 0:
+        return 1.0 if spread < 1e-18 else 0.0
+    return float(special.fdtrc(len(pairs) - 1, fitted.freedom, spread / (len(pairs) - 1) / variance))
+
+
+def _scatter(pairs: Sequence[_Pair]) -> float:
+    mean = sum(pair.log * pair.blocks for pair in pairs) / sum(pair.blocks for pair in pairs)
+    return sum(pair.blocks * (pair.log - mean) ** 2 for pair in pairs)
+
+
+def _explained(effect: Effect, pairs: Sequence[_Pair], fitted: Fit) -> Effect:
+    """The effect with the setting that explains most of the scatter of its pairs, per value that it has."""
+    best, least = "", math.inf
+    for setting in SETTINGS:
+        groups = _grouped(pairs, setting)
+        if setting != effect.setting and 1 < len(groups) <= len(pairs):
+            left = sum(map(_scatter, groups.values())) * (1 + 0.1 * len(groups))
+            if left < least:
+                best, least = setting, left
+    if not best:
+        return effect
+    by_value = {value: _ratio(group, fitted) for value, group in _grouped(pairs, best).items()}
+    return replace(effect, depends_on=best, by_value=by_value)
+
+
+def _grouped(pairs: Sequence[_Pair], setting: str) -> dict[str, list[_Pair]]:
+    groups: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(place(pair.cell, setting), []).append(pair)
+    return groups

@@ -1,0 +1,126 @@
+"""The state of a race between cells: which are left, which are out and why, and how good each is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from suite.analysis.search.elimination import Fit, Scores, fit, spent, tied
+from suite.analysis.search.objectives import mean, score, value
+from suite.plan.cell import Cell
+from suite.plan.objective import Question
+from suite.record.record import Record
+
+#: Why a cell is out, in a word.
+WORSE, LIMIT, FAILED, LEARNED, UNPROVEN = "worse", "limit", "failed", "learned worse", "not proved"
+
+
+@dataclass(frozen=True)
+class Exit:
+    """Why a cell is out, after how many blocks and launches of the race; ``launched`` are its own launches."""
+
+    kind: str
+    reason: str
+    blocks: int
+    launches: int
+    launched: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """The launches that a race had made by the end of a block, and the cells that were then left."""
+
+    launches: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Race:
+    """The state of a race. ``due`` are the cells of the block that runs, in their order; without any it is over.
+
+    ``records`` (by cell) are the launches that ended well, by block. ``blocks`` counts those that are complete.
+    """
+
+    cells: tuple[Cell, ...]
+    question: Question
+    alive: tuple[Cell, ...]
+    out: Mapping[Cell, Exit]
+    blocks: int
+    launches: int
+    due: tuple[Cell, ...]
+    records: Mapping[Cell, Mapping[int, Record]]
+    path: tuple[Step, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        return not self.due
+
+    @cached_property
+    def scores(self) -> list[Scores]:
+        """Of each objective, (blocks, cells)."""
+        count = 1 + max((block for each in self.records.values() for block in each), default=-1)
+        return [table(self.cells, self.records, self.question, each.name, count) for each in self.question.objectives]
+
+    @cached_property
+    def fits(self) -> list[Fit]:
+        """Of each objective, over all launches so far; none while there is no launch."""
+        return [fit(each) for each in self.scores if each.size]
+
+    @property
+    def risk(self) -> float | None:
+        """The risk that the tests so far dropped the best cell; None before the second block, which is first tested."""
+        return spent(self.blocks - 1) if self.blocks > 1 else None
+
+    @cached_property
+    def ranked(self) -> list[Cell]:
+        """The cells that are left, the best by the first objective first; those without a launch last."""
+        means = dict(zip(self.cells, self.fits[0].means, strict=True)) if self.fits else {}
+        return sorted(self.alive, key=lambda cell: -means[cell] if not math.isnan(means.get(cell, math.nan)) else 1e9)
+
+    @property
+    def recommended(self) -> list[Cell]:
+        """The cells that are left, the best first, without those that are beyond a limit on average.
+
+        None before a whole block: what did not run yet may be the best.
+        """
+        return [cell for cell in self.ranked if not self.beyond(cell)] if self.blocks else []
+
+    @property
+    def launched_once(self) -> list[Cell]:
+        """The cells that ran before a whole block was done, the best first; they show nothing of the others."""
+        return [] if self.blocks else [cell for cell in self.ranked if cell in self.records]
+
+    def beyond(self, cell: Cell) -> str:
+        """The first limit that the mean of a cell's launches is beyond; empty if there is none."""
+        for limit in self.question.limits:
+            logs = self.logs(cell, limit.name)
+            if len(logs) and mean(logs) < score(limit.value, limit.name):
+                return str(limit)
+        return ""
+
+    def logs(self, cell: Cell, name: str) -> Scores:
+        """The scores of a cell's launches in a quantity, by block."""
+        records = self.records.get(cell, {})
+        figures = (value(records[block], name, self.question) for block in sorted(records))
+        return np.array([score(figure, name) for figure in figures if figure is not None])
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the cells that are left are shown to lie within the margin of each other, or there is only one."""
+        left = np.array([cell in set(self.alive) for cell in self.cells])
+        return len(self.alive) < 2 or all(tied(each, left, self.question.margin) for each in self.scores)
+
+
+def table(
+    cells: Sequence[Cell], records: Mapping[Cell, Mapping[int, Record]], question: Question, name: str, blocks: int
+) -> Scores:
+    """The scores of a quantity (blocks, cells); NaN where there is none."""
+    scores = np.full((blocks, len(cells)), np.nan)
+    for at, cell in enumerate(cells):
+        for block, record in records.get(cell, {}).items():
+            scores[block, at] = score(value(record, name, question), name)
+    return scores

@@ -1,0 +1,192 @@
+"""Decides a race between cells: records in, survivors out. It launches nothing.
+
+A race runs in blocks: each holds one launch of every cell that is left. What failed for good is out at once, with the
+reason; what is significantly worse (`suite.analysis.search.elimination`) is out at the end of a block, and so is what
+breaks a limit, learned worse, or did not compute the same as the others. The same records always give the same race, so
+a search that goes on after an interruption needs nothing but its journal.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from suite.analysis.accuracy.learning import learned_worse, reference
+from suite.analysis.identity.comparability import UNPROVED
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.search.elimination import LEVEL, dominated, fit, worse
+from suite.analysis.search.objectives import figure_of, mean, score, shown, why_none
+from suite.analysis.search.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Exit, Race, Step, table
+from suite.plan.cell import Cell
+from suite.plan.objective import Question
+from suite.plan.space import lacking_too, larger_than
+from suite.record.record import Record
+from suite.record.retry import NOT_IMPORTABLE
+from suite.record.text import clean
+
+#: Outcomes after which the same launch is tried once more.
+TRIED_AGAIN = ("crashed", "error")
+#: Seeds after which the accuracy of a cell is tested. Before that it drops no other, since it may learn worse.
+SEEDS_LEAST = 3
+#: A race ends after so many blocks, whatever is left.
+BLOCKS_MOST = 20
+
+
+@dataclass
+class Referee:
+    """Follows a race as its records come in. ``excluded`` are cells that are not launched, with the reasons."""
+
+    cells: tuple[Cell, ...]
+    question: Question
+    seed: int = 0
+    excluded: Mapping[Cell, str] = field(default_factory=dict)
+    tries: dict[tuple[Cell, int], list[Record]] = field(default_factory=dict)
+    out: dict[Cell, Exit] = field(default_factory=dict)
+    records: dict[Cell, dict[int, Record]] = field(default_factory=dict)
+    path: list[Step] = field(default_factory=list)
+    launches: int = 0
+    block: int = 0
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.out |= {
+            cell: Exit(FAILED, reason, 0, 0, 0) for cell, reason in self.excluded.items() if cell in self.cells
+        }
+
+    def add(self, record: Record) -> None:
+        """Take in the next record; those of other cells are passed over."""
+        if record.cell in self.cells:
+            self.tries.setdefault((record.cell, record.launch), []).append(record)
+            self.launches += 1
+
+    def race(self) -> Race:
+        """The state of the race."""
+        while not self.over and self.alive and self.block < BLOCKS_MOST:
+            if due := self._block():
+                return self._race(due)
+            self.block += 1
+            self._judge()
+            self.path.append(Step(self.launches, len(self.alive)))
+            self.over = self._settled() and self._race(()).agreed
+        return self._race(())
+
+    @property
+    def alive(self) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self.cells if cell not in self.out)
+
+    def _settled(self) -> bool:
+        """Whether a race whose cells agree may end: equal accuracy is tested from three seeds on."""
+        return self.question.target is None or self.block >= SEEDS_LEAST or len(self.alive) < 2
+
+    def _block(self) -> tuple[Cell, ...]:
+        """Take in the block's records, in the order in which they were made; returns the cells that are still due."""
+        due = []
+        for cell in [each for each in in_order(self.cells, self.seed, self.block) if each not in self.out]:
+            tries = self.tries.get((cell, self.block), ())
+            if not tries or (len(tries) == 1 and tries[0].outcome.status in TRIED_AGAIN):
+                due.append(cell)
+            elif tries[-1].outcome.ok:
+                self._keep(cell, tries[-1])
+            else:
+                self._fail(cell, tries)
+        return tuple(cell for cell in due if cell not in self.out)
+
+    def _keep(self, cell: Cell, record: Record) -> None:
+        self.records.setdefault(cell, {})[self.block] = record
+        if reason := why_none(record, self.question):
+            self._drop(cell, FAILED, reason)
+
+    def _fail(self, cell: Cell, tries: Sequence[Record]) -> None:
+        outcome = tries[-1].outcome
+        again = " (tried twice)" if len(tries) > 1 else ""
+        reason = clean(f"{outcome.status}: {outcome.reason}{again}")
+        self._drop(cell, FAILED, reason)
+        for other in self.alive:
+            lacks = outcome.status == "unsupported" and (
+                lacking_too(cell, other) or (NOT_IMPORTABLE in outcome.reason and other.framework == cell.framework)
+            )
+            if (lacks or (outcome.status == "out-of-memory" and larger_than(cell, other))) and not self._began(other):
+                self._drop(other, FAILED, reason)
+
+    def _began(self, cell: Cell) -> bool:
+        return any((cell, block) in self.tries for block in range(self.block + 1))
+
+    def _judge(self) -> None:
+        """Drop what the block that just ended rules out."""
+        for cell, detail in self._unproved().items():
+            self._drop(cell, UNPROVEN, detail)
+        for cell, reason in self._beyond_limits().items():
+            self._drop(cell, LIMIT, reason)
+        if self.question.target is not None:
+            base = reference(self.cells, self.records)
+            for cell, reason in learned_worse(self.alive, self.records, base).items():
+                self._drop(cell, LEARNED, reason)
+        state = self._race(())
+        left = np.array([cell in state.alive for cell in self.cells])
+        if not left.any():
+            return
+        judges = np.array([self._cleared(state, cell) for cell in self.cells])
+        if len(state.scores) == 1:
+            gone, reason = worse(state.scores[0], left, self.question.margin, judges), ""
+        else:
+            gone, reason = dominated(state.scores, left, self.question.margin, judges), "another cell is better"
+        for at in np.flatnonzero(gone):
+            self._drop(self.cells[at], WORSE, reason)
+
+    def _cleared(self, state: Race, cell: Cell) -> bool:
+        """Whether a cell keeps the limits as far as is known, so that others may be dropped for being worse than it."""
+        enough = self.question.target is None or len(self.records.get(cell, ())) >= SEEDS_LEAST
+        return enough and not state.beyond(cell)
+
+    def _unproved(self) -> dict[Cell, str]:
+        proofs = verdicts({cell: list(each.values()) for cell, each in self.records.items() if each})
+        return {cell: str(proof) for cell, proof in proofs.items() if cell not in self.out and proof.kind in UNPROVED}
+
+    def _beyond_limits(self) -> dict[Cell, str]:
+        """The cells that break a limit by more than noise; what is one launch old breaks that of memory only."""
+        broken = {}
+        for limit in self.question.limits:
+            scores = table(self.cells, self.records, self.question, limit.name, self.block)
+            fitted = fit(scores)
+            least = score(limit.value, limit.name)
+            slack = (
+                fitted.reach(LEVEL) * fitted.deviation if fitted.freedom else 0.0 if limit.name == "memory" else 99.0
+            )
+            for at, cell in enumerate(self.cells):
+                if cell not in self.alive:
+                    continue
+                if not fitted.counts[at]:
+                    broken[cell] = f"its launches measured no {limit.name}, which is limited"
+                elif fitted.means[at] + slack / math.sqrt(fitted.counts[at]) < least:
+                    broken[cell] = f"{shown(figure_of(mean(scores[:, at]), limit.name), limit.name)} is beyond {limit}"
+        return broken
+
+    def _drop(self, cell: Cell, kind: str, reason: str) -> None:
+        launched = sum(len(tries) for (each, _), tries in self.tries.items() if each == cell)
+        self.out.setdefault(cell, Exit(kind, reason, self.block, self.launches, launched))
+
+    def _race(self, due: tuple[Cell, ...]) -> Race:
+        return Race(
+            self.cells, self.question, self.alive, dict(self.out), self.block, self.launches, due,
+            {cell: dict(each) for cell, each in self.records.items()}, tuple(self.path),
+        )  # fmt: skip
+
+
+def in_order(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
+    """The cells in the order in which a block launches them."""
+    order = list(cells)
+    random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order, not a secret
+    return order
+
+
+def race(cells: Sequence[Cell], records: Iterable[Record], question: Question, seed: int = 0) -> Race:
+    """The state of the race of these cells after these records, which are in the order in which they were made."""
+    referee = Referee(tuple(cells), question, seed)
+    for record in records:
+        referee.add(record)
+        referee.race()
+    return referee.race()

@@ -1,0 +1,1 @@
+"""Ratios, tests, verdicts and power."""

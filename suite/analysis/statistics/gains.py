@@ -1,0 +1,64 @@
+"""What a setting gains within a framework: each value of an axis against the usual one, all else being the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.rows.axes import AXES, Base, base
+from suite.analysis.rows.groups import Group, Row, RowKey
+from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
+
+#: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
+#: numbers of devices have tables of their own (`suite.analysis.scaling.efficiency`).
+AXES_OF_GAINS = (
+    "precision",
+    "batch",
+    "compile",
+    "loader",
+    "accumulate",
+    "kernel",
+    "strategy",
+    "checkpointing",
+    "allocator",
+    "tuning",
+    "interface",
+)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The throughput of a row over that of the row with the usual value, ``before``, of the axis."""
+
+    axis: str
+    row: Row
+    before: Row
+    ratio: Ratio
+
+    @property
+    def framework(self) -> str:
+        return self.row.cell.framework
+
+    @property
+    def values(self) -> tuple[str, str]:
+        """The value of the axis, and the usual one."""
+        value = AXES[self.axis].value
+        return value(self.row), value(self.before)
+
+
+def gains(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[Gain]:
+    """The gains along every setting that varies within a framework, with the figures of ``compare --by AXIS``."""
+    found: list[Gain] = []
+    for name in AXES_OF_GAINS:
+        if name in group.varying:
+            along = replace(group, by=name)
+            found += gains_along(along, base(AXES[name], group.rows, None), ratios(along, None, verdicts, margin))
+    return found
+
+
+def gains_along(group: Group, at: Base, formed: Mapping[RowKey, Ratio]) -> list[Gain]:
+    """The gains along the group's own axis, of which ``formed`` are the ratios to the base ``at``."""
+    pairs = [(row, counterpart(row, group, at)) for row in group.rows if formed[row.key].value]
+    return [Gain(group.by, row, other, formed[row.key]) for row, other in pairs if other and other is not row]

@@ -1,0 +1,190 @@
+"""Ratios of a cell's throughput to that of the corresponding cell at the base of an axis, formed within blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TypeVar
+
+from suite.analysis.identity.comparability import obstacle
+from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.rows.axes import AXES, Base, base
+from suite.analysis.rows.blocks import pairs
+from suite.analysis.rows.environments import differences
+from suite.analysis.rows.groups import Group, Row, RowKey
+from suite.analysis.statistics import inference as statistics
+from suite.analysis.statistics.inference import LEAST, MARGIN, Paired
+from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
+from suite.record.record import Record
+
+Key = TypeVar("Key", bound=Hashable)
+
+#: Why two rows of a run have no ratio, where nothing else forbids it.
+NO_BLOCK = "no block in which both ended well, soon after each other"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """``value`` and its bounds over ``blocks`` blocks; if ``value`` is None, ``reason`` says why there is no ratio.
+
+    ``caveat`` names the conditions in which the two rows differ and that change the speed, not the numbers.
+
+    With at least `statistics.LEAST` blocks these are the geometric mean and its 95 % interval, ``p`` after Holm's
+    correction over the group's tests (``raw`` before it), and a ``verdict``; with fewer they are the median, the lowest
+    and the highest.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    blocks: int = 0
+    baseline: str = ""
+    reason: str = ""
+    caveat: str = ""
+    p: float | None = None
+    verdict: str = ""
+    blocks_to_decide: int | None = None
+    raw: float | None = None
+
+
+def ratios(
+    group: Group, baseline: str | None, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN
+) -> dict[RowKey, Ratio]:
+    """A ratio per row, or the reason why there is none: a ratio of runs that are not comparable is worse than none.
+
+    Ratios are formed along the group's axis, to its value ``baseline``; None means the natural one.
+    """
+    at = base(AXES[group.by], group.rows, baseline)
+    formed: dict[RowKey, Ratio] = {}
+    tested: dict[RowKey, Paired] = {}
+    for row in group.rows:
+        formed[row.key], test = _ratio(row, group, at, verdicts)
+        if test:
+            tested[row.key] = test
+    return formed | decided(formed, tested, margin)
+
+
+def decided(formed: Mapping[Key, Ratio], tested: Mapping[Key, Paired], margin: float = MARGIN) -> dict[Key, Ratio]:
+    """The ratios that were tested, with their verdicts after Holm's correction over all of these tests."""
+    corrected = statistics.holm([test.p for test in tested.values()])
+    found: dict[Key, Ratio] = {}
+    for (key, test), p in zip(tested.items(), corrected, strict=True):
+        verdict = statistics.verdict(test, p, margin)
+        needed = statistics.blocks_to_decide(test, margin) if verdict == "inconclusive" else None
+        ratio = replace(formed[key], value=test.value, low=test.low, high=test.high)
+        found[key] = replace(ratio, p=p, raw=test.p, verdict=verdict, blocks_to_decide=needed)
+    return found
+
+
+def counterpart(row: Row, group: Group, at: Base) -> Row | None:
+    """The row at the base that this one is compared with.
+
+    Rows of the same run and machine come first, and among several compile modes and strategies the usual ones.
+    """
+    axis = at.axis
+    candidates = [
+        other
+        for other in group.alike(row, *axis.free)
+        if at.holds(other) and (group.across or other.run == row.run) and axis.fixed(other.cell) == axis.fixed(row.cell)
+        if axis.pairs(row.cell, other.cell)
+    ]
+
+    def distance(other: Row) -> tuple[bool, bool, int, int]:
+        modes = [USUAL_COMPILE[other.cell.framework], *COMPILES]
+        strategies = ["", REFERENCE_STRATEGY[other.cell.framework], *STRATEGIES]
+        of_usual = modes.index(other.cell.compile), strategies.index(other.cell.strategy)
+        return other.run != row.run, other.machine != row.machine, *of_usual
+
+    return min(candidates, key=distance, default=None)
+
+
+def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict]) -> tuple[Ratio, Paired | None]:
+    """The ratio before its test, and the test if there are enough launches."""
+    if not row.ok:
+        return Ratio(), None  # its outcome says why
+    other = counterpart(row, group, at)
+    if other is None:
+        return Ratio(reason=f"no ratio: {_missing(row, group, at)}"), None
+    return ratio_to(row, other, verdicts, across=group.across)
+
+
+def ratio_to(
+    row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], *, across: bool = False, per: float = 1.0
+) -> tuple[Ratio, Paired | None]:
+    """The ratio of two rows before its test, and the test if there are enough launches; none of a row to itself.
+
+    Within a run, ratios are divided by ``per`` first: the throughput per device.
+    """
+    name = other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
+    if reason := obstacle(row, other, verdicts, across):
+        return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
+    formed, test = _within_run(row, other, per) if other.run == row.run else _between_runs(row, other)
+    if formed is None:
+        return Ratio(baseline=name, reason=f"no ratio to {name}: {NO_BLOCK}"), None
+    speed = differences(row, other)[1]
+    caveat = f"ran under different conditions than {name}: {speed}" if speed else ""
+    return replace(formed, baseline=name, caveat=caveat), None if row is other else test
+
+
+def _missing(row: Row, group: Group, at: Base) -> str:
+    """Which cell at the base would be needed, in words."""
+    shared = "settings" if group.across else "settings and run"
+    if at.axis.name == "framework":
+        return f"no cell of {at} with the same data, spec, precision, {shared}"
+    value = at.values[row.cell.framework]
+    return f"no cell of {row.cell.framework} with {at.axis.name} {value} and otherwise the same {shared}"
+
+
+def by_block(row: Row, other: Row) -> list[float]:
+    """The ratio of throughputs in each block where both succeeded: whatever slows the machine for both cancels out."""
+    return blockwise(row.ok, other.ok)
+
+
+def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[float]:
+    """The same ratios for any launches."""
+    return [
+        record.samples_per_s / other.samples_per_s
+        for record, other in pairs(launches, others)
+        if record.samples_per_s and other.samples_per_s
+    ]
+
+
+def _within_run(row: Row, other: Row, per: float) -> tuple[Ratio | None, Paired | None]:
+    block_ratios = [ratio / per for ratio in by_block(row, other)]
+    if not block_ratios:
+        return None, None
+    formed = Ratio(median(block_ratios), min(block_ratios), max(block_ratios), len(block_ratios))
+    return formed, statistics.paired(block_ratios)
+
+
+def _between_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
+    """The ratio of medians of two runs, which share no blocks; its bounds are those of any launch over any other."""
+    rates, other_rates = ([rate for record in each.ok if (rate := record.samples_per_s)] for each in (row, other))
+    n = min(len(rates), len(other_rates))
+    if not n:
+        return None, None
+    formed = Ratio(median(rates) / median(other_rates), min(rates) / max(other_rates), max(rates) / min(other_rates), n)
+    return formed, statistics.welch(rates, other_rates) if n >= LEAST else None
+
+
+def break_even_steps(row: Row, group: Group) -> float | None:
+    """The steps after which compiling has paid off, against the same framework's usual mode with the same settings.
+
+    That is the extra time to the first step over the time that each later step saves, medians over launches. None if
+    the row is the usual mode itself, is not faster, or if either has no successful launch.
+    """
+    cell = row.cell
+    usual = replace(cell, compile=USUAL_COMPILE[cell.framework])
+    other = group.row(row.run, usual)
+    if other is None or cell == usual or not row.ok or not other.ok:
+        return None
+    (first, step), (first_usual, step_usual) = first_and_step_s(row), first_and_step_s(other)
+    saved = step_usual - step
+    return max(0.0, first - first_usual) / saved if saved > 0 else None
+
+
+def first_and_step_s(row: Row) -> tuple[float, float]:
+    """The time to the first step and the time of a training step, in seconds, medians over launches."""
+    first = median(record.first_step_s or 0.0 for record in row.ok)
+    return first, median(record.phases["train"].step_s for record in row.ok)

@@ -1,0 +1,86 @@
+"""Has a cell become slower between two runs on one machine? For CI: ``suite.compare BASE NEW --fail-if slower=5%``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from suite.analysis.records.hardware import machine
+from suite.analysis.records.load import Launch, LoadError
+from suite.analysis.statistics.inference import LEVEL, Paired, holm, welch
+from suite.plan.cell import Cell
+from suite.record.record import Record
+
+#: With fewer launches on either side there is too little scatter to test a difference against.
+LEAST_LAUNCHES = 3
+
+
+@dataclass(frozen=True)
+class Change:
+    """New throughput over the base's, its 95 % interval, and the p-value after Holm's correction over all cells."""
+
+    cell: Cell
+    ratio: float
+    low: float
+    high: float
+    p: float
+
+    def slower(self, threshold: float) -> bool:
+        """Whether it is significantly slower by more than this share, so that noise rarely fails a build."""
+        return self.p < LEVEL and self.high < 1 - threshold
+
+    def __str__(self) -> str:
+        interval = f"{self.low:.3f} to {self.high:.3f}, p {self.p:.2g}"
+        return f"{self.cell.id}: {self.ratio:.3f} of the base's throughput ({interval})"
+
+
+def threshold(text: str) -> float:
+    """``slower=5%`` as 0.05. Raises `ValueError`."""
+    match = re.fullmatch(r"slower=(\d+(?:\.\d+)?)%", text)
+    if not match or float(match[1]) >= 100:
+        raise ValueError(text)
+    return float(match[1]) / 100
+
+
+def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
+    """The change of every cell from the first run to the second, and why some cells have none.
+
+    Raises `LoadError` unless the launches are of two runs on one machine.
+    """
+    runs: dict[str, dict[Cell, list[Record]]] = {}
+    for launch in launches:
+        if not launch.record.control:
+            runs.setdefault(launch.run, {}).setdefault(launch.record.cell, []).append(launch.record)
+    if len(runs) != 2:
+        raise LoadError(f"--fail-if compares two runs, BASE and NEW; {len(runs)} were given")
+    base, new = runs.values()
+    of_both = [record for run in (base, new) for records in run.values() for record in records]
+    machines = {machine(record) for record in of_both if record.outcome.ok}
+    if len(machines) > 1:
+        raise LoadError("--fail-if needs both runs from one machine: a slower machine is no regression")
+    tested: list[tuple[Cell, Paired]] = []
+    notes = [f"{cell.id}: not in both runs" for cell in {**base, **new} if not (cell in base and cell in new)]
+    for cell in (cell for cell in base if cell in new):
+        if reason := _obstacle(base[cell], new[cell]):
+            notes.append(f"{cell.id}: {reason}")
+        else:
+            tested.append((cell, welch(_rates(new[cell]), _rates(base[cell]))))
+    corrected = holm([test.p for _, test in tested])
+    cells = zip(tested, corrected, strict=True)
+    return [Change(cell, test.value, test.low, test.high, p) for (cell, test), p in cells], notes
+
+
+def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
+    """Why these launches of one cell cannot be compared, in words; empty if they can."""
+    ok = [[record for record in records if record.outcome.ok] for records in (base, new)]
+    if min(map(len, ok)) < LEAST_LAUNCHES:
+        return f"{len(ok[0])} and {len(ok[1])} launches ended well; a test takes {LEAST_LAUNCHES} of each"
+    for field, name in (("data", "data"), ("workload", "spec")):
+        if len({getattr(record, field).get("digest") for records in ok for record in records}) > 1:
+            return f"the {name} changed: another question"
+    return ""
+
+
+def _rates(records: Iterable[Record]) -> list[float]:
+    return [rate for record in records if record.outcome.ok and (rate := record.samples_per_s)]

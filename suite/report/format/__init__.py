@@ -1,0 +1,1 @@
+"""Names, numbers, and a table on a terminal; knows no findings."""

@@ -1,0 +1,159 @@
+"""The names of frameworks, workloads and settings in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from suite.analysis.rows.groups import Group
+from suite.analysis.rows.wording import listing
+from suite.analysis.statistics.contests import Contest
+
+FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
+
+WORKLOADS = {
+    "cifar100_cnn": "CIFAR-100 CNN",
+    "cifar100_resnet18": "CIFAR-100 ResNet-18",
+    "imdb_lstm": "IMDB LSTM",
+    "imdb_transformer": "IMDB Transformer",
+}
+
+#: What users of each framework call the strategies of several devices.
+STRATEGIES = {
+    "ddp": "DDP",
+    "fsdp": "FSDP",
+    "deepspeed": "DeepSpeed",
+    "horovod": "Horovod",
+    "split": "split layers",
+    "synchronised": "synchronised batch statistics",
+    "multiworker": "MultiWorkerMirroredStrategy",
+    "mirrored": "MirroredStrategy",
+    "shard-map": "shard_map",
+    "jit": "jit and NamedSharding",
+    "local": "one process",
+}
+
+#: Of each setting: one value in a phrase, several values with the word before them, and the plural of its name.
+PHRASES = {
+    "run": ("in run {}", "in runs", "runs"),
+    "machine": ("on {}", "on", "machines"),
+    "size": ("at size {}", "at sizes", "sizes"),
+    "precision": ("in {}", "in", "precisions"),
+    "batch": ("at batch {}", "at batch", "batch sizes"),
+    "compile": ("in mode {}", "in modes", "compile modes"),
+    "loader": ("with loader {}", "with loaders", "loaders"),
+    "accumulate": ("when accumulating {}", "when accumulating", "accumulation counts"),
+    "kernel": ("with kernel {}", "with kernels", "kernels"),
+    "devices": ("on {} devices", "with device counts", "device counts"),
+    "strategy": ("with strategy {}", "with strategies", "strategies"),
+    "checkpointing": ("with checkpointing {}", "with checkpointing", "values of checkpointing"),
+    "allocator": ("with allocator {}", "with allocators", "allocators"),
+    "tuning": ("with tuning {}", "with tunings", "tunings"),
+    "interface": ("with interface {}", "with interfaces", "interfaces"),
+}
+
+#: What a setting is called, where that differs from its option.
+SETTING_NAMES = {
+    "batch": "batch size",
+    "compile": "compile mode",
+    "accumulate": "accumulation",
+    "devices": "number of devices",
+    "checkpointing": "gradient checkpointing",
+}
+
+#: A value of a setting as the subject of a sentence.
+SUBJECTS = {
+    "precision": "{}",
+    "batch": "batch {}",
+    "compile": "compile mode {}",
+    "loader": "loader {}",
+    "accumulate": "accumulating {} batches",
+    "kernel": "kernel {}",
+    "strategy": "strategy {}",
+    "checkpointing": "checkpointing {}",
+    "allocator": "allocator {}",
+    "tuning": "tuning {}",
+    "interface": "interface {}",
+    "devices": "{} devices",
+    "size": "size {}",
+    "machine": "{}",
+}
+
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def strategy(name: str) -> str:
+    """Returns what users of the framework call it, such as ``DDP``."""
+    return STRATEGIES.get(name, name)
+
+
+def phrase(name: str, value: str) -> str:
+    """Returns a value of a setting in a phrase, such as ``at batch 32`` or ``on one device``."""
+    words = PHRASES[name][0].format(value)
+    return words.replace("1 devices", "one device") if name == "devices" and value == "1" else words
+
+
+def framework(name: str) -> str:
+    return FRAMEWORKS.get(name, name)
+
+
+def frameworks(names: Sequence[str], mark: str = "and") -> str:
+    """Returns ``PyTorch, TensorFlow and JAX``."""
+    return listing([framework(name) for name in names], mark)
+
+
+def workload(group: Group) -> str:
+    """Returns ``small CIFAR-100 CNN``, and ``IMDB LSTM (synthetic data)`` where the data is not the real one."""
+    name = WORKLOADS.get(group.workload, group.workload)
+    sized = name if group.size == "full" else f"{group.size} {name}"
+    return sized if group.data_kind == "real" else f"{sized} ({group.data_words.lower()})"
+
+
+def count(n: int, word: str, plural: str = "") -> str:
+    """Returns ``1 launch`` or ``6 launches``."""
+    return f"{n} {word}" if n == 1 else f"{n} {plural or word + ('es' if word == 'launch' else 's')}"
+
+
+def counts(values: Iterable[int], word: str) -> str:
+    """Returns ``6 launches``, or ``2 to 6 launches`` where the numbers differ."""
+    known = set(values)
+    low, high = min(known), max(known)
+    return count(high, word) if low == high else f"{low} to {count(high, word)}"
+
+
+def number(n: int) -> str:
+    """Returns a small number as a word."""
+    return _NUMBERS[n] if n < len(_NUMBERS) else str(n)
+
+
+def times(n: int) -> str:
+    """Returns ``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+def scope(some: Sequence[Contest], every: Sequence[Contest], each: bool = False) -> str:
+    """Returns in which of all settings these contests are: ``at batch 32``, ``at both batch sizes``; maybe empty.
+
+    With ``each`` the words suit a denial: ``at either batch size``.
+    """
+    if len(every) < 2:
+        return ""
+    names = [name for name, _ in every[0].settings]
+    varying = [name for name in names if len({dict(contest.settings)[name] for contest in every}) > 1]
+    if len(some) == len(every):
+        before, plural = (PHRASES[varying[0]][1:]) if len(varying) == 1 else ("in", "settings")
+        return _all(before.split()[0], plural, len(every), each)
+    values = dict(some[0].settings)
+    shared = [name for name in varying if all(dict(contest.settings)[name] == values[name] for contest in some)]
+    alike = [contest for contest in every if all(dict(contest.settings)[name] == values[name] for name in shared)]
+    if shared and len(alike) == len(some):  # these values name the contests, and no other
+        return " ".join(phrase(name, values[name]) for name in shared)
+    if len(varying) == 1 and len(some) < 4:
+        return f"{PHRASES[varying[0]][1]} {listing([dict(contest.settings)[varying[0]] for contest in some])}"
+    before, plural = (PHRASES[varying[0]][1:]) if len(varying) == 1 else ("in", "settings")
+    return f"{before.split()[0]} {len(some)} of {len(every)} {plural}"
+
+
+def _all(before: str, plural: str, n: int, each: bool) -> str:
+    if n == 2:
+        return f"{before} either {plural.removesuffix('s')}" if each else f"{before} both {plural}"
+    return f"{before} any of {n} {plural}" if each else f"{before} all {n} {plural}"

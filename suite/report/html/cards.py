@@ -1,0 +1,151 @@
+"""The cards of a site's index: which framework is fastest, for each workload and machine, and what other runs found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from suite.analysis.records.load import REPORT
+from suite.analysis.rows.wording import NONE, figure, middle
+from suite.plan.cell import FRAMEWORKS
+from suite.record.text import clean
+from suite.report.format.names import SETTING_NAMES, counts
+from suite.report.format.names import framework as named
+from suite.report.format.text import capital
+from suite.report.html.entries import ACCURACY, FRAMEWORK, Entry, Figure
+from suite.report.html.summary import Summary
+from suite.report.html.thumbnails import Thumbnail, thumbnail
+
+#: Runs in a trend, at most: the newest.
+TREND_MOST = 8
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one run says: its date and size in words, its verdict, its flags, and its report."""
+
+    date: str
+    name: str
+    n: str
+    verdict: str
+    flags: Sequence[str]
+    address: str
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The same cells over several runs, the oldest first: a row of texts per run."""
+
+    caption: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Card:
+    """The run that answers best which framework is fastest for a workload on a machine, and the others.
+
+    ``further`` are the newest answers to other questions.
+    """
+
+    title: str
+    machine: str
+    best: Line
+    thumbnail: Thumbnail | None
+    further: Sequence[Line]
+    others: Sequence[Line]
+    trend: Trend | None
+
+
+Found = tuple[str, Summary, Entry]  # the run's folder, its summary, and one of its entries
+
+
+def cards(runs: Iterable[tuple[str, Summary]]) -> list[Card]:
+    """Returns a card for each kind of measurement, workload and machine, in the order of ``runs``: the newest first."""
+    alike: dict[tuple[str, str, str], list[Found]] = {}
+    for folder, run in runs:
+        for entry in run.entries:
+            alike.setdefault((entry.kind, entry.workload, entry.machine), []).append((folder, run, entry))
+    return [_card(found) for found in alike.values()]
+
+
+def _card(found: Sequence[Found]) -> Card:
+    best = max(found, key=_answers)  # of equals the first, which is the newest
+    entry = best[2]
+    others = [each for each in found if each is not best]
+    questions: dict[str, Found] = {}
+    for each in others:
+        if each[2].by != FRAMEWORK:
+            questions.setdefault(each[2].by, each)
+    rest = [each for each in others if each not in questions.values()]
+    subject = "training to the end" if entry.kind == ACCURACY else "throughput"
+    title = f"{capital(entry.title)}: {subject}"
+    machine = entry.machine or "machine not recorded"
+    further = [_line(*each) for each in questions.values()]
+    return Card(
+        title, machine, _line(*best), thumbnail(entry), further, [_line(*each) for each in rest], _trend(found, entry)
+    )
+
+
+def _answers(found: Found) -> tuple[bool, int, int]:
+    """Returns how well a run says which framework is fastest: whether it compares them, how many, and how often."""
+    entry = found[2]
+    return entry.by == FRAMEWORK, len({each.framework for each in entry.figures}), entry.n[1]
+
+
+def _line(folder: str, run: Summary, entry: Entry) -> Line:
+    n = f"{counts(entry.n, 'seed' if entry.kind == ACCURACY else 'launch')} of each cell"
+    return Line(
+        run.dates[-1] if run.dates else "no date",
+        clean(folder, 60),
+        n,
+        capital(entry.verdict)
+        if entry.by == FRAMEWORK
+        else f"By {SETTING_NAMES.get(entry.by, entry.by)}: {entry.verdict}",
+        entry.flags,
+        f"{quote(folder, safe='')}/{REPORT}",
+    )
+
+
+def _trend(found: Sequence[Found], shown: Entry) -> Trend | None:
+    """Returns the figures of the cells that most runs have, one cell per framework; None with fewer than two runs."""
+    same = [each for each in found if each[2].same == shown.same][:TREND_MOST]
+    counts = Counter(each.cell for _, _, entry in same for each in entry.figures)
+    chosen: dict[str, str] = {}
+    for each in shown.figures:
+        if counts[each.cell] > 1 and counts[each.cell] > counts[chosen.get(each.framework, "")]:
+            chosen[each.framework] = each.cell
+    frameworks = [name for name in FRAMEWORKS if name in chosen]
+    held = [(folder, entry, _by_cell(entry)) for folder, _, entry in reversed(same)]
+    held = [each for each in held if any(cell in each[2] for cell in chosen.values())]
+    if not frameworks or len(held) < 2:
+        return None
+    unit = "final test accuracy" if shown.kind == ACCURACY else "samples/s"
+    versioned = any(entry.suite for _, _, entry in same)
+    rows = []
+    for folder, entry, figures in held:
+        cells = [_words(figures.get(chosen[name]), shown.kind) for name in frameworks]
+        rows.append([middle(clean(folder, 60)), *([entry.suite or NONE] if versioned else []), *cells])
+    shared = [
+        word for word in chosen[frameworks[0]].split("-") if all(word in cell.split("-") for cell in chosen.values())
+    ]
+    caption = (
+        f"{unit} at {' '.join(shared[1:])}, with each framework's version. Runs are not tested against each other."
+    )
+    return Trend(caption, ["run", *(["suite"] if versioned else []), *map(named, frameworks)], rows)
+
+
+def _by_cell(entry: Entry) -> dict[str, Figure]:
+    return {each.cell: each for each in entry.figures}
+
+
+def _words(found: Figure | None, kind: str) -> str:
+    """Returns the figure and the framework's version."""
+    if found is None:
+        return NONE
+    value = f"{found.values[-1]:.4f}" if kind == ACCURACY else figure(found.values[0])
+    package, _, number = found.version.rpartition(" ")
+    version = number if package.startswith(("torch", "tensorflow", "jax")) else found.version
+    return f"{value} ({version})" if version else value

@@ -1,0 +1,230 @@
+"""Writes a comparison into its folder. After an error nothing of it is there."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from errno import EEXIST
+from pathlib import Path
+from urllib.parse import quote
+
+import pandas as pd
+
+from suite.analysis.accuracy.comparison import Learned, epochs
+from suite.analysis.records.load import REPORT, SUMMARY, Loaded
+from suite.analysis.rows.missing import counts
+from suite.record.scratch import OWNED, scratch
+from suite.record.text import clean
+from suite.report import plots
+from suite.report.format.text import no_formula
+from suite.report.html.document import ASSETS, charts_script
+from suite.report.html.entries import entries
+from suite.report.html.page import Link, Place, report
+from suite.report.html.summary import SummaryError, read, summary
+from suite.report.screen import markdown
+from suite.report.tables import accuracy, columns, scaling
+from suite.report.tables.breakdowns import breakdowns
+from suite.report.tables.excerpt import excerpt
+from suite.report.tables.frame import Table, cells
+from suite.report.tables.tidy import launches, write_parquet
+from suite.report.tables.words import legend
+from suite.report.text.answer import answer
+from suite.report.text.why import is_profiled, once
+
+LAUNCHES = "launches.csv"
+INDEX = "index.html"  # of a site, in the folder above
+
+#: An index with this mark was generated and may be overwritten.
+GENERATOR = "suite.compare"
+MARK = f'name="generator" content="{GENERATOR}"'
+
+#: Optional files, with the same content as the CSV tables and PNG plots, for other tools.
+EXTRAS = ("svg", "parquet")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Throughput tables, accuracy tables, and the launches and names of the files they come from.
+
+    With ``one_file`` the report embeds its plots; otherwise it shows those beside it. With ``published`` the folder is
+    one of a site, which has an index and the chart library. ``paths`` are the files, for links to those in the site.
+    """
+
+    loaded: Loaded
+    tables: Sequence[Table]
+    learned: Sequence[Learned]
+    sources: Sequence[str]
+    one_file: bool = False
+    published: bool = False
+    paths: Sequence[Path] = ()
+
+
+def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
+    """Write report, tables, launches, plots and summary. Returns notes on what was left out; raises `OSError`.
+
+    ``extras`` are those of `EXTRAS` to write. Without them the folder is small enough for git.
+    """
+    notes = []
+    loaded, tables, learned = compared.loaded, compared.tables, compared.learned
+    with staged(folder) as staging:
+        remarks = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
+        text = text_of(compared) + (f"\nOn the files:\n{remarks}\n" if remarks else "")
+        (staging / "table.md").write_text(text, encoding="utf-8")
+        if tables:
+            _write_csv(cells(tables), staging / "cells.csv")
+        if learned:
+            frame = pd.concat([each.frame for each in learned])
+            _write_csv(frame, staging / "accuracy.csv")
+            _write_csv(epochs(loaded.launches), staging / "epochs.csv")
+        frame = launches(loaded.launches)
+        _write_csv(frame, staging / LAUNCHES)
+        if "parquet" in extras:
+            try:
+                write_parquet(frame, staging / "launches.parquet")
+            except ImportError:
+                notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
+        suffixes = [suffix for suffix in plots.WRITERS if suffix == "png" or suffix in extras]
+        plot_paths = plots.draw([excerpt(each) for each in tables], staging, suffixes)
+        plot_paths += plots.draw_learned(learned, staging, suffixes)
+        plot_paths += plots.draw_hero(tables, learned, staging, suffixes)
+        images = [path for path in plot_paths if path.suffix == ".png"]
+        in_site = compared.published or is_site(folder.parent)
+        files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
+        told = answer(tables, learned)
+        script, text = charts_script()
+        page = report(
+            tables,
+            loaded,
+            images,
+            compared.sources,
+            frame=frame,
+            learned=learned,
+            one_file=compared.one_file,
+            place=Place(
+                () if compared.one_file else _links(folder, files, compared.paths, in_site),
+                f"../{ASSETS}/{script}" if in_site else script,
+            ),
+            told=told,
+        )
+        (staging / REPORT).write_text(page, encoding="utf-8")
+        if not in_site and not compared.one_file:
+            (staging / script).write_text(text, encoding="utf-8")
+        shown = entries(tables, learned, told, counts(loaded))
+        (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
+    return notes
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def is_site(folder: Path) -> bool:
+    """Returns whether the folder has an index of reports."""
+    try:
+        return MARK in (folder / INDEX).read_text(encoding="utf-8", errors="replace")[:2000]
+    except OSError:
+        return False
+
+
+def _links(folder: Path, files: Sequence[str], paths: Sequence[Path], in_site: bool) -> tuple[Link, ...]:
+    """Returns links to the index, to the files of the report, and to the raw runs that lie in the same site."""
+    links = [Link("All runs", f"../{INDEX}")] if in_site else []
+    links += [Link(name, quote(name)) for name in files]
+    site = folder.resolve().parent
+    inside = [path.resolve().relative_to(site) for path in paths if in_site and path.resolve().is_relative_to(site)]
+    links += [Link(f"raw run {clean(path.stem, 60)}", quote(f"../{path.as_posix()}")) for path in inside]
+    return tuple(links)
+
+
+def _write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write the frame as CSV in which a spreadsheet takes no text for a formula."""
+    safe = frame.rename(columns=no_formula)
+    for name in safe.columns:
+        if any(isinstance(value, str) and value != no_formula(value) for value in safe[name]):
+            values = [no_formula(value) if isinstance(value, str) else value for value in safe[name]]
+            safe[name] = pd.Series(values, index=safe.index, dtype=object)
+    safe.to_csv(path, index=False, lineterminator="\n")
+
+
+def why_of(compared: Compared) -> str:
+    """Returns what explains the ratios in Markdown, with its tables; empty without any profile."""
+    parts = []
+    for table in compared.tables:
+        if is_profiled([table]):
+            parts += [markdown.explanation(*each) for each in once(table)]
+            parts += map(markdown.document, breakdowns(table))
+    return "\n".join(parts)
+
+
+def text_of(compared: Compared) -> str:
+    """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
+    views = [view for table in compared.tables for view in (columns.view(table), *scaling.views(table))]
+    views += map(accuracy.view, compared.learned)
+    legends = [f"{markdown.escape(legend(compared.tables))}\n"] if compared.tables else []
+    reasons = [text] if (text := why_of(compared)) else []
+    return "\n".join([*map(markdown.document, views), *legends, *reasons])
+
+
+@contextlib.contextmanager
+def staged(folder: Path, ours: bool = False) -> Iterator[Path]:
+    """Yields a folder to write into; at the end its files move to ``folder``, the summary last, or none after an error.
+
+    Files of the same names are replaced if ``ours`` or if an earlier comparison wrote them; all others stay. Raises
+    `OSError`, and `FileExistsError` for a file of another origin.
+    """
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    ours = ours or is_written(folder)
+    with contextlib.ExitStack() as half, scratch(folder, ".partial-") as staging:
+        if new:
+            half.callback(_remove_empty, folder)
+        yield staging
+        files = [path for path in staging.iterdir() if path.name != OWNED]
+        existing = sorted(path.name for path in files if (folder / path.name).exists())
+        if existing and not ours:
+            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by suite.compare and is left alone")
+        for path in sorted(files, key=lambda each: (each.name == SUMMARY, each.name)):
+            path.replace(folder / path.name)
+
+
+def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
+    """Returns the folder in ``parent`` for a comparison of these runs.
+
+    If a folder of that name has another run, the run's id (of several, a digest) is added to the name. So a run of
+    another machine with the same number is not overwritten.
+    """
+    ids = set(runs)
+    folder_name = name.lstrip(".") or "run"
+    taken = folder_name.lower() in (INDEX, ASSETS)  # names that a site needs itself
+    folder_name = f"run-{folder_name}" if taken else folder_name
+    suffix = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
+    suffix = re.sub(r"[^\w.-]", "_", suffix)[:80]
+    for folder in (parent / folder_name, parent / f"{folder_name}-{suffix}"):
+        if _runs_in(folder) in (None, ids):
+            return folder
+    raise FileExistsError(f"{parent / folder_name} holds another run")
+
+
+def is_written(folder: Path) -> bool:
+    """Returns whether an earlier comparison wrote into the folder."""
+    return bool(_runs_in(folder))
+
+
+def _runs_in(folder: Path) -> set[str] | None:
+    """Returns the ids of the runs compared in a folder; an empty set if it has other content, None if it is free."""
+    try:
+        return set(read(folder).runs)
+    except SummaryError:
+        return set()
+    except OSError:
+        pass
+    try:
+        with (folder / LAUNCHES).open(encoding="utf-8", newline="") as file:
+            return {row.get("run", "") for row in csv.DictReader(file)}
+    except (OSError, ValueError, csv.Error):
+        return set() if folder.is_dir() and any(folder.iterdir()) else None

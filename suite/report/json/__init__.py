@@ -1,0 +1,1 @@
+"""Findings in the documented form for programs."""

@@ -1,0 +1,1 @@
+"""How plots look: colours, names, panels, files."""

@@ -1,0 +1,1 @@
+"""What `suite.compare` prints."""

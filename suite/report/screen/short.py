@@ -1,0 +1,165 @@
+"""A comparison that fits on one screen: the answer, and of each table the columns that decide.
+
+``pytest suite`` ends with it, and `suite.compare` prints it unless it is asked for more.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from suite.analysis.accuracy.comparison import Learned, learned, trains_to_the_end
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.rows.wording import DASH, NONE, figure, middle
+from suite.plan.cell import FRAMEWORKS
+from suite.record.record import Record
+from suite.record.text import clean
+from suite.report.format.names import count
+from suite.report.format.terminal import WIDEST_TEXT
+from suite.report.format.text import spread
+from suite.report.tables import several
+from suite.report.tables.accuracy import view
+from suite.report.tables.frame import Table, table
+from suite.report.tables.words import title
+from suite.report.text.answer import answer
+
+#: Lines of the screen that are left for the rest of pytest's summary.
+REST = 8
+
+#: Lines of a table besides its rows: its title, its header, and an empty line.
+AROUND = 3
+
+#: The axes along which memory is half of the question.
+OF_MEMORY = ("batch", "accumulate", "checkpointing", "allocator")
+
+#: Characters of a table cell, at most.
+CELL_MOST = 40
+
+
+@dataclass(frozen=True)
+class Room:
+    """The size of a screen, and the command that shows what does not fit."""
+
+    columns: int
+    lines: int
+    more: str
+
+
+def short(records: Iterable[Record], run: str, columns: int, lines: int) -> str:
+    """Returns a comparison of the records for a screen of ``columns`` and ``lines``; it says if rows are left out."""
+    groups = group(Launch(record, clean(run, 80), "") for record in records)
+    tables = [table(each) for each in groups if not trains_to_the_end(each)]
+    trained = [learned(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
+    room = Room(columns, lines - REST, "python -m suite.compare")
+    return "\n".join(screen(answer(tables, trained).sentences, tables, trained, room))
+
+
+def screen(
+    sentences: Sequence[str], tables: Sequence[Table], trained: Sequence[Learned], room: Room, last: Sequence[str] = ()
+) -> list[str]:
+    """Returns the lines of a screen: the answer's sentences, the tables, and the lines ``last``, which always stay."""
+    width = min(room.columns - 1, WIDEST_TEXT)
+    head = [line for sentence in sentences for line in _wrapped(sentence, width)]
+    foot = [line for text in last for line in _wrapped(text, width)]
+    if len(head) > (most := max(2, room.lines // 2 - len(foot))):
+        head = [*head[: most - 1], f"… the whole answer: {room.more}"]
+    blocks = [_timed(each, room.columns) for each in tables] + [_learned(each, room.columns) for each in trained]
+    shown = _fitted(blocks, room.lines - len(head) - len(foot) - 2, room.more)
+    cut = [line if len(line) < room.columns else f"{line[: room.columns - 2]}…" for line in [*head, "", *shown]]
+    return [*cut, *foot]
+
+
+def _fitted(blocks: Sequence[Sequence[str]], room: int, more: str) -> list[str]:
+    """Returns the blocks, each with an empty line below, with as many rows as there is room for."""
+    if room < len(blocks) * (AROUND + 1):  # not even a row of each
+        fitting = max(0, (room - 1) // (AROUND + 1))
+        rest = count(len(blocks) - fitting, "table")
+        return [*(_fitted(blocks[:fitting], room - 1, more) if fitting else []), f"… {rest} not shown: {more}"]
+    shown: list[str] = []
+    for at, block in enumerate(blocks):
+        share = (room - len(shown)) // (len(blocks) - at)  # a short table leaves its room to the others
+        shown += [*_cut(block, share - AROUND, more), ""]
+    return shown
+
+
+def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
+    """Returns the block's title, header and as many rows as fit, and how many rows are left out."""
+    heading, rows = block[:2], block[2:]
+    if len(rows) <= room:
+        return [*block]
+    kept = rows[: max(0, room - 1)]
+    return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'more row')}: {more}"]
+
+
+def _timed(compared: Table, columns: int) -> list[str]:
+    """Returns title, header and a line per row; what no framework supports goes last."""
+    rows = sorted(compared.frame.to_dict("records"), key=lambda row: row["outcome"] == "unsupported")
+    ran_well = all(row["outcome"] == "ok" and not row["flags"] for row in rows)
+    of_several, _ = several.columns(compared.group)
+    proved = all(row["identity_kind"] in ("same", "") for row in rows)
+    lines = [
+        {name: middle(str(row[name])) or NONE for name in ("framework", *compared.group.varying)}
+        | {
+            "n": _count(row["launches_ok"], row["launches"]),
+            "samples/s": spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
+            f"to {compared.baseline}" if compared.group.by == "framework" else "ratio": _ratio(row),
+            **({"verdict": row["ratio_verdict"] or NONE} if compared.tested else {}),
+            **({name: read(row) for name, read in of_several.items() if compared.group.by == "devices"}),
+            **({"memory MiB": _mebibytes(row["peak_memory_bytes"])} if compared.group.by in OF_MEMORY else {}),
+            "bottleneck": row["bottleneck"] or NONE,
+            **({} if proved else {"identity": row["identity_kind"] or NONE}),
+            **({} if ran_well else {"outcome": "; ".join(filter(None, [row["outcome"], row["flags"]]))}),
+        }
+        for row in rows
+    ]
+    return [title(compared), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
+
+
+def _mebibytes(size: int | None) -> str:
+    return NONE if size is None else figure(size / 2**20)
+
+
+def _learned(trained: Learned, columns: int) -> list[str]:
+    """Returns the same for cells that train to their end."""
+    shown = view(trained)
+    rows = [dict(zip(shown.grid.headers, row, strict=True)) for row in shown.grid.rows]
+    ran_well = all(row["outcome"] == "ok" for row in rows)
+    left_out = ("epochs", "identity", *(("outcome",) if ran_well else ()))
+    kept = [{name: text for name, text in row.items() if name not in left_out} for row in rows]
+    yielding = ["samples/s", *(name for name in kept[0] if name.startswith("epochs to"))]
+    return [shown.title, *_narrowed(kept, columns, yielding)]
+
+
+def _narrowed(rows: Sequence[Mapping[str, str]], columns: int, yielding: Iterable[str]) -> list[str]:
+    """Returns the aligned rows; where they are too wide, without the columns that decide least."""
+    lines = _aligned(rows)
+    for name in yielding:
+        if max(map(len, lines)) >= columns:
+            rows = [{header: text for header, text in row.items() if header != name} for row in rows]
+            lines = _aligned(rows)
+    return lines
+
+
+def _count(ok: int, started: int) -> str:
+    return str(started) if ok == started else f"{ok}/{started}"
+
+
+def _ratio(row: Mapping[Any, Any]) -> str:
+    if not row["ratio_blocks"]:
+        return NONE
+    low, high = (f"{row[name]:.2f}" for name in ("ratio_min", "ratio_max"))
+    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "")
+
+
+def _aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Returns the header and the rows, in columns as wide as their widest cell."""
+    cells = [[clean(cell, CELL_MOST) for cell in line] for line in ([*rows[0]], *(row.values() for row in rows))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]

@@ -1,0 +1,1 @@
+"""Findings as frames with columns."""

@@ -1,0 +1,188 @@
+"""The accuracy table as text: its title, columns and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from suite.analysis.accuracy.comparison import MARGIN, Learned, courses, target_of
+from suite.analysis.rows.groups import SETTINGS, Row
+from suite.analysis.rows.wording import DASH, NONE, listing
+from suite.analysis.scaling.course_gains import Gain, gains
+from suite.analysis.scaling.efficiency import STRONG
+from suite.record.text import clean
+from suite.report.format.text import spread
+from suite.report.format.view import LEFT, Grid, View
+
+#: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
+#: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.
+STUDY = {
+    "cifar100_cnn": "200 epochs: TensorFlow .407 (1:48 h), PyTorch .467 (2:14 h), Keras .552 (1:47 h)",
+    "imdb_lstm": "50 epochs: TensorFlow .875 (2:18 h), PyTorch .877 (0:17 h), Keras .878 (about 6.4 h)",
+}
+DIFFERENT = {
+    "cifar100_cnn": (
+        "There, TensorFlow read planar images as interleaved ones, only PyTorch augmented and left a dropout on during "
+        "the test, and only Keras decayed the learning rate. Here, all three train the same model on the same batches"
+    ),
+    "imdb_lstm": (
+        "There, TensorFlow and Keras did not use cuDNN's LSTM, and each framework had its own vocabulary, order and "
+        "initial weights"
+    ),
+}
+
+
+def view(table: Learned) -> View:
+    """Returns the table and its notes as strings."""
+    columns = _columns(table)
+    gained = gains(table.group, target_of(table.group))
+    records = [
+        row | _settings(table, key) | _of_devices(key, gained.get(key.key))
+        for key, row in zip(table.group.rows, _records(table), strict=True)
+    ]
+    rows = [[read(row) for read in columns.values()] for row in records]
+    grid = Grid(list(columns), rows, [LEFT] * len(columns), names=1 + len(_varying(table)))
+    return View(_title(table), grid, _notes(table))
+
+
+def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
+    gained = gains(table.group, target_of(table.group))
+    several = any(row.cell.devices > 1 for row in table.group.rows)
+    energy = table.frame["energy_j_to_target"].notna().any()
+    to_fp32 = (table.frame["fp32_verdict"] != "").any()
+    target = _target(table)
+    return {
+        "framework": lambda row: row["framework"],
+        **{name: _setting(name) for name in _varying(table)},
+        **({"global batch": lambda row: row["global batch"]} if several else {}),
+        "seeds": lambda row: _seed_count(row["seeds_ok"], row["seeds"]),
+        "epochs": lambda row: _whole(row["epochs"]),
+        "test accuracy": _accuracy,
+        f"against {table.baseline}": lambda row: _against(row, ""),
+        **({"against fp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
+        f"epochs to {target}": _epochs,
+        f"seconds to {target}": lambda row: _reached(row, "seconds_to_target"),
+        **({"than one device": lambda row: row["than one device"]} if gained else {}),
+        "samples/s": lambda row: _spread(row, "samples_per_s"),
+        **({"J to target*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
+        "identity": lambda row: row["identity"] or NONE,
+        "outcome": lambda row: "; ".join(filter(None, [row["outcome"], row["flags"]])),
+    }
+
+
+def _records(table: Learned) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
+
+
+def _varying(table: Learned) -> list[str]:
+    """Returns the settings in which rows differ, without the compile mode if each framework has only one."""
+    modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
+    own = len(modes) == len({framework for framework, _ in modes})
+    return [name for name in table.group.varying if not (own and name == "compile")]
+
+
+def _settings(table: Learned, row: Row) -> dict[str, str]:
+    """Returns those settings under names that do not clash with the names of figures."""
+    return {f"setting {name}": SETTINGS[name](row) for name in _varying(table)}
+
+
+def _of_devices(row: Row, gain: Gain | None) -> dict[str, str]:
+    """Returns the columns that only tables with several devices have."""
+    if gain is None:
+        return {"global batch": str(row.cell.effective_batch), "than one device": NONE}
+    ends = f" ({gain.low:.2f}{DASH}{gain.high:.2f})" if gain.low != gain.high else ""
+    kept = " [same global batch]" if gain.kind == STRONG else ""
+    return {"global batch": str(row.cell.effective_batch), "than one device": f"{gain.value:.2f}x{ends}{kept}"}
+
+
+def _setting(name: str) -> Callable[[Any], str]:
+    return lambda row: clean(row[f"setting {name}"], 40)
+
+
+def _title(table: Learned) -> str:
+    group = table.group
+    row = group.rows[0].cell
+    words = f"{group.workload}, size {group.size}, {group.data_words}: trained to the end, recipe {row.recipe}"
+    return words if "batch" in group.varying else f"{words}, batch {row.batch}"
+
+
+def _notes(table: Learned) -> list[str]:
+    group = table.group
+    lines = [
+        "Test accuracy: on the whole test split after the last epoch, mean over seeds (95 % interval, Student's t). "
+        "A seed sets weights, order, augmentation and dropout. All but dropout are equal in all frameworks, so the "
+        f"tests use the differences per seed. same: within {100 * MARGIN:g} point of {table.baseline} by two one-sided "
+        "t-tests. higher, lower: significantly different and not the same. Holm's correction applies to all.",
+        "Seconds: training with compiling, without evaluation; median over seeds "
+        f"(lowest{DASH}highest). Samples/s likewise. Identity covers the model and its plain training; a test in "
+        "float64 checks that schedules act alike in all frameworks.",
+    ]
+    if table.frame["energy_j_to_target"].notna().any():
+        lines.append(
+            "* From the first step to the end of the epoch that reached the target, with evaluation; first GPU only."
+        )
+    if gains(group, target_of(group)):
+        lines.append(
+            "Than one device: seconds to the target of one device with the same batch on each, divided by those of "
+            f"several; median over seeds (lowest{DASH}highest), not tested. Several devices see a larger global batch, "
+            "so an epoch has fewer updates; the recipe says how the learning rate follows."
+        )
+    failed = [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
+    lines += failed
+    resumed = [group.label(row) for row in group.rows if any(course.resumed_at for course in courses(row))]
+    lines += [f"Resumed from a checkpoint: {listing(resumed)}."] if resumed else []
+    if group.workload in STUDY:
+        scale = "" if group.size == "full" else " Size small is a smaller network, so its accuracies are no match."
+        lines.append(f"Published in 2021 (DLBench), {STUDY[group.workload]}. {DIFFERENT[group.workload]}.{scale}")
+    machines = [machine for machine in dict.fromkeys(table.frame["machine"]) if machine]
+    lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
+    lines.append(f"Digests: data {group.data_digest[:12] or 'unknown'}, recipe {group.spec_digest[:12] or 'unknown'}.")
+    return lines
+
+
+def _target(table: Learned) -> str:
+    targets = table.frame["target"].dropna()
+    return f"{targets.iloc[0]:.2f}".lstrip("0") if len(targets) else "target"
+
+
+def _accuracy(row: Any) -> str:
+    if row["accuracy"] is None or row["accuracy"] != row["accuracy"]:
+        return NONE
+    text = f"{row['accuracy']:.4f}"
+    low, high = row["accuracy_low"], row["accuracy_high"]
+    return text if low is None or low != low else f"{text} ({low:.4f}{DASH}{high:.4f})"  # noqa: PLR0124
+
+
+def _against(row: Any, prefix: str) -> str:
+    word = row[f"{prefix}verdict"]
+    return f"{word} ({_points(row[f'{prefix}difference_value'])})" if word else NONE
+
+
+def _points(value: float) -> str:
+    """Formats a difference of accuracies in percentage points."""
+    return f"{100 * value:+.2f}"
+
+
+def _epochs(row: Any) -> str:
+    if row["reached"] < row["seeds"]:
+        return _reached(row, "epochs_to_target")
+    low, middle, high = (row[f"epochs_to_target{end}"] for end in ("_min", "", "_max"))
+    return f"{middle:g}" + (f" ({low:g}{DASH}{high:g})" if low != high else "")
+
+
+def _whole(value: Any) -> str:
+    return NONE if value is None or value != value else f"{value:g}"  # noqa: PLR0124 - not a number
+
+
+def _reached(row: Any, name: str) -> str:
+    if row["reached"] == row["seeds"]:
+        return _spread(row, name)
+    return f"{row['reached']} of {row['seeds']} reached it"
+
+
+def _spread(row: Any, name: str) -> str:
+    return spread(row[name], row[f"{name}_min"], row[f"{name}_max"])
+
+
+def _seed_count(ok: int, started: int) -> str:
+    return str(ok) if ok == started else f"{ok}/{started}"

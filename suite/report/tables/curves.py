@@ -1,0 +1,289 @@
+"""The numbers behind the plots, as plain values, so that they can be tested without drawing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from suite.analysis.bottlenecks.bottleneck import share, step_s
+from suite.analysis.identity.comparability import UNSOUND
+from suite.analysis.rows.groups import Row
+from suite.analysis.rows.metrics import joules_per_sample, number
+from suite.analysis.statistics import inference as statistics
+from suite.analysis.statistics.ratios import break_even_steps, by_block, first_and_step_s
+from suite.plan.cell import AUTO, LATER, USUAL_COMPILE, Cell, Loader
+from suite.record.record import DID_NOT_FIT, Record
+from suite.report.tables.frame import Table
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """A row's throughput over its base's, with bounds over ``blocks`` blocks; the base itself has no blocks."""
+
+    row: Row
+    value: float = 1.0
+    low: float = 1.0
+    high: float = 1.0
+    blocks: int = 0
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """Seconds per step: training, the same steps on batches already on the device, and the loader alone."""
+
+    row: Row
+    train_s: float
+    compute_s: float
+    input_s: float | None
+
+    @property
+    def loading_s(self) -> float:
+        """What loading adds to a step. Loading that overlaps with compute adds nothing."""
+        return max(0.0, self.train_s - self.compute_s)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The median, lowest and highest value over launches at ``x``."""
+
+    x: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """Throughputs of rows that differ in one number, ``x``.
+
+    ``memory`` is the peak in bytes by batch, ``edge`` the smallest batch that is known not to fit, ``ceiling`` the
+    throughput of the steps alone.
+    """
+
+    rows: tuple[Row, ...]
+    points: tuple[Point, ...]
+    memory: tuple[tuple[int, float], ...] = ()
+    edge: int | None = None
+    ceiling: float | None = None
+
+
+@dataclass(frozen=True)
+class Course:
+    """The time of n steps, ``first_s + n * step_s``, and the number of steps after which compiling pays."""
+
+    row: Row
+    first_s: float
+    step_s: float
+    pays_after: float | None = None
+
+    def at(self, steps: float) -> float:
+        return self.first_s + steps * self.step_s
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """Samples per second and joules per sample, medians over launches; ``on_front`` if no row is better in both."""
+
+    row: Row
+    samples_per_s: float
+    joules: float
+    on_front: bool = False
+
+
+def speed_ups(table: Table) -> list[SpeedUp]:
+    """Returns the speed-up of every cell over the base cell of its framework, run and number of devices.
+
+    The base has the usual compile mode, fp32, the tuned loader, no accumulation, and the batch that most cells have.
+    With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its 95 % interval, with fewer the
+    median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
+    """
+    kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
+    sound = [row for row, kind in kinds if row.ok and kind not in UNSOUND]
+    bases = _bases(sound)
+    ratios: list[SpeedUp] = []
+    for row in sound:
+        base = bases.get(_of_base(row))
+        if base is row:
+            ratios.append(SpeedUp(row))
+        elif base and row.machine == base.machine and (values := by_block(row, base)):
+            ratios.append(_summarised(row, values))
+    compared = {_of_base(each.row) for each in ratios if each.blocks}
+    return [each for each in ratios if _of_base(each.row) in compared]
+
+
+def _of_base(row: Row) -> tuple[str, str, int]:
+    return row.run, row.cell.framework, row.cell.devices
+
+
+def _bases(rows: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
+    """Returns the bases by `_of_base`. If several batches have equally many cells, the smallest counts."""
+    bases: dict[tuple[str, str, int], Row] = {}
+    for run in dict.fromkeys(row.run for row in rows):
+        candidates = [row for row in rows if row.run == run and row.cell.batch != AUTO]
+        counts = Counter(row.cell.batch for row in candidates)
+        plain_rows = [row for row in candidates if row.cell == _plain(row.cell)]
+        if plain_rows:
+            batch = min({row.cell.batch for row in plain_rows}, key=lambda size: (-counts[size], size))
+            bases |= {_of_base(row): row for row in plain_rows if row.cell.batch == batch}
+    return bases
+
+
+def _plain(cell: Cell) -> Cell:
+    """Returns the cell with the same workload, size, batch and devices and the usual settings for the rest."""
+    usual = USUAL_COMPILE[cell.framework]
+    return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="", **LATER)
+
+
+def _summarised(row: Row, values: Sequence[float]) -> SpeedUp:
+    test = statistics.paired(values)
+    if test:
+        return SpeedUp(row, test.value, test.low, test.high, test.blocks)
+    return SpeedUp(row, median(values), min(values), max(values), len(values))
+
+
+def step_parts(table: Table) -> list[StepParts]:
+    """Returns the parts of a step's time for every row that has both phases; medians over launches."""
+    parts = []
+    for row in table.group.rows:
+        train_s, compute_share, input_share = step_s(row, "train"), share(row, "compute"), share(row, "input")
+        if train_s is not None and compute_share is not None:
+            parts.append(
+                StepParts(row, train_s, train_s * compute_share, None if input_share is None else train_s * input_share)
+            )
+    return parts
+
+
+def batches(table: Table) -> list[Series]:
+    """Returns throughput and peak memory against batch size, for each set of cells that differ only in the batch.
+
+    A batch that a search found counts at the size found; the search's other tries have no throughput and give only
+    their memory. A set needs at least two batches that were tried and one that ran.
+    """
+    kind = memory_kind(table)
+    alike: dict[tuple[str, Cell], list[Row]] = {}
+    for row in table.group.rows:
+        alike.setdefault((row.run, row.cell.but(batch=AUTO)), []).append(row)
+    series = [_against_batch(rows, kind) for rows in alike.values()]
+    return [each for each in series if each]
+
+
+def memory_kind(table: Table) -> str:
+    """Returns the kind of peak memory that the table shows; empty if no row has any."""
+    return next((str(kind) for kind in table.frame["peak_memory_kind"] if kind), "")
+
+
+def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
+    rates: dict[int, list[float]] = {}
+    peaks: dict[int, float] = {}
+    tried: dict[int, float | None] = {}
+    failed: set[int] = set()
+    for row in sorted(rows, key=lambda row: row.cell.batch == AUTO):
+        known = set(rates)  # a batch that was given takes precedence over the same batch found by a search
+        for record in row.ok:
+            parts = row.cell.accumulate * row.cell.devices
+            batch, rate = record.effective_batch // parts, record.samples_per_s
+            if batch in known or rate is None:
+                continue
+            rates.setdefault(batch, []).append(rate)
+            if kind in record.memory:
+                peaks[batch] = max(peaks.get(batch, 0.0), record.memory[kind])
+        if row.cell.batch != AUTO and not row.ok and "out-of-memory" in row.outcome:
+            failed.add(row.cell.batch)
+        for batch, status, memory in _tries(row):
+            if status == "ok":
+                tried.setdefault(batch, number(memory.get(kind)))
+            elif status in DID_NOT_FIT:
+                failed.add(batch)
+    if not rates or len({*rates, *tried, *failed}) < 2:
+        return None
+    largest = max({*rates, *(tried.keys() - failed)})
+    edge = min((batch for batch in failed if batch > largest), default=None)
+    peak_by_batch = {batch: peak for batch, peak in tried.items() if peak is not None and batch not in failed} | peaks
+    return Series(tuple(rows), _points(rates), tuple(sorted(peak_by_batch.items())), edge)
+
+
+def _tries(row: Row) -> Iterable[tuple[int, str, Mapping[str, Any]]]:
+    """Yields size, status and memory of each try of a batch search. A record's settings may contain anything."""
+    for launch in row.launches:
+        tries = launch.record.settings.get("batch_search")
+        for each in tries if isinstance(tries, list) else []:
+            if isinstance(each, dict) and type(batch := each.get("batch")) is int and batch > 0:
+                memory = each.get("memory")
+                yield batch, str(each.get("status")), memory if isinstance(memory, dict) else {}
+
+
+def _points(values: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:
+    return tuple(Point(x, median(rates), min(rates), max(rates)) for x, rates in sorted(values.items()))
+
+
+def workers(table: Table) -> list[Series]:
+    """Returns throughput against the loader's workers, for each set of cells that differ only in the workers."""
+    alike: dict[tuple[str, Cell], list[Row]] = {}
+    for row in table.group.rows:
+        cell = row.cell
+        if cell.loader.kind == "workers" and row.ok:
+            key = row.run, cell.but(loader=replace(cell.loader, workers=0))
+            alike.setdefault(key, []).append(row)
+    series = []
+    for rows in alike.values():
+        rates = {row.cell.loader.workers: [rate for record in row.ok if (rate := record.samples_per_s)] for row in rows}
+        ceilings = [rate for row in rows for record in row.ok if (rate := _compute_rate(record))]
+        if len(rates) > 1:
+            series.append(Series(tuple(rows), _points(rates), ceiling=median(ceilings) if ceilings else None))
+    return series
+
+
+def _compute_rate(record: Record) -> float | None:
+    phase = record.phases.get("compute")
+    return record.effective_batch / phase.step_s if phase else None
+
+
+def courses(table: Table) -> list[tuple[Course, ...]]:
+    """Returns the sets of rows that differ only in the compile mode, the usual mode first."""
+    alike: dict[tuple[str, Cell], list[Row]] = {}
+    for row in table.group.rows:
+        if row.ok and all(record.first_step_s is not None for record in row.ok):
+            usual = row.cell.but(compile=USUAL_COMPILE[row.cell.framework])
+            alike.setdefault((row.run, usual), []).append(row)
+    modes = []
+    for (_, usual), rows in alike.items():
+        ordered = sorted(rows, key=lambda row: row.cell != usual)
+        if len(rows) > 1 and ordered[0].cell == usual:
+            modes.append(
+                tuple(Course(row, *first_and_step_s(row), break_even_steps(row, table.group)) for row in ordered)
+            )
+    return modes
+
+
+def consumptions(table: Table) -> list[Consumption]:
+    """Returns the consumption of every row with energy; those on the Pareto front of their machine are marked.
+
+    Rows whose fingerprint differs are ignored in the front and never on it.
+    """
+    kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
+    measured = [(each, kind) for row, kind in kinds if (each := _consumption(row))]
+    rivals: dict[str, list[tuple[float, float]]] = {}
+    for each, kind in measured:
+        if kind not in UNSOUND:
+            rivals.setdefault(each.row.machine, []).append((each.samples_per_s, each.joules))
+    return [
+        replace(
+            each, on_front=kind not in UNSOUND and unbeaten((each.samples_per_s, each.joules), rivals[each.row.machine])
+        )
+        for each, kind in measured
+    ]
+
+
+def _consumption(row: Row) -> Consumption | None:
+    joules = [each for record in row.ok if (each := joules_per_sample(record))]
+    rates = [rate for record in row.ok if (rate := record.samples_per_s)]
+    return Consumption(row, median(rates), median(joules)) if rates and joules and min(joules) > 0 else None
+
+
+def unbeaten(point: tuple[float, float], points: Iterable[tuple[float, float]]) -> bool:
+    """Returns whether no other point is at least as fast on at most as much energy."""
+    rate, joules = point
+    return not any(r >= rate and j <= joules for r, j in points if (r, j) != point)

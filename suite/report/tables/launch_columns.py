@@ -1,0 +1,162 @@
+"""The columns of `launches.csv`: name, kind, unit and meaning of each, from which results/SCHEMA.md is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from suite.analysis.rows.wording import NONE
+
+#: Version of the columns. It grows when a column is removed or changes its meaning, not when one is added.
+SCHEMA = 1
+
+TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
+
+
+@dataclass(frozen=True)
+class Column:
+    """``unit`` may be empty. A column that does not apply to a launch is empty there, never zero."""
+
+    name: str
+    kind: str
+    unit: str
+    meaning: str
+
+
+def _of_phase(name: str, words: str) -> tuple[Column, ...]:
+    return (
+        Column(
+            f"{name}_samples_per_s",
+            NUMBER,
+            "samples/s",
+            f"{words}: all samples divided by the total time of its windows",
+        ),
+        Column(f"{name}_step_ms_median", NUMBER, "ms", "median over the windows of the mean time per step"),
+        Column(f"{name}_step_ms_q1", NUMBER, "ms", "first quartile over the windows"),
+        Column(f"{name}_step_ms_q3", NUMBER, "ms", "third quartile over the windows"),
+        Column(f"{name}_windows", WHOLE, "windows", "number of timed windows"),
+        Column(
+            f"{name}_warmup_windows", WHOLE, "windows", "number of warm-up windows before them, which are not timed"
+        ),
+        Column(f"{name}_steady", FLAG, "", "whether the windows were steady: their two halves agreed"),
+    )
+
+
+COLUMNS = (
+    Column("schema", WHOLE, "", "version of these columns"),
+    Column("run", TEXT, "", "id of the run"),
+    Column("source", TEXT, "", "name of the file that held the launch"),
+    Column("cell", TEXT, "", "all settings in one readable id"),
+    Column("workload", TEXT, "", "name of the workload"),
+    Column("size", TEXT, "", "`full`, or `small`, a smaller network that is a workload of its own"),
+    Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
+    Column("precision", TEXT, "", "number format"),
+    Column("batch", WHOLE, "samples", "samples per step; empty if the largest batch that fits was searched for"),
+    Column(
+        "effective_batch",
+        WHOLE,
+        "samples",
+        "samples per update of all devices: batch times accumulate times devices, or what the search found",
+    ),
+    Column("compile", TEXT, "", "compile mode"),
+    Column("loader", TEXT, "", "loader that made the batches"),
+    Column("accumulate", WHOLE, "batches", "batches per update"),
+    Column("kernel", TEXT, "", "kernel of the LSTM"),
+    Column("devices", WHOLE, "devices", "devices that trained one model together; `batch` is that of each"),
+    Column("strategy", TEXT, "", "how several devices trained together; empty for one"),
+    Column("checkpointing", TEXT, "", "whether the backward pass computed activations again: `off` or `on`"),
+    Column("allocator", TEXT, "", "allocator of the GPU's memory that was asked for"),
+    Column("tuning", TEXT, "", "free switches of a CPU: `known`, `installed`, or one of them"),
+    Column("interface", TEXT, "", "what drove the training: the suite's own loop, or Keras on the framework"),
+    Column("global_batch", WHOLE, "samples", "another name of `effective_batch`"),
+    Column("recipe", TEXT, "", "recipe of a cell that trained to its end; empty if steps were timed"),
+    Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks"),
+    Column("control", FLAG, "", "whether the launch belongs to the A/A control, a second copy of its cell"),
+    Column("started", TEXT, "ISO 8601, UTC", "when the process was started"),
+    Column("status", TEXT, "", "`ok`, or how else the launch ended"),
+    Column("reason", TEXT, "", "reason, if the status is not `ok`"),
+    Column("flags", TEXT, "", "problems while it ran, separated by spaces"),
+    Column("data_kind", TEXT, "", "`real` or `synthetic`"),
+    Column("data_digest", TEXT, "SHA-256", "digest of the data"),
+    Column("spec_digest", TEXT, "SHA-256", "digest of the sizes and hyperparameters"),
+    Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions"),
+    Column("machine", TEXT, "", "processor, cores, GPUs"),
+    *_of_phase("train", "training with its loader"),
+    *_of_phase("compute", "the same steps on batches already on the device"),
+    *_of_phase("input", "only the loader and the transfer to the device"),
+    Column(
+        "local_samples_per_s", NUMBER, "samples/s", "the steps of `compute` without communication, of several devices"
+    ),
+    Column("local_step_ms_median", NUMBER, "ms", "median over the windows of the mean time per step"),
+    Column(
+        "communication_percent",
+        NUMBER,
+        "%",
+        "share of a step of `compute` that communication costs; negative if steps without it took longer",
+    ),
+    Column("skew", NUMBER, "times", "step of the slowest process without communication relative to the median one"),
+    Column("first_step_s", NUMBER, "s", "time from everything being ready to the first loss, compiling included"),
+    Column("compile_s", NUMBER, "s", "part of it that was spent compiling"),
+    Column("seed", WHOLE, "", "seed of weights, order, augmentation and dropout"),
+    Column("epochs", WHOLE, "epochs", "epochs trained; this and the next two columns are empty if steps were timed"),
+    Column("test_accuracy", NUMBER, "share", "accuracy on the whole test split after the last epoch"),
+    Column(
+        "seconds_to_target", NUMBER, "s", "training time until the target accuracy was reached; empty if it was not"
+    ),
+)
+
+#: Columns by the prefix of their names, for values that not every framework and device has.
+FAMILIES = (
+    Column("startup_", NUMBER, "s", "time from the start to the first step, by part: `startup_import_s` and others"),
+    Column(
+        "memory_", WHOLE, "bytes", "memory by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"
+    ),
+    Column(
+        "profile_",
+        NUMBER,
+        "ms",
+        "time of a profiled step, `profile_step_ms`, and of its categories: `profile_matrix_product_ms` and others",
+    ),
+)
+
+
+def column(name: str) -> Column:
+    """Returns the definition of a column, by its name or its prefix."""
+    return _NAMED.get(name) or next(each for each in FAMILIES if name.startswith(each.name))
+
+
+def documented() -> str:
+    """Returns the documentation of the columns in Markdown."""
+    lines = ["| column | kind | unit | meaning |", "|:--|:--|:--|:--|"]
+    for each in [*COLUMNS, *FAMILIES]:
+        name = f"{each.name}*" if each in FAMILIES else each.name
+        lines.append(f"| `{name}` | {each.kind} | {each.unit or NONE} | {each.meaning} |")
+    return "\n".join(
+        [
+            "# Every launch: `launches.csv`",
+            "",
+            f"Schema {SCHEMA}. One row per launch, failed ones included. A column that does not apply to a launch is",
+            "empty. A file in which no launch has a column that ends in `*` may lack that column. The version is in",
+            "the column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows when a column is",
+            "removed or changes its meaning, not when one is added.",
+            "",
+            "`python -m suite.compare RUN --output DIR` also writes `launches.parquet`, the same table with typed",
+            "columns. One line loads either file:",
+            "",
+            "```python",
+            'pandas.read_csv("launches.csv")',
+            'pandas.read_parquet("launches.parquet")',
+            "```",
+            "",
+            "The records in journals and saved runs have a JSON Schema:",
+            "[record.schema.json](record.schema.json). The output of `suite.compare --format json`, which has all",
+            "ratios, intervals and verdicts, has another one: [comparison.schema.json](comparison.schema.json).",
+            "",
+            *lines,
+            "",
+            "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tables/launch_columns.py`.",
+            "",
+        ]
+    )
+
+
+_NAMED = {column.name: column for column in COLUMNS}

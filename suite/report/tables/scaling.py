@@ -1,0 +1,219 @@
+"""Tables of weak and strong scaling: throughput against the number of devices, per framework and strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from suite.analysis.rows.groups import SETTINGS, Row
+from suite.analysis.rows.wording import DASH, NONE, figure, listing, middle
+from suite.analysis.scaling.communication import Communication, Exchange
+from suite.analysis.scaling.efficiency import KINDS, Point, Scaling
+from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.ratios import Ratio
+from suite.plan.strategies import normalised_apart
+from suite.record.text import clean
+from suite.report.format.names import count, counts, framework, strategy, workload
+from suite.report.format.text import spread
+from suite.report.format.view import LEFT, RIGHT, Grid, View
+from suite.report.tables.frame import Table
+from suite.report.tables.several import shares
+
+#: What each kind of scaling keeps, in a title.
+KEPT = {"weak": "the same batch on each device", "strong": "the same global batch"}
+
+WHAT = {
+    "weak": "Weak scaling: each device has the same batch, so more devices see a larger global batch. That is another "
+    "training: fewer updates in an epoch. Compare the work done per second, not the course of the training.",
+    "strong": "Strong scaling: the global batch is the same, and each device has a part of it. It is the same training "
+    "in less time, with less work for each device in a step.",
+}
+
+#: In place of the latter.
+APART = (
+    "Strong scaling: the global batch is the same, and each device has a part of it, which it normalises by statistics "
+    "of its own. So it is another training than one device's. Compare the work done per second."
+)
+
+#: Settings that a scaling varies, or that its own columns show.
+OWN = ("devices", "strategy", "batch")
+
+
+def views(table: Table) -> list[View]:
+    """Returns the tables of each kind of scaling that the rows have; none without cells of several devices."""
+    by_kind = {kind: [each for each in table.scalings if each.kind == kind] for kind in KINDS}
+    return [_view(table, kind, found) for kind, found in by_kind.items() if found]
+
+
+def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
+    group = table.group
+    notes: dict[str, int] = {}
+    varied = [name for name in _varying(table) if name not in OWN and _varies(name, scalings)]
+    names = ["framework", *varied, "strategy", "devices"]
+    tested = any(ratio.verdict for each in scalings for ratio in each.ratios)
+    headers = [
+        *names, "threads each", "batch each", "global batch", "n", "samples/s", "speed-up",
+        *(["verdict"] if tested else []), "efficiency", "communication", "skew", "all-reduce", "bottleneck",
+    ]  # fmt: skip
+    rows = [
+        _row(table, each, point, varied=varied, tested=tested, notes=notes)
+        for before, each in zip((None, *scalings), scalings, strict=False)
+        # The base that two strategies share is shown once.
+        for point in (each.points[1:] if before and before.base.row is each.base.row else each.points)
+    ]
+    left = {"framework", "strategy", "verdict", "bottleneck", *varied}
+    align = [LEFT if header in left else RIGHT for header in headers]
+    kept = [name for name, column in zip(headers, zip(*rows, strict=True), strict=True) if {*column} != {NONE}]
+    places = [headers.index(name) for name in kept]
+    grid = Grid(
+        kept, [[row[at] for at in places] for row in rows], [align[at] for at in places],
+        len([name for name in names if name in kept]),
+    )  # fmt: skip
+    title = f"{kind.capitalize()} scaling of the {workload(group)}: {KEPT[kind]}"
+    numbered = [f"[{number}] {text}" for text, number in notes.items()]
+    another = kind == "strong" and any(
+        normalised_apart(point.row.cell) for scaling in scalings for point in scaling.points
+    )
+    what = APART if another else WHAT[kind]
+    return View(title, grid, [what, *_notes(table, scalings, tested), *numbered])
+
+
+def _row(
+    table: Table, scaling: Scaling, point: Point, *, varied: Sequence[str], tested: bool, notes: dict[str, int]
+) -> list[str]:
+    row, cell = point.row, point.row.cell
+    at = table.group.rows.index(row)
+    figures = table.frame.iloc[at]
+    base = point is scaling.base
+    return [
+        framework(cell.framework),
+        *(middle(SETTINGS[name](row)) for name in varied),
+        strategy(scaling.strategy) if cell.devices > 1 else NONE,
+        str(cell.devices),
+        point.threads or NONE,
+        str(cell.batch * cell.accumulate),
+        str(point.global_batch),
+        str(len(row.ok)),
+        spread(figures["samples_per_s"], figures["samples_per_s_min"], figures["samples_per_s_max"]),
+        "1" if base else _ratio(point.speed_up, notes),
+        *([NONE if base else point.speed_up.verdict or NONE] if tested else []),
+        "100 %" if base else _efficiency(point.efficiency),
+        _communication(point.communication),
+        figure(point.exchange.skew) if point.exchange.skew else NONE,
+        _allreduce(point.exchange),
+        str(figures["bottleneck"]) or NONE,
+    ]
+
+
+def _ratio(ratio: Ratio, notes: dict[str, int]) -> str:
+    if ratio.value is None:
+        return f"{NONE} {_mark(ratio.reason, notes)}" if ratio.reason else NONE
+    caveat = f" {_mark(ratio.caveat, notes)}" if ratio.caveat else ""
+    return f"{ratio.value:.2f}{_bounds(f'{ratio.low:.2f}', f'{ratio.high:.2f}')}{caveat}"
+
+
+def _mark(text: str, notes: dict[str, int]) -> str:
+    return f"[{notes.setdefault(text, len(notes) + 1)}]"
+
+
+def _efficiency(ratio: Ratio) -> str:
+    words = shares(ratio.value, ratio.low, ratio.high)
+    return f"{words} linear" if ratio.verdict == "equal" else words
+
+
+def _communication(cost: Communication | None) -> str:
+    if cost is None:
+        return NONE
+    ends = [f"{100 * max(0.0, end):.0f}" for end in (cost.low, cost.high) if end is not None]
+    return f"{100 * cost.share:.0f} %{_bounds(*ends) if ends else ''}"
+
+
+def _bounds(low: str, high: str) -> str:
+    return f" ({low}{DASH}{high})" if low != high else ""
+
+
+def _allreduce(found: Exchange) -> str:
+    """Returns the rate of a sum of the model's gradient, and its share of the backend's peak."""
+    if not found.bytes_per_s:
+        return NONE
+    words = f"{figure(found.bytes_per_s / 1e9)} GB/s"
+    return f"{words} ({100 * found.of_peak:.0f} %)" if found.of_peak else words
+
+
+def _varying(table: Table) -> list[str]:
+    """Returns the settings in which rows of one framework differ; others say no more than its name."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for row in table.group.rows:
+        for name in table.group.varying:
+            values.setdefault((name, row.cell.framework), set()).add(SETTINGS[name](row))
+    return list(dict.fromkeys(name for (name, _), each in values.items() if len(each) > 1))
+
+
+def _varies(name: str, scalings: Sequence[Scaling]) -> bool:
+    return len({SETTINGS[name](row) for each in scalings for row in each.rows}) > 1
+
+
+def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]:
+    points = [point for each in scalings for point in each.points[1:]]
+    rows = [point.row for point in points]
+    launched = counts((len(row.launches) for row in rows), "launch")
+    base = sorted({each.base.devices for each in scalings})
+    fewest = f"that of {listing([count(n, 'device') for n in base])}" if base != [1] else "that of one device"
+    lines = [f"Speed-up: samples/s relative to {fewest}, within blocks. Efficiency: speed-up per device."]
+    if tested:
+        tests = sum(bool(ratio.verdict) for each in scalings for ratio in each.ratios)
+        lines.append(
+            f"Test: paired t-test on the logarithms of the ratios per block, Holm's correction over all tests of weak "
+            f"and strong scaling ({tests} in this table), margin {table.margin:.1%}, {launched} per cell. Linear: the "
+            "whole interval of the efficiency is within the margin of 100 %."
+        )
+    else:
+        few = f"; a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""
+        lines.append(f"Significance was not tested: {launched} per cell{few}.")
+    return [*lines, *_on_threads(scalings), *_on_communication(points), *_on_links(rows)]
+
+
+def _on_threads(scalings: Sequence[Scaling]) -> list[str]:
+    """Says what was compared where devices are shares of one processor."""
+    threads: dict[int, dict[str, None]] = {}
+    for each in scalings:
+        for point in each.points:
+            if point.threads:
+                threads.setdefault(point.devices, {})[point.threads] = None
+    if not threads:
+        return []
+    parts = [f"{count(devices, 'device')}: {' or '.join(found)}" for devices, found in sorted(threads.items())]
+    return [
+        "On a CPU, a device is a process with its share of the cores, so several devices have no more cores than one "
+        f"alone. Threads of each device, by number of devices: {'; '.join(parts)}. A speed-up of 1 is what these cores "
+        "give one process already."
+    ]
+
+
+def _on_communication(points: Sequence[Point]) -> list[str]:
+    if not any(point.communication for point in points):
+        return []
+    lines = [
+        "Communication: the share of a step that the exchange of gradients costs, from the same steps without it (95 % "
+        "interval over launches). Exchange that overlaps with compute costs nothing."
+    ]
+    if any(point.exchange.skew for point in points):
+        lines.append("Skew: the slowest process's step without communication relative to the median one.")
+    sizes = {point.exchange.gradient_bytes for point in points if point.exchange.gradient_bytes}
+    if any(point.exchange.bytes_per_s for point in points):
+        size = f" ({listing([f'{figure(each / 1e6)} MB' for each in sorted(sizes)], 'or')})" if sizes else ""
+        lines.append(
+            f"All-reduce: the rate of a sum of the model's gradient{size} over all devices, and its share of the best "
+            "rate that the same backend reached with a larger array."
+        )
+    return lines
+
+
+def _on_links(rows: Iterable[Row]) -> list[str]:
+    """Says what carried the gradients, and how the devices are linked where the system tells."""
+    ranks = [record.ranks for row in rows for record in row.ok if record.ranks]
+    backends = dict.fromkeys(clean(each.backend, 40) for each in ranks if each.backend)
+    links = dict.fromkeys(clean(link, 120) for each in ranks for link in each.links)
+    lines = [f"Exchanged by {listing(list(backends))}."] if backends else []
+    networks = dict.fromkeys(clean(each.interface, 40) for each in ranks if each.interface not in ("", "lo"))
+    lines += [f"Network interface: {listing(list(networks))}."] if networks else []
+    return [*lines, *([f"Links: {'; '.join(links)}."] if links else [])]

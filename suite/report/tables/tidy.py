@@ -1,0 +1,164 @@
+"""Every launch as one row of a tidy table: `launches.csv`, or with typed columns `launches.parquet`.
+
+The columns are documented in results/SCHEMA.md, which is generated from this module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from sys import intern
+from typing import Any
+
+import pandas as pd
+
+from suite.analysis.records.hardware import machine
+from suite.analysis.records.ledger import UNACCOUNTED, problems
+from suite.analysis.records.load import Launch
+from suite.analysis.statistics.inference import quartiles
+from suite.record.record import PHASES, Record
+from suite.record.text import clean
+from suite.report.tables.launch_columns import COLUMNS, FLAG, NUMBER, SCHEMA, TEXT, WHOLE, column
+
+#: The order of the phases of a worker's start; others follow.
+_PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
+
+
+def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
+    """Returns one row per launch, failed ones included; the columns of `COLUMNS`, then those of `FAMILIES`."""
+    known = [each.name for each in COLUMNS]  # no name of a function: Python 3.12.1 would not find it below
+    columns: dict[str, list[Any]] = {name: [] for name in known}
+    count = 0
+    # By columns, since rows of tens of thousands of launches take several times the memory.
+    for count, launch in enumerate(loaded, 1):
+        for name, value in _row(launch).items():
+            values = columns.setdefault(name, [])
+            values += [None] * (count - 1 - len(values))  # launches that did not have it
+            values.append(value)
+    first = [f"startup_{part}" for part in _PARTS]
+    extra = columns.keys() - set(known)
+    extra_names = sorted(
+        extra, key=lambda name: (not name.startswith("startup_"), name not in first, _sort_key(name, first))
+    )
+    return pd.DataFrame({name: _series(name, columns.pop(name), count) for name in [*known, *extra_names]})
+
+
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """Write the frame with typed columns and their version as metadata. Raises `ImportError` without pyarrow."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {TEXT: pa.string(), WHOLE: pa.int64(), NUMBER: pa.float64(), FLAG: pa.bool_()}
+    fields, columns = [], []
+    for name in frame.columns:
+        definition = column(name)
+        metadata = {"unit": definition.unit, "meaning": definition.meaning}
+        fields.append(pa.field(name, types[definition.kind], metadata=metadata))
+        values = [_whole(value) for value in frame[name]] if definition.kind == WHOLE else frame[name]
+        columns.append(pa.array(values, types[definition.kind], from_pandas=True))
+    schema = pa.schema(fields, metadata={"suite_schema": str(SCHEMA)})
+    parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path)
+
+
+def _series(name: str, values: list[Any], count: int) -> Any:
+    """Returns a column of ``count`` launches; missing values at the end are filled with None.
+
+    Whole numbers stay whole even if some are missing; pandas would make them floats.
+    """
+    return pd.Series([*values, *[None] * (count - len(values))], dtype=_DTYPES[column(name).kind])
+
+
+def _row(launch: Launch) -> dict[str, Any]:
+    record, cell = launch.record, launch.record.cell
+    row: dict[str, Any] = {
+        "schema": SCHEMA,
+        "run": launch.run,
+        "source": launch.source,
+        "cell": intern(cell.id),  # which many launches share
+        "workload": cell.workload,
+        "size": cell.size,
+        "framework": cell.framework,
+        "precision": cell.precision,
+        "batch": cell.batch or None,
+        "effective_batch": record.effective_batch or None,
+        "compile": cell.compile,
+        "loader": cell.loader.id,
+        "accumulate": cell.accumulate,
+        "kernel": cell.kernel,
+        "devices": cell.devices,
+        "strategy": cell.strategy,
+        "checkpointing": cell.checkpointing,
+        "allocator": cell.allocator,
+        "tuning": cell.tuning,
+        "interface": cell.interface,
+        "global_batch": record.effective_batch or None,
+        "recipe": cell.recipe,
+        "launch": record.block,
+        "control": record.control,
+        "started": clean(record.started, 40),
+        "status": record.outcome.status,
+        "reason": clean(record.outcome.reason),
+        "flags": " ".join([*(clean(flag, 40) for flag in record.flags), *([UNACCOUNTED] if problems(record) else [])]),
+        "data_kind": intern(clean(record.data.get("kind", ""), 20)),
+        "data_digest": intern(clean(record.data.get("digest", ""), 80)),
+        "spec_digest": intern(clean(record.workload.get("digest", ""), 80)),
+        "environment_digest": intern(clean(record.environment.get("digest", ""), 80)),
+        "machine": intern(machine(record)),
+    }
+    for name in PHASES:
+        row |= _phase(record, name)
+    row |= _of_several(record)
+    row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
+    seed, course = record.run.get("seed"), record.course
+    row["seed"] = seed if isinstance(seed, int) else None
+    if course:
+        row |= {"epochs": len(course.epochs), "seconds_to_target": course.seconds_to_target}
+        row["test_accuracy"] = course.final_accuracy if course.finished else None
+    row |= {f"startup_{clean(name, 40)}": seconds for name, seconds in record.startup.items()}
+    if profile := record.profile:
+        row["profile_step_ms"] = 1e3 * profile.step_s
+        for name, share in profile.categories.items():
+            row[f"profile_{name.replace(' ', '_').replace('-', '_')}_ms"] = 1e3 * share.seconds
+    return row | {f"memory_{clean(name, 40)}": size for name, size in record.memory.items()}
+
+
+def _phase(record: Record, name: str) -> dict[str, Any]:
+    phase = record.phases.get(name)
+    if not phase:
+        return {f"{name}_windows": 0, f"{name}_warmup_windows": 0}
+    q1, middle, q3 = quartiles([1e3 * t for t in phase.step_times_s])
+    return {
+        f"{name}_samples_per_s": record.effective_batch / phase.step_s,
+        f"{name}_step_ms_median": middle,
+        f"{name}_step_ms_q1": q1,
+        f"{name}_step_ms_q3": q3,
+        f"{name}_windows": len(phase.windows),
+        f"{name}_warmup_windows": len(phase.warmup),
+        f"{name}_steady": phase.steady,
+    }
+
+
+def _of_several(record: Record) -> dict[str, Any]:
+    """Returns the columns that only cells of several devices have."""
+    row: dict[str, Any] = {"skew": record.ranks.skew} if record.ranks else {}
+    if local := record.phases.get("local"):
+        _, middle, _ = quartiles([1e3 * t for t in local.step_times_s])
+        row |= {"local_samples_per_s": record.effective_batch / local.step_s, "local_step_ms_median": middle}
+        if compute := record.phases.get("compute"):
+            row["communication_percent"] = 100 * (1 - local.step_s / compute.step_s)
+    return row
+
+
+def _sort_key(name: str, first: Sequence[str]) -> Any:
+    return (first.index(name), "") if name in first else (0, name)
+
+
+def _whole(value: Any) -> int | None:
+    """Returns the number as an integer; None for a missing one and for one beyond 64 bits."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return int(value) if abs(value) < 2**63 else None
+
+
+_DTYPES: dict[str, Any] = {TEXT: None, WHOLE: object, NUMBER: float, FLAG: None}

@@ -1,0 +1,210 @@
+"""The text around tables: title, legend and notes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from suite.analysis.rows.metrics import first_gpu, number
+from suite.analysis.rows.wording import DASH, listing
+from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
+from suite.report.format.names import SETTING_NAMES, counts
+from suite.report.tables.frame import Table
+from suite.report.tables.several import has_several
+
+#: Below a table along the number of devices.
+ANOTHER_TRAINING = (
+    "The batch of each device is the same, so more devices see a larger global batch: the same work for each device, "
+    "and another training, with fewer updates in an epoch. The tables of scaling also compare equal global batches."
+)
+
+#: What the legend says besides where there are cells of several devices.
+SEVERAL = (
+    " The best value of a column is that among rows with equally many devices. batch: the samples of each device; "
+    "global batch: those of an update, of all devices. samples/s: of all devices together. communication: the share of "
+    "a step that the exchange of gradients costs, from the same steps without it (95 % interval over launches). "
+    "efficiency: samples/s per device relative to one device with the same batch."
+)
+
+
+#: Columns that only some cells have, and what they mean.
+OF_MEMORY = ("fragmentation", "activations_kept")
+MEMORY = (
+    " reserved / allocated: the peak of what the GPU's allocator reserved over the peak of what it gave out. "
+    "activations kept: bytes that a forward pass keeps for the backward pass, relative to those without checkpointing."
+)
+
+
+def legend(tables: Sequence[Table]) -> str:
+    """Returns the explanation of the columns, which goes once below all tables."""
+    first = tables[0]
+    return (
+        "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
+        f"marked too. n: launches (1/3: 1 of 3 succeeded). samples/s: median over launches (lowest{DASH}highest). "
+        f"ratio: samples/s relative to {_ratio_base(first)}, within blocks; median (lowest{DASH}highest), or from "
+        f"{LEAST} blocks on the geometric mean (95 % interval) with a verdict. faster, slower: significant, and the "
+        "whole interval is beyond the margin. equal: the whole interval is within the margin. inconclusive: neither. "
+        "The answer is corrected for the tests of all tables and settings together, so it may leave undecided what a "
+        "table calls faster or slower. "
+        "step ms: median over all windows of all launches (quartiles). loader efficiency: samples/s relative to the "
+        "same steps on batches that are already on the device; 1 means that loading costs nothing. first step: "
+        "includes compiling. pays after: steps until compiling has saved the time that it took, compared with the "
+        "framework's usual mode. Memory: the highest of all launches. identity: largest relative deviation of the "
+        "fingerprints from the median over the frameworks, or from each other if there are two. CPU cores: kept busy "
+        "by the worker's processes; background load: by other processes. MFU: the model's FLOP/s relative to a large "
+        "matrix product in the same precision (the best that any framework measured on the device). GPU busy: share of "
+        "the time in which any kernel ran; SM active: how much of the GPU worked."
+        + (MEMORY if any(table.frame[list(OF_MEMORY)].notna().any(axis=None) for table in tables) else "")
+        + (SEVERAL if any(has_several(table.group) for table in tables) else "")
+    )
+
+
+def _ratio_base(table: Table) -> str:
+    """Describes what ratios are formed to."""
+    by = table.group.by
+    if by == "framework":
+        return f"{table.baseline} with the same settings (except the compile mode)"
+    if by == "machine":
+        return "the same cell on the machine named under the table"
+    return f"the same framework and settings with the {SETTING_NAMES.get(by, by)} named under the table"
+
+
+def title(table: Table) -> str:
+    """Returns the title of the table, in one line."""
+    group = table.group
+    return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
+
+
+def foot_lines(table: Table) -> list[str]:
+    """Returns the notes below a table: what its figures are and from how many launches. No number without its n."""
+    group, frame = table.group, table.frame
+    lines = []
+    if group.data_kind != "real":
+        lines.append(f"{group.data_words}: the speed of the steps is real, the losses and accuracies mean nothing.")
+    if group.by == "machine":
+        lines.append(f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}.")
+    elif group.by != "framework":
+        same = ", with the same effective batch" if group.by == "accumulate" else ""
+        value = f"{SETTING_NAMES.get(group.by, group.by)} {table.baseline}"
+        lines.append(f"Ratios are within each framework, to {value}{same}.")
+        lines += [ANOTHER_TRAINING] if group.by == "devices" else []
+    if group.across:
+        lines.append(
+            "Runs share no blocks. Ratios between runs are ratios of medians; their bounds are the extremes over all "
+            f"pairs of launches. With {LEAST} launches of each or more, Welch's t-test on the logarithms is used."
+        )
+    fewest = min(table.launches)
+    launched = f"{counts(table.launches, 'launch')} per cell"
+    if table.tested:
+        lines += _tests(table, launched)
+    else:
+        few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
+        lines.append(f"Significance was not tested: {launched}{few}.")
+    lines += _choice_of_modes(table)
+    lines += _detectable(table)
+    lines += [*_bottlenecks(table), *_energy_notes(table)]
+    searches = zip(group.rows, frame["batch_search"], strict=True)
+    lines += [f"Search for the largest batch, {group.label(row)}: {tries}." for row, tries in searches if tries]
+    machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
+    lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
+    spec = " and ".join(digest[:12] for digest in group.spec_digest.split(" and "))
+    digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {spec or 'unknown'}"]
+    lines.append(f"Digests: {', '.join(digests)}.")
+    return lines
+
+
+def _tests(table: Table, launched: str) -> list[str]:
+    """Describes what was tested and how, and which rows are undecided."""
+    frame = table.frame
+    count = int((frame["ratio_verdict"] != "").sum())
+    lines = [
+        f"Test: paired t-test on the logarithms of the ratios per block, Holm's correction over the {count} tests of "
+        f"this table, margin {table.margin:.1%}, {launched}.",
+        *_controls(table),
+    ]
+    for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):
+        needed = each["ratio_blocks_to_decide"]
+        if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
+            lines.append(f"Undecided: {table.group.label(row)}. About {needed:.0f} launches would decide it.")
+    return lines
+
+
+def _choice_of_modes(table: Table) -> list[str]:
+    """Says that the fastest compile mode was chosen on the launches that are compared, where there are several."""
+    modes: dict[str, set[str]] = {}
+    for row in table.group.rows:
+        modes.setdefault(row.cell.framework, set()).add(row.cell.compile)
+    if table.group.by != "framework" or len(modes) < 2 or all(len(each) < 2 for each in modes.values()):
+        return []
+    return [
+        "The answer compares the fastest compile mode of each framework, chosen on the same launches. That overstates "
+        "its ratio: by about 1 % where modes are equally fast and launches scatter by 3 %."
+    ]
+
+
+def _controls(table: Table) -> list[str]:
+    """Describes the A/A control: how copies of one cell compare."""
+    tested = [(control, control.test) for control in table.controls if control.test]
+    if not tested:
+        return ["Control: none, so the method was not checked on this machine."]
+    results = [
+        f"{table.group.label(control.row)} {control.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
+        for control, test in tested
+    ]
+    sound = all(control.sound for control in table.controls)
+    meaning = "No copy differs" if sound else "A COPY DIFFERS: do not trust the verdicts of this table"
+    return [f"Control (a second copy of a cell, compared with the first): {listing(results)}. {meaning}."]
+
+
+def _detectable(table: Table) -> list[str]:
+    """Describes the smallest difference that the run could detect, and how many launches 5 % needs."""
+    power = table.power
+    if not power.noise:
+        return []
+    source = "this table and its A/A control" if power.noise.of_control else "this table"
+    low, high = power.noise.interval
+    scatter = f"{power.noise.deviation:.1%} ({low:.1%} to {high:.1%})"
+    noise = f"A block's ratio has a standard deviation of {scatter}, from {source}"
+    smallest = ""
+    if power.smallest:
+        ends = " to ".join("more" if end is None else f"{end:.1%}" for end in power.smallest_range)
+        smallest = f"{power.blocks} launches detect a difference of {power.smallest:.1%} ({ends})"
+    needed, *range_ends = (
+        str(each or f"more than {LAUNCHES_MOST}") for each in (power.launches, *power.launches_range)
+    )
+    needed += f" launches ({' to '.join(range_ends)})"
+    takes = f"a difference of {DIFFERENCE:.0%} needs {needed}" if table.margin < DIFFERENCE else ""
+    figures = "; ".join(words for words in (smallest, takes) if words)
+    return [f"Power of {POWER:.0%}: {figures}. {noise}."] if figures else []
+
+
+def _energy_notes(table: Table) -> list[str]:
+    """Describes the source of energy figures, and the GPU's idle power."""
+    gpus = [gpu for row in table.group.rows for record in row.ok if (gpu := first_gpu(record))]
+    lines = []
+    if any(gpu.get("energy_source") == "polled power" for gpu in gpus):
+        lines.append(
+            "mJ per sample: the GPU has no energy counter, so some rows use polled power, which is less exact."
+        )
+    energy = table.frame["energy_j_per_sample"].notna().any()
+    if energy and (watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]):
+        lines.append(f"The energy includes the GPU's idle power, {median(watts):.0f} W.")
+    return lines
+
+
+def _bottlenecks(table: Table) -> list[str]:
+    """Returns the bottleneck, advice and symptoms of each row; rows with the same ones share a line."""
+    rows_by_words: dict[str, list[str]] = {}
+    for row, (kind, detail, advised) in zip(
+        table.group.rows, table.frame[["bottleneck", "bottleneck_detail", "advice"]].values.tolist(), strict=True
+    ):
+        if kind:
+            words = f"{kind} ({detail})" if detail else kind
+            rows_by_words.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
+    striking = zip(table.group.rows, table.frame["symptoms"], strict=True)
+    return [
+        *(f"Bottleneck: {listing(rows)}: {words}." for words, rows in rows_by_words.items()),
+        *(f"Underused: {table.group.label(row)}: {words}." for row, words in striking if words),
+    ]

@@ -1,0 +1,220 @@
+"""The answer of a comparison: a few sentences, and a line for each of its tables that fits on a card.
+
+Every sentence follows from tests: those of the tables and of the gains, corrected together
+(`suite.analysis.statistics.family`). Accuracies are tested in their own tables. Figures that were not tested are told
+as what was measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from suite.analysis.accuracy.comparison import Learned
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.hardware import gpus, processor
+from suite.analysis.rows.groups import Group, flags_of
+from suite.analysis.scaling.efficiency import Scaling, decided_by
+from suite.analysis.statistics.contests import Contest, contests
+from suite.analysis.statistics.control import doubtful
+from suite.analysis.statistics.family import Family, family
+from suite.analysis.statistics.gains import Gain, gains, gains_along
+from suite.analysis.statistics.inference import LEAST, MARGIN
+from suite.analysis.statistics.ratios import Ratio, ratios
+from suite.record.record import Record
+from suite.report.format.names import count, framework, number, times, workload
+from suite.report.format.text import capital
+from suite.report.tables.frame import Table
+from suite.report.text import clauses, devices, switches, training
+from suite.report.text.gains import along, along_card, best_setting, training_time
+
+#: The most sentences of an answer.
+MOST = 3
+
+
+@dataclass(frozen=True)
+class Card:
+    """What one table shows, in a line of at most `clauses.CARD` characters.
+
+    ``title`` names the workload in words. ``launches`` is the largest number of launches of a cell.
+    """
+
+    workload: str
+    size: str
+    title: str
+    verdict: str
+    launches: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """At most `MOST` sentences, a card per table in the order of the tables, and the machine in words.
+
+    Where the free switches of a CPU were measured, one more sentence is about them.
+    """
+
+    sentences: tuple[str, ...]
+    cards: tuple[Card, ...]
+    machine: str
+
+
+def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
+    """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
+    found = [_found(table) for table in tables]
+    trained = [_trained(each) for each in learned]
+    tests = family(
+        [ratio for each in (*found, *trained) for ratio in (*each.ratios, *each.scaled)],
+        [contest for each in (*found, *trained) for contest in each.contests],
+        [gain for each in (*found, *trained) if each.group.by == "framework" for gain in each.gains],
+    )
+    timed, every_gain, grown = [], list[tuple[Group, Gain]](), list[str]()
+    cards = []
+    for table, each in zip(tables, (each.decided(tests) for each in found), strict=True):
+        group = table.group
+        if group.by == "framework":
+            text = clauses.sentence(each.contests, _where(group)) + _absent(group)
+            verdict = clauses.card(each.contests, clauses.CARD - len(_flagged(group, short=True)))
+            every_gain += [(group, gain) for gain in each.gains]
+            grown += [f"{_where(group)}, {words}"] if (words := devices.sentence(each.scalings)) else []
+        elif group.by == "devices" and (words := devices.sentence(each.scalings)):
+            text, verdict = f"{_where(group)}, {words}", devices.card(each.scalings)
+        else:
+            text = f"{_where(group)}, {along(group, each.gains, table.baseline)}"
+            verdict = along_card(group, each.gains)
+        timed.append(text + _flagged(group) + _doubt(table))
+        doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
+        cards.append(
+            _card(group, *(doubted if _doubt(table) else [f"{verdict}{_flagged(group, short=True)}", verdict]))
+        )
+    if tables and (most := max(_most(table.group) for table in tables)) < LEAST:
+        timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
+    else:
+        timed = [text + _untested(table) for text, table in zip(timed, tables, strict=True)]
+    accuracies, shorter, speeds = [], [], []
+    for accuracy, each in zip(learned, (each.decided(tests) for each in trained), strict=True):
+        group = each.group
+        accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
+        few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
+        speeds.append(clauses.sentence(each.contests, _where(group), "seed") + few + _flagged(group))
+        shorter.append(training_time(each.gains, training.same_as_fp32(accuracy), training.train_seconds(accuracy)))
+        short = training.short(accuracy)
+        cards.append(_card(group, f"{short}; {clauses.card(each.contests, clauses.CARD - len(short) - 2)}", short))
+    other_gains = [(group, gain) for group, gain in every_gain if gain.axis != "tuning"]
+    sentences = _chosen([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
+    sentences += [words] if (words := switches.sentence(every_gain)) else []
+    groups = [*(table.group for table in tables), *(each.group for each in learned)]
+    machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
+    words = "; ".join(dict.fromkeys(name for name in machines if name))
+    return Answer(tuple(f"{capital(text)}." for text in sentences), tuple(cards), words)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was tested of a group: its table's ratios, contests of the frameworks, and gains of settings."""
+
+    group: Group
+    ratios: Sequence[Ratio]
+    contests: Sequence[Contest] = ()
+    gains: Sequence[Gain] = ()
+    margin: float = MARGIN
+    scalings: Sequence[Scaling] = ()
+
+    @property
+    def scaled(self) -> list[Ratio]:
+        """Returns the ratios of scalings, without those that the table has tested itself."""
+        own = {ratio.raw for ratio in self.ratios if self.group.by == "devices"}
+        return [ratio for each in self.scalings for ratio in each.ratios if ratio.raw not in own]
+
+    def decided(self, tests: Family) -> _Found:
+        """Returns the same with the verdicts of all tests together."""
+        found = [tests.contest(each, self.margin) for each in self.contests]
+        scaled = [decided_by(each, lambda ratio: tests.decided(ratio, self.margin)) for each in self.scalings]
+        gained = [tests.gain(each, self.margin) for each in self.gains]
+        return replace(self, contests=found, gains=gained, scalings=scaled)
+
+
+def _found(table: Table) -> _Found:
+    group, margin, formed = table.group, table.margin, list(table.ratios.values())
+    if group.by != "framework":
+        # These gains are the table's own tests, so they do not count twice.
+        along_axis = gains_along(group, table.base, table.ratios)
+        return _Found(group, formed, gains=along_axis, margin=margin, scalings=table.scalings)
+    found = contests(group, table.baseline, table.identities, table.ratios, margin)
+    return _Found(group, formed, found, gains(group, table.identities, margin), margin, table.scalings)
+
+
+def _trained(table: Learned) -> _Found:
+    group = replace(table.group, by="framework")
+    identities = verdicts({row.key: row.ok for row in group.rows})
+    formed = ratios(group, table.baseline, identities)
+    found = contests(group, table.baseline, identities, formed)
+    return _Found(group, list(formed.values()), found, gains(group, identities))
+
+
+def _where(group: Group) -> str:
+    return f"on the {workload(group)}"
+
+
+def _chosen(first: Sequence[str], second: Sequence[str], third: Sequence[str]) -> list[str]:
+    """Returns the sentences that are told: those of every table, then as many more as there is room for."""
+    if len(first) > MOST:
+        rest = len(first) - MOST + 1
+        return [
+            *first[: MOST - 1],
+            f"{number(rest)} more {'table is' if rest == 1 else 'tables are'} not summarised here",
+        ]
+    told = [*first, *(text for text in second if text)][:MOST]
+    return [*told, *third] if len(told) + len(third) <= MOST else told
+
+
+def _card(group: Group, *verdicts: str) -> Card:
+    """Returns the card with the first verdict that fits, or with the beginning of the last."""
+    fitting = next((text for text in verdicts if len(text) <= clauses.CARD), "")
+    verdict = fitting or f"{verdicts[-1][: clauses.CARD - 1]}…"
+    return Card(group.workload, group.size, capital(workload(group)), verdict, _most(group))
+
+
+def _most(group: Group) -> int:
+    return max((len(row.launches) for row in group.rows), default=0)
+
+
+def _untested(table: Table) -> str:
+    few = _most(table.group)
+    return f"; nothing is tested with {count(few, 'launch')}" if few < LEAST else ""
+
+
+def _doubt(table: Table) -> str:
+    """Returns a warning if the method failed its check: the same cell, measured twice, came out different."""
+    if not doubtful(table.controls):
+        return ""
+    return "; DO NOT TRUST THIS: a second copy of the same cell came out different (see the control under the table)"
+
+
+def _flagged(group: Group, short: bool = False) -> str:
+    """Returns the flags that more than half of the launches have, with their number; empty without any."""
+    records = [record for row in group.rows for record in row.ok]
+    counts = Counter(flag for record in records for flag in flags_of(record))
+    words = [(flag, n) for flag, n in sorted(counts.items()) if 2 * n > len(records)]
+    if short:
+        return f" ({', '.join(f'{flag} {n}/{len(records)}' for flag, n in words)})" if words else ""
+    return "".join(f"; {n} of {len(records)} launches are flagged {flag}" for flag, n in words)
+
+
+def _absent(group: Group) -> str:
+    """Returns which frameworks did not succeed in any setting, and how their launches ended."""
+    well = {row.cell.framework for row in group.rows if row.ok}
+    ended: dict[str, dict[str, None]] = {}
+    for row in group.rows:
+        if well and row.cell.framework not in well:
+            ended.setdefault(row.cell.framework, {})[row.outcome] = None
+    return "".join(f"; {framework(name)} has no result ({', '.join(words)})" for name, words in ended.items())
+
+
+def _machine(record: Record) -> str:
+    """Returns processor, cores and GPUs in words; empty if the record does not say."""
+    name, cards = processor(record), gpus(record)
+    if not name:
+        return ""
+    on_cpu = record.settings.get("device") == "cpu"
+    return f"{name}, {f'{cards} (not used)' if on_cpu else cards}" if cards else f"{name}, no GPU"

@@ -1,0 +1,95 @@
+"""How many launches of a run are missing, in a sentence with the command that makes them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from suite.analysis.rows.missing import Count
+from suite.plan.matrix import MATRICES
+from suite.plan.sweep import AXES
+from suite.record.text import clean
+
+#: Options of ``pytest suite`` by the setting that a run records, with the values that need no option.
+OPTIONS = {
+    "launches": ("--launches", (None,)),
+    "seed": ("--seed", (None, 0)),
+    "data": ("--data", (None, "auto")),
+    "device": ("--device", (None, "auto")),
+    "shard": ("--shard", (None,)),
+    "epochs": ("--epochs", (None,)),
+    "target": ("--target", (None,)),
+}
+
+#: Options that a run records as they were typed, by their names there.
+TYPED = {**{axis: f"--{axis}" for axis in AXES}, "min-window": "--min-window", "k": "-k"}
+
+#: Options without a value, likewise.
+SWITCHES = ("no-control", "trusted-network")
+
+#: Characters of an option's value that are shown.
+MOST = 1000
+
+_NAME = "|".join(map(re.escape, sorted(MATRICES, key=len, reverse=True)))
+
+#: The matrices that the name of an older run begins with.
+_MATRICES = re.compile(rf"({_NAME})(\+({_NAME}))*(?=-|$)")
+
+
+def sentences(counts: Iterable[Count]) -> list[str]:
+    """Returns ``12 of 96 launches are missing; run them with: ...`` for each run that is not complete."""
+    return [_sentence(count) for count in counts if count.missing]
+
+
+def _sentence(count: Count) -> str:
+    least = "At least " if count.least else ""
+    verb = "is" if count.missing == 1 else "are"
+    sentence = f"{least}{count.missing} of {count.planned} launches of run {count.run} {verb} missing."
+    if count.settings.get("matrix") == "reproduce" and not count.settings.get("typed"):
+        return sentence  # `suite.reproduce` continues no run
+    return f"{sentence} Run them with: {command(count.run, count.settings)}"
+
+
+def command(run: str, settings: Mapping[str, Any]) -> str:
+    """Returns the command that continues the run with its own settings."""
+    typed = settings.get("typed")
+    words = ["python", "-m", "pytest", "suite", *(_typed(typed) if isinstance(typed, dict) else _older(settings))]
+    for name, (option, usual) in OPTIONS.items():
+        value = settings.get(name)
+        if isinstance(value, (str, int, float)) and value not in usual:
+            words += [option, clean(value, MOST)]
+    limit = settings.get("memory_limit")
+    if isinstance(limit, (int, float)):
+        words += ["--memory-limit", _number(limit / 2**30)]
+    return shlex.join([*words, f"--resume={run}", "--benchmark-save"])
+
+
+def _typed(typed: Mapping[str, Any]) -> list[str]:
+    """The options that chose cells and windows, as they were typed."""
+    names = typed.get("matrix")
+    matrices = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    words = [word for name in matrices for word in ("--matrix", clean(name, MOST))]
+    for name, option in TYPED.items():
+        value = typed.get(name)
+        if isinstance(value, (str, int, float)):
+            words += [option, clean(value, MOST) if isinstance(value, str) else _number(value)]
+    return [*words, *(f"--{name}" for name in SWITCHES if typed.get(name) is True)]
+
+
+def _older(settings: Mapping[str, Any]) -> list[str]:
+    """The same for a run that did not record what was typed: from its name, its axes and its windows."""
+    name, sweep, plan = (settings.get(key) for key in ("matrix", "sweep", "plan"))
+    axes = clean(sweep, MOST).split() if isinstance(sweep, str) else []  # "precision fp32,bf16 loader w2"
+    words = []
+    if isinstance(name, str) and not (axes and name.partition("-")[0] == "sweep"):
+        known = _MATRICES.match(name) if axes else _MATRICES.fullmatch(name)
+        words = ["--matrix", known[0].replace("+", ",") if known else clean(name, MOST)]
+    words += [word if at % 2 else f"--{word}" for at, word in enumerate(axes)]
+    least_s = plan.get("min_window_s") if isinstance(plan, dict) else None
+    return [*words, "--min-window", _number(least_s)] if isinstance(least_s, (int, float)) else words
+
+
+def _number(value: float) -> str:
+    return repr(value).removesuffix(".0")

@@ -1,0 +1,201 @@
+"""Why one row is slower than another, in words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
+from suite.analysis.bottlenecks.costs import AGREES
+from suite.analysis.bottlenecks.explained import Pair, pairs
+from suite.analysis.rows.groups import SETTINGS, WORDS, Row, flags_of
+from suite.analysis.rows.wording import figure, listing, middle
+from suite.analysis.statistics.inference import LEAST
+from suite.record.text import clean
+from suite.report.format.names import count, framework
+from suite.report.format.text import capital
+from suite.report.tables.frame import Table
+
+#: How a sentence names a category, where it does not use the name itself.
+PHRASES = {
+    "convolution forward": "forward passes of convolutions",
+    "convolution input gradient": "input gradients of convolutions",
+    "convolution weight gradient": "weight gradients of convolutions",
+    "matrix product": "matrix products",
+    "recurrent kernel": "recurrent kernels",
+    "recurrent layer": "the recurrent layer (one kernel on one side, on the other products and element-wise "
+    "operations in a loop)",
+    "element-wise": "element-wise operations",
+    "reduction and pooling": "reductions and pooling",
+    "copy and layout change": "copies and layout changes",
+    "idle": "idle time",
+    "other": "operations that no rule knows",
+}
+
+#: The way to a profile, where there is none.
+RECORD = "pytest suite --profile --benchmark-save"
+
+#: How the times of profiles were scaled, by whether the kernels of both kept theirs.
+SLOWED = {
+    False: "as if everything had slowed alike",
+    True: "as if the kernels had kept their times and the host alone had slowed",
+}
+
+#: Calls that differ by this factor are told.
+MANY = 3.0
+#: An operation with this share of its category is most of it.
+MOST = 0.5
+
+
+@dataclass(frozen=True)
+class Told:
+    """What explains one pair: a heading, the pair's verdict, and sentences."""
+
+    title: str
+    verdict: str
+    lines: Sequence[str]
+
+
+def once(table: Table, verdicts: Container[str] | None = None) -> list[tuple[Told, list[Told]]]:
+    """Returns what explains each two sides once, where they differ most, and beside it that of their other settings.
+
+    With ``verdicts``, only pairs with these are told.
+    """
+    sides: dict[frozenset[str], list[tuple[Pair, Told]]] = {}
+    for pair, told in told_pairs(table):
+        if verdicts is None or pair.verdict in verdicts:
+            sides.setdefault(frozenset(_sides(table, pair)), []).append((pair, told))
+    found = []
+    for each in sides.values():
+        _, most = max(each, key=lambda one: abs(math.log(one[0].value)))
+        found.append((most, [told for _, told in each if told is not most]))
+    return found
+
+
+def told_pairs(table: Table) -> list[tuple[Pair, Told]]:
+    """Returns all pairs with what explains them; none if no launch of the table has a profile."""
+    if not is_profiled([table]):
+        return []
+    found = pairs(table.group, table.base, table.ratios, table.identities, table.margin)
+    return [(pair, _told(table, pair)) for pair in found]
+
+
+def is_profiled(tables: Iterable[Table]) -> bool:
+    """Returns whether any launch of these tables has a profile."""
+    return any(record.profile for table in tables for row in table.group.rows for record in row.ok)
+
+
+def no_profile() -> str:
+    """Returns how to get a profile, for a run without one."""
+    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {RECORD}"
+
+
+def _told(table: Table, pair: Pair) -> Told:
+    subject, other = _sides(table, pair)
+    n = count(pair.blocks, "block")
+    verdict = pair.verdict or "not tested"
+    title = f"{subject} against {other}{_place(table, pair.row)}: {pair.value:.2f}x as fast ({verdict}, {n})"
+    if pair.causes is None:
+        rows = listing([_name(table, row) for row in pair.lacking])
+        return Told(title, pair.verdict, [f"No profile of {rows}. Measure with --profile to record one: {RECORD}"])
+    return Told(title, pair.verdict, list(sentences(pair.causes, subject, other)))
+
+
+def sentences(causes: Causes, subject: str, other: str) -> list[str]:
+    """Returns how long both steps take, then a sentence per cause, the largest first, then what limits the answer."""
+    ours, theirs = (f"{figure(1e3 * seconds)} ms" for seconds in (causes.step_s, causes.other_step_s))
+    times = f"({figure(causes.step_s / causes.other_step_s)} times as long)"
+    if causes.per == "sample":
+        first = f"{subject} takes {ours} a sample, {other} {theirs} {times}."
+    else:
+        first = f"A step of {subject} takes {ours}, one of {other} {theirs} {times}."
+    if causes.alike:
+        return [first, "They differ by less than 2 %, so there is no difference to explain."]
+    lines = [first]
+    for cause in causes.causes:
+        reasons = [f"Known cause of this: {each.words} ({each.source})." for each in cause.known]
+        lines += [f"{capital(_cause(cause))}.", *(words for words in reasons if words not in lines)]
+    if causes.against:
+        lines.append(f"The other way: {'; '.join(_cause(each) for each in causes.against)}.")
+    return [*lines, *_limits(causes, (subject, other))]
+
+
+def _limits(causes: Causes, subjects: tuple[str, str]) -> list[str]:
+    """Describes what the answer does not say: tests, sums that disagree, what is not named, flagged launches."""
+    lines = []
+    if not causes.tested:
+        shared = (
+            f"{count(causes.blocks, 'block')} with both profiles" if causes.blocks else "no block has both profiles"
+        )
+        lines.append(f"Not tested: {shared}, a test needs at least {LEAST}.")
+    off = [each.covered for each in (causes.row, causes.other)]
+    if max(abs(covered - 1) for covered in off) > AGREES:
+        times = " and ".join(f"{covered:.2f}" for covered in off)
+        lines.append(
+            f"The profiled steps took {times} times as long as the timed ones. The times above are scaled to the timed "
+            f"steps, {SLOWED[causes.row.kernels_kept and causes.other.kernels_kept]}."
+        )
+    if causes.named < NAMED:
+        rest = causes.longer * (1 - causes.named)
+        lines.append(f"The rest, {100 * rest:.0f} % of the difference, is spread over many small parts.")
+    if max(causes.unknown) > UNKNOWN:
+        shares = " and ".join(f"{100 * share:.0f} %" for share in causes.unknown)
+        lines.append(f"No rule knows {shares} of the two steps (other), so causes may hide there.")
+    for subject, each in zip(subjects, (causes.row, causes.other), strict=True):
+        profiled = [record for record in each.row.ok if record.profile]
+        counts = Counter(flag for record in profiled for flag in flags_of(record))
+        if counts:
+            flags = listing([f"{flag} {count}" for flag, count in sorted(counts.items())])
+            lines.append(f"Flagged launches among the {len(profiled)} profiled ones of {subject}: {flags}.")
+    return lines
+
+
+def _cause(cause: Cause) -> str:
+    """Describes a cause: ``weight gradients of convolutions: 412 ms against 98 ms, 72 % of the difference``."""
+    words = PHRASES.get(cause.category, cause.category)
+    share = f"{100 * abs(cause.share):.0f} %"
+    text = f"{words}: {figure(1e3 * cause.seconds)} ms against {figure(1e3 * cause.other_seconds)} ms, {share}"
+    text += " of the difference"
+    notes = []
+    many, few = max(cause.calls), min(cause.calls)
+    if few and many >= MANY * few:
+        notes.append(f"{cause.calls[0]:,.0f} calls against {cause.calls[1]:,.0f}")
+    if cause.operation:
+        part = "most of it in" if cause.operation_share >= MOST else "the largest part is"
+        notes.append(f"{part} {middle(clean(cause.operation, 80), 48)}")
+    if cause.p is not None and cause.low is not None and cause.high is not None:
+        notes.append(f"95 % interval {_bounds(cause.low, cause.high)}" + ("" if cause.certain else ", not significant"))
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def _bounds(low: float, high: float) -> str:
+    """Returns the interval of a difference in words: ``1.9 to 2.1 ms more``."""
+    if high < 0:
+        return f"{figure(-1e3 * high)} to {figure(-1e3 * low)} ms less"
+    if low > 0:
+        return f"{figure(1e3 * low)} to {figure(1e3 * high)} ms more"
+    return f"{figure(-1e3 * low)} ms less to {figure(1e3 * high)} ms more"
+
+
+def _sides(table: Table, pair: Pair) -> tuple[str, str]:
+    """Returns the names of both rows, by the axis that they differ along."""
+    by = table.group.by
+    if by == "framework":
+        return framework(pair.row.cell.framework), framework(pair.other.cell.framework)
+    value = table.base.axis.value
+    names = [WORDS[by].format(middle(value(row))) for row in (pair.row, pair.other)]
+    return f"{framework(pair.row.cell.framework)} with {names[0]}", names[1]
+
+
+def _place(table: Table, row: Row) -> str:
+    """Returns the settings that tell this pair from the others of its table, after a comma."""
+    modes = {(each.cell.framework, each.cell.compile) for each in table.group.rows}
+    settled = len(modes) == len({name for name, _ in modes})
+    names = [name for name in table.group.varying if name != table.group.by and not (settled and name == "compile")]
+    return "".join(f", {WORDS[name].format(middle(SETTINGS[name](row)))}" for name in names)
+
+
+def _name(table: Table, row: Row) -> str:
+    return table.group.label(row, ", ")

@@ -1,0 +1,1 @@
+"""One launch: its process, its messages, its deadline, and its cleanup."""

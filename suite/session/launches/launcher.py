@@ -1,0 +1,151 @@
+"""Runs the planned launches of a run on one host: makes the job, and searches for the batch where that is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from suite import __version__
+from suite.monitor.sampler import Monitor
+from suite.plan.cell import AUTO, Cell
+from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
+from suite.record.environment import machine
+from suite.record.job import Job
+from suite.record.order import Order
+from suite.record.record import Record
+from suite.session.engines import Hear, Host
+from suite.session.launches import batch_finder
+from suite.session.launches.batch_finder import Fit
+from suite.session.launches.settings import Settings
+from suite.session.launches.state import State
+from workloads.registry import folder_of
+
+
+class Watchers(Protocol):
+    """Who is told of a launch while it runs."""
+
+    def started(self, cell: Cell, launch: int) -> None:
+        """A worker is about to be started."""
+
+    def progress(self, message: Mapping[str, Any]) -> None:
+        """The worker said what it does."""
+
+    def watched(self, monitor: Monitor) -> None:
+        """The worker is being sampled."""
+
+
+@dataclass
+class Launcher:
+    """Runs launches on ``host``. ``info`` describes the run; ``fits`` are the batches that searches found, by cell."""
+
+    settings: Settings
+    info: dict[str, Any]
+    host: Host
+    say: Callable[[str], None]
+    show: Callable[[str], None]
+    observers: Watchers
+    fits: dict[Cell, Fit]
+    stop: Callable[[], None] = lambda: None  # raises what ends a launch, when the run ends
+    _proved: set[Cell] = field(default_factory=set)  # cells of which a launch has the whole evidence
+    _searching_s: float = 0.0  # of the current launch: the search for the largest batch
+
+    def launch(self, cell: Cell, number: int, counter: str, position: int) -> tuple[Record, float]:
+        """Run one launch; its record, and the seconds that went into the search for its batch.
+
+        ``counter`` begins the lines about it, ``position`` counts the launches of the run.
+        """
+        settings = self.settings
+        self._searching_s = 0.0
+        job = Job(cell, "", number, self._seed(cell, number), settings.device, settings.plan)
+        job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
+        job = replace(job, workload_folder=folder_of(cell.workload), cores=settings.cores)
+        job = replace(job, trusted_network=settings.trusted_network)
+        checkpoint = self._checkpoint(cell, number)
+        log = checkpoint.with_suffix(".log")
+        job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
+        job = _profiling(job, settings, checkpoint.with_suffix("")) if settings.profile and not cell.recipe else job
+        deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
+
+        def start(job: Job) -> Record:
+            state = State(f"{counter} {job.cell.id}", self.show)
+            self.observers.started(job.cell, number)
+
+            def progress(message: dict[str, Any]) -> None:
+                state.progress(message)
+                self.observers.progress(message)
+
+            def tick() -> None:
+                state.tick()
+                self.stop()
+
+            job = replace(job, whole=job.cell not in self._proved)
+            record = self.host.launch(Order(job, deadline_s), log, Hear(progress, tick, self.observers.watched))
+            if record.outcome.ok and job.whole:
+                self._proved.add(job.cell)
+            if cell.batch == AUTO:
+                self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
+            return record
+
+        record = self._fitted(job, start) if cell.batch == AUTO else start(job)
+        if record.outcome.ok:
+            _remove(checkpoint)
+        record = replace(record, environment=record.environment or {"machine": machine()})
+        return self.described(record, position), self._searching_s
+
+    def described(self, record: Record, position: int) -> Record:
+        """The record with the run that it belongs to, and the host that it ran on where there are several."""
+        run = {
+            "id": self.info["id"],
+            "suite": __version__,
+            "seed": self._seed(record.cell, record.launch),
+            "plan": self.settings.plan.to_json(),
+            "block": record.block,
+            "position": position,
+        }
+        if resumed := self.info.get("resumed"):
+            run["resumed"] = resumed
+        if host := self.host.about.name:
+            run["host"] = host
+        return replace(record, run=run)
+
+    def _seed(self, cell: Cell, number: int) -> int:
+        """Each launch that trains to its end has its own: the spread over seeds shows how certain an accuracy is."""
+        return self.settings.seed + number % CONTROL if cell.recipe else self.settings.seed
+
+    def _checkpoint(self, cell: Cell, number: int) -> Path:
+        folder: Path = self.settings.journals / str(self.info["id"])
+        return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
+
+    def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
+        """A launch with the largest batch that fits; the search runs once per cell and run."""
+        cell = job.cell
+        job = replace(job, memory_limit=job.memory_limit or self.host.about.free_bytes)
+        if cell not in self.fits:
+            begin_s, trial = time.monotonic(), replace(job, plan=batch_finder.PLAN)
+            found = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
+            self.fits.setdefault(cell, found)  # another host may have searched meanwhile: all launches have one batch
+            self._searching_s = time.monotonic() - begin_s
+        fit = self.fits[cell]
+        while batch := fit.batch:
+            record = start(replace(job, cell=cell.but(batch=batch)))
+            if record.outcome.status != "out-of-memory":  # a crash or a timeout may have other reasons, and is kept
+                return fit.annotated(record, cell)
+            fit = self.fits[cell] = fit.less(record)  # it fit for some steps, not for all
+        return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
+
+
+def _profiling(job: Job, settings: Settings, traces: Path) -> Job:
+    """The job with a profile, whose files begin with ``traces``."""
+    job = replace(job, profile=True, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
+    return replace(job, traces=str(traces))
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint, and files that a kill left half written."""
+    if path.parent.is_dir():
+        for file in path.parent.iterdir():
+            if file == path or (file.name.startswith(f"{path.name}.") and file.suffix[1:].isdecimal()):
+                file.unlink(missing_ok=True)

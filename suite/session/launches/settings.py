@@ -1,0 +1,126 @@
+"""The settings of a run, besides its cells."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.plan.cell import FRAMEWORKS
+from suite.plan.device import has_gpu
+from suite.plan.engine import LOCAL
+from suite.plan.matrix import Matrix, MatrixError
+from suite.plan.measuring import Plan
+from suite.plan.options import JOURNALS, bytes_of, chosen_axes
+from suite.plan.sweep import AXES, described
+from suite.record.environment import redact
+from suite.session.launches import devices
+from suite.session.launches.launch import interpreter
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a run, besides its cells."""
+
+    matrix: str
+    launches: int
+    plan: Plan
+    seed: int = 0
+    data: str = "auto"
+    data_directory: str | None = None
+    device: str = "auto"
+    deadline_s: float | None = None
+    resume: str | None = None  # the id of a run, or `LATEST`
+    journals: Path = JOURNALS
+    sweep: str | None = None  # the axes of the command line, such as "precision fp32,bf16 loader w2"
+    memory_limit: int | None = None  # bytes that a worker on a CPU may allocate
+    shard: str | None = None  # I/N: which part of the matrix this run is
+    epochs: int | None = None  # of cells with a recipe; None for the recipe's own number
+    target: float | None = None  # likewise
+    profile: bool = False  # after all windows, so that a run may be resumed with or without
+    profile_memory: bool = False
+    profile_code: bool = False
+    cores: int | None = None  # of each device, on a CPU
+    on: str = LOCAL  # the engine that launches start on, which a resumed run may change
+    placement: str = "pack"  # of the ranks of a launch on the hosts of a cluster
+    search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
+    trusted_network: bool = False  # where a server that obeys whoever connects may be started
+    typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
+
+    def signature(self) -> dict[str, Any]:
+        """The settings that a run must share with its journal to be resumed."""
+        return {
+            "matrix": self.matrix,
+            "launches": self.launches,
+            "seed": self.seed,
+            "plan": self.plan.to_json(),
+            "data": self.data,
+            "device": self.device,
+            "sweep": self.sweep,
+            "memory_limit": self.memory_limit,
+            "shard": self.shard,
+            "epochs": self.epochs,
+            "target": self.target,
+            **({"cores": self.cores} if self.cores else {}),
+            **({"search": self.search} if self.search else {}),
+        }
+
+
+def refuse_without_cuda(config: pytest.Config) -> None:
+    """Raise `MatrixError` if CUDA is requested and there is none."""
+    if config.getoption("device") == "cuda" and config.getoption("on") == LOCAL and not has_gpu():
+        named = (name for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}"))
+        interpreters = {name: interpreter(name) for name in named}
+        raise MatrixError(f"--device cuda: {devices.cuda_problem(interpreters)}")
+
+
+def refuse_surrogates(config: pytest.Config) -> None:
+    """Raise `MatrixError` for an argument that cannot be written.
+
+    In a locale without UTF-8, Python keeps bytes that it does not know as surrogates.
+    """
+    for argument in map(str, config.invocation_params.args):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise MatrixError(
+                f"{argument!a} is no text in this locale; set PYTHONUTF8=1, or a locale of UTF-8"
+            ) from None
+
+
+def settings(config: pytest.Config, chosen: Matrix) -> Settings:
+    """The settings of a run of the chosen matrix."""
+    return Settings(
+        chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
+        config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
+        config.getoption("resume"), Path(config.getoption("journals")),
+        described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
+        config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
+        config.getoption("profile_memory"), config.getoption("profile_code"), config.getoption("cores"),
+        config.getoption("on"), config.getoption("placement"),
+        trusted_network=config.getoption("trusted_network"), typed=typed(config),
+    )  # fmt: skip
+
+
+def typed(config: pytest.Config) -> dict[str, Any]:
+    """The options that chose cells and windows, as they were typed, for a command that continues the run.
+
+    Paths lose private folders, because the run may be published.
+    """
+    values = {
+        "matrix": [_public(name) for name in config.getoption("matrix") or ()],
+        **{axis: config.getoption(axis) for axis in AXES},
+        "cores": config.getoption("cores"),
+        "min-window": config.getoption("min_window"),
+        "no-control": config.getoption("no_control"),
+        "trusted-network": config.getoption("trusted_network"),
+        "k": redact(config.getoption("keyword", "")),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def _public(name: str) -> str:
+    return redact(name.replace(f"{Path.cwd()}{os.sep}", ""))

@@ -1,0 +1,1 @@
+"""Who may watch a run while it goes on."""

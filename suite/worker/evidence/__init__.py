@@ -1,0 +1,1 @@
+"""What a record shows of what was computed."""

@@ -1,0 +1,1 @@
+"""JAX: the same file names as its neighbours."""

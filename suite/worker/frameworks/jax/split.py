@@ -1,0 +1,91 @@
+"""JAX's strategy ``split``: the weights of each layer divided over the devices, in one process.
+
+Kernels and tables lie on the devices by their last axis, the layer's outputs, with the optimizer's state of them; what
+is smaller is on all devices, and so is every batch. `jit` makes one program of it, in which XLA gathers the activations
+and adds up their gradients. With a process for each device of a CPU, XLA's exchange over Gloo fails for the LSTM: two
+processes then are at different collectives (jax 0.10.2).
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from suite.plan.cell import Cell
+from suite.worker.distributed.ranks import Ranks
+from suite.worker.frameworks.jax import devices as jax_devices
+from suite.worker.frameworks.jax import training as single
+from suite.worker.frameworks.jax.devices import AXIS, loaders
+from workloads.data.dataset import Array
+from workloads.spec import WorkloadSpec
+
+# What `suite.worker.distributed.team` asks of the file for a strategy; no process trains by itself, and no gradient is
+# summed.
+__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
+
+
+def connect(cell: Cell, device: str, ranks: Ranks) -> None:
+    """Make the devices of a CPU; comes before anything else asks the framework for its devices."""
+    del device, ranks
+    jax.config.update("jax_num_cpu_devices", cell.devices)
+
+
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
+    settings = jax_devices.unite(cell, device, ranks)
+    return settings | {"backend": "nccl" if device == "cuda" else "in-process", "batch_normalisation": "whole batch"}
+
+
+class Training(jax_devices.Training):
+    """The training of the one process, which has all devices."""
+
+    def __init__(
+        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
+        *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
+    ) -> None:  # fmt: skip
+        super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates, ranks=ranks)
+        self.split = self.everywhere  # of a batch
+        divided, rest = jax.tree.map(lambda leaf: leaf.sharding, self.state), self.everywhere
+        given: dict[str, Any] = {"donate_argnums": 0, "in_shardings": (divided, rest, rest)}
+        self.jitted = jax.jit(self._step, out_shardings=(divided, rest), **given)
+        self.explained = jax.jit(self._update, out_shardings=(divided, rest, rest), **given)
+        self._scored = jax.jit(self._scores, out_shardings=rest)
+
+    def _differentiate(self, state: single.State, statistics: Any, batch: Any) -> tuple[Any, ...]:
+        return single.Training._differentiate(self, state, statistics, batch)
+
+    def _accumulate(self, state: single.State, batch: Any) -> tuple[Any, ...]:
+        return single.Training._accumulate(self, state, batch)
+
+    def each(self, losses: list[jax.Array]) -> list[float]:
+        """The one loss that there is of all devices in each step, as numbers."""
+        return self.read(losses)
+
+    def logits(self, batch: Any) -> Array:
+        """The model's output, on the host."""
+        weights, statistics = jax.tree.map(np.array, (self.state.weights, self.state.statistics))
+        logits = self.module.logits(self.model, weights, statistics, jnp.asarray(jax_devices._own(batch[0])))
+        return np.asarray(logits, np.float64)
+
+    def _spread(self, state: single.State) -> single.State:
+        """The same state, each array divided over the devices or on all of them."""
+        plain = state._replace(key=jax.random.key_data(state.key))
+        spread = jax.tree.map(lambda leaf: jax.device_put(np.array(leaf), self._place_of(leaf)), plain)
+        return spread._replace(key=jax.random.wrap_key_data(spread.key, impl=self.prng))
+
+    def _place_of(self, array: jax.Array) -> NamedSharding:
+        """By the last axis, if there are two or more and the devices can share that one equally; else everywhere."""
+        mesh = self.everywhere.mesh
+        divided = array.ndim > 1 and not array.shape[-1] % mesh.size
+        return NamedSharding(mesh, PartitionSpec(*[None] * (array.ndim - 1), AXIS)) if divided else self.everywhere
+
+
+def gradient_bytes(training: Training) -> int:
+    """The size of one gradient, as it is summed over the devices: none is."""
+    del training
+    return 0

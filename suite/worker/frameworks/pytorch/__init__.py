@@ -1,0 +1,1 @@
+"""PyTorch: the same file names as its neighbours."""

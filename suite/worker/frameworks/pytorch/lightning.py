@@ -1,0 +1,112 @@
+"""Lightning, as its users drive it: a `LightningModule`, whose steps the loop of `Trainer.fit` takes.
+
+Model, loss, optimizer and batches are those of the suite's own loop. Each timed window is one `fit` of an epoch of as
+many steps as the window has, since Lightning has no other loop.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+
+from suite.plan.cell import Cell
+from suite.worker.frameworks import UnsupportedError, check_batch
+from suite.worker.frameworks.pytorch import training as pytorch
+from suite.worker.frameworks.pytorch.evidence import draws, on_host, programs_kept, updates
+from suite.worker.interfaces import LEAST_EPOCH_S
+from workloads.data.dataset import Array
+
+__all__ = (
+    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+)  # fmt: skip
+
+DISTRIBUTIONS = ("lightning",)
+
+#: Lightning's names of the precisions.
+PRECISIONS = {"fp32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "fp64": "64-true"}
+
+
+def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
+    """The settings that the interface adds. Raises `UnsupportedError` for what it does not have."""
+    del device, seed
+    if cell.accumulate > 1:
+        raise UnsupportedError("Lightning accumulates over batches of the loader; leave out --accumulate")
+    if cell.precision not in PRECISIONS:
+        raise UnsupportedError(f"Lightning has a loss scale of its own in {cell.precision}; use bf16")
+    if cell.compile == "max":
+        raise UnsupportedError("with Lightning the compile modes are eager and compile")
+    if cell.checkpointing == "on":
+        raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
+    if cell.recipe:
+        raise UnsupportedError("fit is timed in windows; train to the end with the interface native")
+    return {"interface": cell.interface}
+
+
+class Module(LightningModule):
+    """What a user of Lightning writes: the loss of a batch, and the optimizer."""
+
+    def __init__(self, training: Training) -> None:
+        super().__init__()
+        self.model, self.loss, self.optimizer = training.model, training.loss, training.optimizer
+        self.last: Tensor | None = None
+
+    def training_step(self, batch: Any, number: int) -> Tensor:
+        del number
+        loss: Tensor = self.loss(self.model, *batch)
+        self.last = loss.detach()
+        return loss
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return self.optimizer
+
+
+class Training(pytorch.Training):
+    """A model with its optimizer, and the steps that are measured."""
+
+    #: Seconds of the shortest window that says something: each one is an epoch, which has a start.
+    least_window_s = LEAST_EPOCH_S
+
+    def __init__(self, cell: Cell, *arguments: Any, **options: Any) -> None:
+        super().__init__(cell, *arguments, **options)
+        self.user_module = Module(self)
+
+    def step(self, batch: Any) -> Tensor:
+        """Make one update; returns the loss before it, still on the device."""
+        check_batch(self.cell, len(batch[1]))
+        return self.run(iter([batch]), 1)
+
+    def run(self, batches: Iterator[Any], count: int) -> Tensor:
+        """Make ``count`` updates in one `fit`; returns the last loss, still on the device."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few workers, and of a loader that does not say how long it is
+            trainer = Trainer(
+                accelerator="gpu" if self.device == "cuda" else "cpu", devices=1, max_epochs=1, logger=False,
+                precision=PRECISIONS[self.cell.precision], enable_checkpointing=False, enable_progress_bar=False,
+                enable_model_summary=False, use_distributed_sampler=False,
+            )  # fmt: skip
+            trainer.fit(self.user_module, train_dataloaders=_Epoch(batches, count))
+        self.model.to(self.device)  # Lightning leaves it on the host
+        assert self.user_module.last is not None
+        return self.user_module.last
+
+
+class _Epoch:
+    """The next batches of a loader, as often as Lightning asks for an iterator: once."""
+
+    def __init__(self, batches: Iterator[Any], count: int) -> None:
+        self.batches, self.count = batches, count
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(self.batches, self.count)
+
+
+def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
+    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
+    loss = training.step(batch)
+    return float(loss), training.weights("grad")  # which Lightning leaves until the next step

@@ -1,0 +1,1 @@
+"""TensorFlow: the same file names as its neighbours."""

@@ -1,0 +1,1 @@
+"""What a launch does, in order, and how it is timed."""

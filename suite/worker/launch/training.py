@@ -1,0 +1,166 @@
+"""Training to the end: epoch after epoch over the whole split, the test split after each, a checkpoint after that.
+
+Runs in the worker, on the same step, loader and batches that are timed elsewhere. Knows no framework.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.record.history import Course, Epoch
+from suite.record.ledger import Ledger
+from suite.record.record import Phase, Window
+from suite.worker.distributed.ranks import ALONE, Ranks
+from suite.worker.distributed.team import Team
+from suite.worker.launch import checkpoint
+from suite.worker.launch.outcome import DivergedError
+from workloads.data.augment import evaluation_batches
+from workloads.data.dataset import Array, DataSet
+from workloads.recipes import Recipe
+
+#: Samples that go through the network of a device at once in an evaluation, whatever the training's batch.
+EVALUATION_BATCH = 500
+
+Say = Callable[..., None]
+Report = Callable[[Course, Phase], None]
+Check = Callable[[list[Any], Any, str], list[float]]
+
+
+class Saved:
+    """The checkpoint of a launch; without a path nothing is read or written.
+
+    Several ``ranks`` share one, which rank 0 writes. All read it, and begin anew unless all of them have read the same.
+    ``own_step_s`` are the seconds of a step in each epoch, by this process's own clock.
+    """
+
+    def __init__(self, path: str, key: dict[str, Any], ranks: Ranks = ALONE) -> None:
+        self.path, self.key, self.ranks = Path(path) if path else None, ranks.gather(key)[0], ranks
+        self.epochs: list[Epoch] = []
+        self.curve: list[float] = []
+        self.resumed_at: list[int] = []
+        self.arrays: dict[str, Any] = {}
+        self.scores: tuple[Array, Array] | None = None  # of each test sample in the last evaluation
+        try:
+            contents = checkpoint.read(self.path, self.key) if self.path else None
+        except checkpoint.CheckpointError as error:
+            sys.stderr.write(f"{error}; training starts anew\n")  # into the log
+            contents = None
+        found = ranks.gather(contents[0] if contents else None)
+        if contents and all(progress == found[0] for progress in found):
+            progress, arrays = contents
+            self.arrays = checkpoint.of_rank(arrays, ranks.rank)
+            self.epochs = [Epoch(**fields) for fields in progress["epochs"]]
+            self.curve, self.resumed_at = progress["curve"], [*progress["resumed_at"], len(self.epochs)]
+        self.own_step_s = [epoch.train_s / epoch.steps for epoch in self.epochs]
+
+    def course(self, name: str, recipe: Recipe) -> Course:
+        """The course so far, for the record."""
+        history = (tuple(self.epochs), tuple(self.curve), tuple(self.resumed_at))
+        return Course(name, recipe.epochs, recipe.target, *history)
+
+    def phase(self, span: tuple[float, float]) -> Phase:
+        """One window per epoch; the span includes the evaluations."""
+        return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), spans=(span,))
+
+    def add(self, epoch: Epoch, losses: list[float], training: Any, own_s: float) -> None:
+        """Add an epoch and write the checkpoint at once. Only the losses of the first epoch are kept.
+
+        All ranks call it; this one's training took ``own_s``.
+        """
+        self.epochs.append(epoch)
+        self.own_step_s.append(own_s / epoch.steps)
+        self.curve = self.curve or losses
+        if self.path:
+            progress = {
+                "epochs": [asdict(epoch) for epoch in self.epochs],
+                "curve": self.curve,
+                "resumed_at": self.resumed_at,
+            }
+            arrays = checkpoint.of_all(training.checkpoint(), self.ranks)
+            if not self.ranks.rank:
+                checkpoint.write(self.path, self.key, progress, arrays)
+
+
+def follow(
+    name: str, recipe: Recipe, training: Any, loader: Any, *,
+    per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
+    check: Check, report: Report, tools: Any, team: Team | None = None,
+) -> None:  # fmt: skip
+    """Train the remaining epochs; ``report`` gets the course and its train phase after each.
+
+    ``loader`` delivers batches from the first epoch that is not in ``saved``, and counts them; ``tools`` know what the
+    optimizer counts itself. ``compiled_s`` is the time that compiling
+    took before; it counts with the first epoch of this process, as some frameworks compile in the first step anyway.
+    ``check`` reads losses and raises if one is not finite. ``say`` gets the progress. The processes of a ``team`` begin
+    each epoch together, and it lasts as long as the slowest of them takes; each evaluates its share of the test split.
+    """
+    ranks = team.ranks if team else ALONE
+    if saved.arrays:
+        training.restore(saved.arrays)
+        saved.arrays = {}
+    begin = time.perf_counter()
+    if len(saved.epochs) == recipe.epochs:  # a kill came between the last checkpoint and the end
+        report(saved.course(name, recipe), saved.phase((begin, begin)))
+    for number in range(len(saved.epochs), recipe.epochs):
+        epoch_label = f"epoch {number + 1}/{recipe.epochs}"
+        say(progress=epoch_label)
+        ranks.barrier()
+        say(begin="train")
+        start = time.perf_counter() - compiled_s
+        compiled_s = 0.0
+        losses = [training.step(next(loader)) for _ in range(per_epoch)]
+        training.fence(losses[-1])
+        end = time.perf_counter()
+        train_s = ranks.slowest(end - start)
+        values = check(losses, training, epoch_label)
+        size = EVALUATION_BATCH * (team.cell.devices if team else 1)
+        saved.scores = scores(training, evaluation_batches(data, size, length), team)
+        loss, accuracy = means(saved.scores, team)
+        if not math.isfinite(loss):
+            raise DivergedError(f"the test loss is {loss} after {epoch_label}")
+        evaluation_s = ranks.slowest(time.perf_counter() - end)
+        epoch = Epoch(per_epoch, float(np.mean(values)), train_s, loss, accuracy, evaluation_s)
+        saved.add(epoch, values, training, end - start)
+        say(progress=f"{epoch_label}: accuracy {accuracy:.4f}", samples_per_s=per_epoch * batch / train_s)
+        say(part={"ledger": asdict(Ledger(loader.delivered, tools.updates(training)))})
+        report(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
+
+
+def evaluate(
+    training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH, team: Team | None = None
+) -> tuple[float, float]:
+    """Mean loss and accuracy over the whole test split: no augmentation, no dropout.
+
+    ``batch`` is that of each device. The processes of a ``team`` evaluate a share of each batch; all get the result.
+    """
+    batches = evaluation_batches(data, batch * (team.cell.devices if team else 1), length)
+    return means(scores(training, batches, team), team)
+
+
+def means(scored: tuple[Array, Array], team: Team | None) -> tuple[float, float]:
+    """Mean loss and accuracy, the same in all processes of a ``team``."""
+    losses, correct = scored
+    found = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
+    return tuple(team.ranks.gather(found)[0]) if team else found
+
+
+def scores(training: Any, batches: Iterable[tuple[Array, Array, int]], team: Team | None = None) -> tuple[Array, Array]:
+    """Of every sample the loss and whether its label is the best; of a ``team`` the first process has them all."""
+    outputs = []
+    for inputs, labels, count in batches:
+        own = team.mine((inputs, labels)) if team else (inputs, labels)
+        outputs.append((training.evaluate(training.put(own)), count))
+    scored = [(training.get(each), count) for each, count in outputs]
+    whole = [(team.whole(each) if team else each, count) for each, count in scored]
+    losses, correct = (
+        np.concatenate(arrays) for arrays in zip(*([a[:count] for a in each] for each, count in whole), strict=True)
+    )
+    return losses, correct
