@@ -65,6 +65,14 @@ ROOMS = {
     "export": {"plan", "record", "analysis"},
     "report": {"plan", "record", "analysis"},
 }
+#: Rooms inside of the largest ones, from the ground up: each imports only from those before it, and from itself.
+FLOORS = {
+    "analysis": (
+        "records", "rows", "identity", "statistics", "scaling", "accuracy", "bottlenecks", "search",
+    ),
+    "report": ("format", "tables", "text", "plots", "screen", "json", "html"),
+    "worker": ("distributed", "launch", "evidence"),
+}  # fmt: skip
 COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new"}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
@@ -76,6 +84,18 @@ def test_imports_point_one_way() -> None:
             others = {name.split(".")[1] for name in modules(path) if name.startswith("suite.")}
             others &= {*ROOMS, *COMMANDS, "plugin"}
             wrong += [f"{path.relative_to(ROOT)} imports suite.{other}" for other in others - allowed - {room}]
+    assert not wrong
+
+
+def test_rooms_inside_of_a_room_have_floors() -> None:
+    wrong = []
+    for room, floors in FLOORS.items():
+        for floor, name in enumerate(floors):
+            above = tuple(f"suite.{room}.{other}." for other in floors[floor + 1 :])
+            for path in (ROOT / "suite" / room / name).rglob("*.py"):
+                wrong += [
+                    f"{path.relative_to(ROOT)} imports {each}" for each in modules(path) if each.startswith(above)
+                ]
     assert not wrong
 
 
@@ -106,7 +126,7 @@ def test_every_file_has_a_room_and_can_be_read_at_once() -> None:
 
 def test_frameworks_are_named_in_their_rooms_only() -> None:
     rooms = {ROOT / "suite" / "worker" / name for name in ("frameworks", "loaders", "profilers")}
-    others = [path for path in ROOT.glob("suite/**/*.py") if path.parent not in rooms]
+    others = [path for path in ROOT.glob("suite/**/*.py") if not rooms & {*path.parents}]
     others += [
         path
         for path in ROOT.glob("workloads/**/*.py")

@@ -1,9 +1,8 @@
 """The measured process: imports one framework, trains one cell, and reports over a private pipe.
 
-Started by `suite.session.launches.launch` as ``python -m suite.worker.process FD JOB``; a ``__main__.py`` would not do,
-since Python does not import that again in the processes that a loader spawns. Every line on the pipe is a JSON object:
-``part`` holds fields of the `Record` as soon as they are known, so that a launch that dies still tells how far it came;
-``progress`` is for people. Whatever the framework prints goes to stdout and stderr, which the parent keeps as a log.
+Started as ``python -m suite.worker.process FD JOB``; processes that a loader spawns import a ``__main__.py`` no second
+time. Every line on the pipe is a JSON object: ``part`` holds fields of the `Record` as soon as they are known,
+``progress`` is for people. What the framework prints goes to stdout and stderr, which the parent keeps as a log.
 """
 
 from __future__ import annotations
