@@ -18,13 +18,14 @@ PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "op
 HEAD = """\
 # Mutants: planted differences
 
-Each row is a difference of a kind that has spoiled published comparisons. The study plants it in one framework at a
-time and rehearses the launch in one process with the worker's own steps (size small, batch 16, synthetic data). Then it
-compares the launch with the unchanged launches of the other two frameworks, as `suite.compare` compares records.
+Each difference is of a kind that has spoiled published comparisons. The study plants it in one framework at a time,
+rehearses the launch in one process with the worker's own steps (size small, batch 16, synthetic data), and compares it
+with the unchanged launches of the other two frameworks, as `suite.compare` does.
 
 A part of the evidence *notices* a mutant if the verdict is `differs` although all other evidence is that of an
-unchanged launch. *refused* means that the launch itself fails, because its own probes find another precision or another
-network. Parts in bold must notice the mutant, or the study fails. [Proof of identity](identity.md) explains the parts.
+unchanged launch. *refused*: the launch itself fails, because its probes find another precision or another network.
+[Proof of identity](identity.md) explains the parts (*last* is the replay and the batches at random positions, *scored*
+the accuracy) and what the shares mean.
 
 Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 """
@@ -42,8 +43,9 @@ def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: dat
     lines += [f"Without a difference {cells} cells were launched in each of the three frameworks."]
     lines += [f"Of the catalogue {left} more were not run."] if left else []
     lines += [f"Could not be planted on this machine: {'; '.join(mutant.id for mutant in failed)}."] if failed else []
-    lines += ["", *_survivors(judged), "## By kind and workload", "", *shares(judged), "", *_parts(judged)]
-    lines += _table(judged)
+    lines += ["", *_survivors(judged), "## By kind and workload", "", "Noticed of planted:", ""]
+    lines += [*shares(judged), "", *_parts(judged)]
+    lines += _all(listed)
     return "\n".join(lines) + "\n"
 
 
@@ -63,7 +65,7 @@ def shares(judged: Mapping[Mutant, Judgement]) -> list[str]:
     lines = [f"| kind | {' | '.join(workloads)} |", f"|:--|{'--:|' * len(workloads)}"]
     for row in rows:
         cells = [found.get((row, workload), []) for workload in workloads]
-        lines.append(f"| {row} | {' | '.join(f'{sum(each)} of {len(each)}' if each else '' for each in cells)} |")
+        lines.append(f"| {row} | {' | '.join(f'{sum(each)}/{len(each)}' if each else '' for each in cells)} |")
     return lines
 
 
@@ -93,22 +95,23 @@ def _parts(judged: Mapping[Mutant, Judgement]) -> list[str]:
     return ["## By evidence", "", "| evidence | mutants noticed | by it alone |", "|---|---:|---:|", *rows, ""]
 
 
-def _table(judged: Mapping[Mutant, Judgement]) -> list[str]:
-    lines = [
-        "## All mutants",
-        "",
-        f"| kind | difference | workload | {' | '.join(FRAMEWORKS)} |",
-        "|---|---|---|---|---|---|",
-    ]
-    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+def _all(judged: Mapping[Mutant, Judgement]) -> list[str]:
+    """A line per difference, under its kind: in which workloads, and there in which frameworks, it was planted."""
+    kinds: dict[str, dict[str, dict[str, dict[str, str]]]] = {}
     for mutant, judgement in judged.items():
-        row = rows.setdefault((mutant.kind, mutant.name, mutant.workload), {})
-        row[mutant.framework] = _noticed(mutant, judgement)
-    for (kind, name, workload), cells in rows.items():
-        lines.append(f"| {kind} | {name} | {workload} | {' | '.join(cells.get(each, '') for each in FRAMEWORKS)} |")
+        workloads = kinds.setdefault(mutant.kind, {}).setdefault(mutant.name, {})
+        words = mutant.framework if judgement.killed else f"{mutant.framework} *survives*"
+        workloads.setdefault(mutant.workload, {})[mutant.framework] = words
+    lines = ["## All mutants", "", "Difference, workload, and the frameworks that it was planted in."]
+    for kind, names in kinds.items():
+        lines += ["", f"### {kind}", ""]
+        for name, workloads in names.items():
+            places = [f"{workload} ({_frameworks(words)})" for workload, words in workloads.items()]
+            lines.append(f"- {name}: {', '.join(places)}")
     return lines
 
 
-def _noticed(mutant: Mutant, judgement: Judgement) -> str:
-    parts = [f"**{part}**" if part in mutant.noticed_by else part for part in judgement.noticed]
-    return ", ".join(parts) or ("*survives*" if not judgement.killed else judgement.kind)
+def _frameworks(words: Mapping[str, str]) -> str:
+    if all(words.get(each) == each for each in FRAMEWORKS):
+        return "all"
+    return ", ".join(words[each] for each in FRAMEWORKS if each in words)
