@@ -78,16 +78,15 @@ def of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
         yield f"{', '.join(option.names())} {value}".strip(), attributes.get("help", "")
 
 
-def table(rows: Iterable[tuple[str, str]]) -> str:
+def listed(rows: Iterable[tuple[str, str]]) -> str:
     def plain(text: str) -> str:
         return re.sub(r"([|<>*_\[\]\\])", r"\\\1", " ".join(text.replace("%%", "%").split()))
 
-    lines = "".join(f"| `{name.replace('|', chr(92) + '|')}` | {plain(text)} |\n" for name, text in rows)
-    return f"| option | meaning |\n|:--|:--|\n{lines}" if lines else ""
+    return "".join(f"- `{name}`{f': {plain(text)}' if text else ''}\n" for name, text in rows)
 
 
 def describe(command: str, options: Iterable[tuple[str, str]], described: dict[tuple[str, str], str]) -> str:
-    """The options of a command: those in ``described`` by name, the others in a table; these are added to it."""
+    """The options of a command: those in ``described`` by name, the others in a list; these are added to it."""
     new: list[tuple[str, str]] = []
     shared: dict[str, list[str]] = defaultdict(list)
     for option in options:
@@ -99,7 +98,7 @@ def describe(command: str, options: Iterable[tuple[str, str]], described: dict[t
         # The default may differ: a command that states none can share the text of one that does.
         described |= {(name, text): command, (name, DEFAULT.sub("", text)): command}
     known = "; ".join(f"as for `{other}`: {', '.join(names)}" for other, names in shared.items())
-    parts = [table(new), f"{known[:1].upper()}{known[1:]}.\n" if known else ""]
+    parts = [listed(new), f"{known[:1].upper()}{known[1:]}.\n" if known else ""]
     return "\n".join(filter(None, parts)) or "This command has no options.\n"
 
 
