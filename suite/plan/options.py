@@ -61,9 +61,9 @@ LISTS = {
     "framework": f"one or more of: {', '.join(CHOICES['framework'])}",
     "precision": f"one or more of: {', '.join(CHOICES['precision'])} (default: fp32)",
     "batch": "samples per step, such as 32,64; auto searches for the largest batch that fits",
-    "compile": f"one or more of: {', '.join(CHOICES['compile'])}. Each framework takes those that it has (pytorch: "
-    "eager, compile, max; tensorflow: graph, compile; jax: compile, nographs); a framework that has none of them is "
-    "reported as unsupported (default: usual, which is eager, graph and compile)",
+    "compile": "one or more of: usual, pytorch: eager, compile, max; tensorflow: graph, compile; jax: compile, "
+    "nographs. Each framework takes those that it has; one that has none of them is reported as unsupported (default: "
+    "usual, which is eager, graph and compile)",
     "loader": f"one or more of: {', '.join('w2' if name == 'workers' else name for name in LOADERS)}, where w2 stands "
     "for any number of workers; with settings: tuned-prefetch4, w2-unpinned-cached (default: tuned)",
     "accumulate": "batches per update, such as 1,4 (default: 1)",
@@ -75,16 +75,25 @@ LISTS = {
     + "; ".join(f"{name}: {', '.join(measured_of(name))}" for name in STRATEGIES_OF)
     + f". Each framework takes those that it has; {' and '.join(NOT_MEASURED)} is reported as unsupported "
     f"(default: usual, which is {', '.join(USUAL_STRATEGY.values())})",
-    "checkpointing": "whether the backward pass computes the activations inside each block of the model again instead "
-    "of keeping them, which saves memory and costs time: off, on (default: off)",
+    "checkpointing": "whether the backward pass computes the activations of each block again, which saves memory and "
+    "costs time: off, on (default: off)",
     "allocator": f"of a GPU's memory, one or more of: {', '.join(ALLOCATORS)}; what a framework lacks, and all but "
     "default on a CPU, is reported as unsupported (default: default)",
-    "tuning": f"free switches of a CPU, one or more of: {', '.join(CHOICES['tuning'])}. installed sets none; known "
-    "sets those that are known to help (freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, "
-    "denormals and tcmalloc set one each (default: known)",
+    "tuning": f"free switches of a CPU, one or more of: {', '.join(CHOICES['tuning'])}. installed sets none, known "
+    "those that are known to help, the others one each (default: known)",
     "interface": f"what drives the training, one or more of: {', '.join(CHOICES['interface'])}. native is the suite's "
-    "own loop; keras is Keras' train_on_batch on the framework as its backend, keras-fit its fit; "
-    "nnx is flax.nnx, in JAX only, and lightning Lightning's fit, in PyTorch only (default: native)",
+    "own loop, keras Keras' train_on_batch, keras-fit its fit; nnx is for JAX only, lightning for PyTorch only "
+    "(default: native)",
+}
+
+#: The help of options that `suite.tune` has too.
+SHARED = {
+    "workloads": "folder of a workload from outside, or the name of an installed one; may be repeated. Without "
+    "--workload, only what is in there is measured",
+    "seed": "seed of weights, batches, dropout and the order of launches (default: 0)",
+    "data": "real, synthetic, or auto: real data, or a synthetic twin of it if there is none (default: auto)",
+    "data-dir": "folder with the official archives or folders (default: $SUITE_DATA_DIR)",
+    "wait-idle": "before the first launch, wait up to S seconds until other processes leave the CPU alone",
 }
 
 
@@ -98,11 +107,7 @@ def add(parser: pytest.Parser) -> None:
     )  # fmt: skip
     for axis in AXES:
         group.addoption(f"--{axis}", metavar="LIST", help=LISTS[axis])
-    group.addoption(
-        "--workloads", metavar="PATH", action="append", default=[],
-        help="folder of a workload from outside, or the name of an installed one; may be repeated. Without "
-        "--workload, only what is in there is measured",
-    )  # fmt: skip
+    group.addoption("--workloads", metavar="PATH", action="append", default=[], help=SHARED["workloads"])
     group.addoption(
         "--cores", type=int, metavar="N",
         help="cores of each device on a CPU, so that one device and several are alike (default: one device has all, "
@@ -130,17 +135,12 @@ def add(parser: pytest.Parser) -> None:
         "--memory-limit", type=float, metavar="GIB",
         help="memory that a launch may use on a CPU (default: no limit; with --batch auto, what is free)",
     )  # fmt: skip
-    group.addoption(
-        "--seed", type=int, default=0, metavar="N",
-        help="seed of weights, batches, dropout and the order of launches (default: 0)",
-    )  # fmt: skip
+    group.addoption("--seed", type=int, default=0, metavar="N", help=SHARED["seed"])
     group.addoption(
         "--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
-        help="real, synthetic, or auto: real data, or a synthetic twin of it if there is none (default: auto)",
+        help=SHARED["data"],
     )  # fmt: skip
-    group.addoption(
-        "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
-    )
+    group.addoption("--data-dir", metavar="DIR", help=SHARED["data-dir"])
     group.addoption(
         "--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
         help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
@@ -159,10 +159,7 @@ def add(parser: pytest.Parser) -> None:
         help="continue the run with this id, or without an id the last run with these settings; launches that timed "
         "out, crashed or ended in an error run again",
     )  # fmt: skip
-    group.addoption(
-        "--wait-idle", type=float, metavar="S",
-        help="before the first launch, wait up to S seconds until other processes leave the CPU alone",
-    )  # fmt: skip
+    group.addoption("--wait-idle", type=float, metavar="S", help=SHARED["wait-idle"])
     group.addoption(
         "--profile", action="store_true",
         help="profile some steps of each launch after its timed windows; suite.compare --why then says where time goes",

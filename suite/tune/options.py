@@ -18,7 +18,7 @@ from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
-from suite.plan.options import JOURNALS, LATEST, LISTS, bytes_of
+from suite.plan.options import JOURNALS, LATEST, LISTS, SHARED, bytes_of
 from suite.plan.space import ALL, DEFAULTS, searched, space, trained
 from suite.plan.strategies import TRUSTED
 from suite.plan.sweep import AXES, described, parsed
@@ -111,10 +111,7 @@ def parser() -> argparse.ArgumentParser:
         help="how cells are trained to an accuracy (default: modern)",
     )  # fmt: skip
     where = made.add_argument_group("where to look")
-    where.add_argument(
-        "--workloads", metavar="PATH", action="append", default=[],
-        help="folder of a workload from outside, or the name of an installed one; may be repeated",
-    )  # fmt: skip
+    where.add_argument("--workloads", metavar="PATH", action="append", default=[], help=SHARED["workloads"])
     where.add_argument("--matrix", metavar="LIST", action="append", help="the cells of matrices, or of a TOML file")
     where.add_argument(
         "--search", metavar="LIST",
@@ -131,20 +128,20 @@ def parser() -> argparse.ArgumentParser:
 def _add_others(made: argparse.ArgumentParser) -> None:
     how = made.add_argument_group("how to measure")
     how.add_argument("--min-window", type=float, metavar="S", help="seconds of a timed window (default: the machine's)")
-    how.add_argument("--max-time", type=float, metavar="S", help="deadline of one launch")
-    how.add_argument("--epochs", type=int, metavar="N", help="of a training to an accuracy (default: the recipe's)")
+    how.add_argument("--max-time", type=float, metavar="S", help="seconds after which a launch is ended")
+    how.add_argument("--epochs", type=int, metavar="N", help="of trainings to the end")
     how.add_argument("--memory-limit", type=float, metavar="GIB", help="memory that a launch may use on a CPU")
-    how.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, batches and the order (default: 0)")
+    how.add_argument("--seed", type=int, default=0, metavar="N", help=SHARED["seed"])
     how.add_argument("--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
-                     help="real, synthetic, or auto (default: auto)")  # fmt: skip
-    how.add_argument("--data-dir", metavar="DIR", help="folder with the official archives (default: $SUITE_DATA_DIR)")
+                     help=SHARED["data"])  # fmt: skip
+    how.add_argument("--data-dir", metavar="DIR", help=SHARED["data-dir"])
     how.add_argument("--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
                      help="cpu, cuda, or auto: a GPU if there is one (default: auto)")  # fmt: skip
     how.add_argument("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
     how.add_argument("--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",
                      help=PLACEMENT)  # fmt: skip
     how.add_argument("--trusted-network", action="store_true", help=TRUSTED)
-    how.add_argument("--wait-idle", type=float, metavar="S", help="wait up to S seconds for an idle machine")
+    how.add_argument("--wait-idle", type=float, metavar="S", help=SHARED["wait-idle"])
     how.add_argument(
         "--resume", nargs="?", const=LATEST, metavar="RUN",
         help="continue the search with this id, or without an id the last one with these options",

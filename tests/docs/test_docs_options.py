@@ -1,10 +1,14 @@
-"""The page with all options is made from the parsers: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes it anew."""
+"""The page with all options is made from the parsers: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes it anew.
+
+An option of several commands is described at the first of them; the others name it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,8 +21,8 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Options
 
-All options of all commands, as `--help` shows them. [Commands](commands.md) explains the ones that are used most, and
-the exit statuses. This page is made from the commands themselves.
+All options of all commands, as `--help` shows them. An option that several commands share is described at the first of
+them. [Commands](commands.md) has the exit statuses. This page is made from the commands themselves.
 """
 COMMANDS = (
     "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
@@ -26,6 +30,8 @@ COMMANDS = (
     "suite.checks plain", "suite.checks loaders", "suite.checks monitor", "workloads.data fetch",
     "workloads.data verify", "workloads.data where",
 )  # fmt: skip
+#: At the end of a help text.
+DEFAULT = re.compile(r" \(default: [^()]*\)$")
 
 
 class FoundError(Exception):
@@ -72,18 +78,35 @@ def of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
         yield f"{', '.join(option.names())} {value}".strip(), attributes.get("help", "")
 
 
-def table(rows: Iterable[tuple[str, str]]) -> str:
+def listed(rows: Iterable[tuple[str, str]]) -> str:
     def plain(text: str) -> str:
         return re.sub(r"([|<>*_\[\]\\])", r"\\\1", " ".join(text.replace("%%", "%").split()))
 
-    lines = "".join(f"| `{name.replace('|', chr(92) + '|')}` | {plain(text)} |\n" for name, text in rows)
-    return f"| option | meaning |\n|:--|:--|\n{lines}"
+    return "".join(f"- `{name}`{f': {plain(text)}' if text else ''}\n" for name, text in rows)
+
+
+def describe(command: str, options: Iterable[tuple[str, str]], described: dict[tuple[str, str], str]) -> str:
+    """The options of a command: those in ``described`` by name, the others in a list; these are added to it."""
+    new: list[tuple[str, str]] = []
+    shared: dict[str, list[str]] = defaultdict(list)
+    for option in options:
+        if option in described and option[1]:
+            shared[described[option]].append(f"`{option[0].split()[0]}`")
+        else:
+            new.append(option)
+    for name, text in new:
+        # The default may differ: a command that states none can share the text of one that does.
+        described |= {(name, text): command, (name, DEFAULT.sub("", text)): command}
+    known = "; ".join(f"as for `{other}`: {', '.join(names)}" for other, names in shared.items())
+    parts = [listed(new), f"{known[:1].upper()}{known[1:]}.\n" if known else ""]
+    return "\n".join(filter(None, parts)) or "This command has no options.\n"
 
 
 def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = "Besides these, all options of pytest and pytest-benchmark work.\n\n" + table(of_pytest(pytestconfig))
-    parts = [HEAD, "## pytest suite\n", suite]
+    described: dict[tuple[str, str], str] = {}
+    suite = describe("pytest suite", of_pytest(pytestconfig), described)
+    parts = [HEAD, "## pytest suite\n", f"Besides these, all options of pytest and pytest-benchmark work.\n\n{suite}"]
     for command in COMMANDS:
-        rows = list(of_parser(parser_of(command, monkeypatch)))
-        parts += [f"## python -m {command}\n", table(rows) if rows else "This command has no options.\n"]
+        name = f"python -m {command}"
+        parts += [f"## {name}\n", describe(name, of_parser(parser_of(command, monkeypatch)), described)]
     golden(PAGE, "\n".join(parts))

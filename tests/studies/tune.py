@@ -76,15 +76,25 @@ def by_method(searches: int) -> Iterator[str]:
 
 
 def by_world(searches: int) -> Iterator[str]:
-    """A row per world, for the method that `suite.tune` uses."""
+    """A row per kind of noise, for the method that `suite.tune` uses: the worst world of this kind, and ranges."""
     yield "| noise | good cell recommended | best cell dropped | cells recommended | choice good | regret | launches |"
     yield "|:--|--:|--:|--:|--:|--:|--:|"
+    kinds: dict[str, list[Rates]] = {}
     for name, world in worlds().items():
         each = rates(ours, world, searches, seed=1)
-        print(f"{name}: {each.found:.3f} with {each.launches:.0%} of the launches", flush=True)
+        print(
+            f"{name}: found {each.found:.1%}, dropped {each.dropped:.1%}, {each.recommended:.1f} recommended, "
+            f"choice {each.chosen:.0%}, regret {each.regret:.1%}, {each.launches:.0%} of the launches",
+            flush=True,
+        )
+        kinds.setdefault(name.partition(", ")[2] or "as published", []).append(each)
+    for kind, found in kinds.items():
+        recommended = sorted(each.recommended for each in found)
+        launches = sorted(each.launches for each in found)
         yield (
-            f"| {name} | {each.found:.1%} | {each.dropped:.1%} | {each.recommended:.1f} | {each.chosen:.0%} "
-            f"| {each.regret:.1%} | {each.launches:.0%} |"
+            f"| {kind} | {min(each.found for each in found):.1%} | {max(each.dropped for each in found):.1%} "
+            f"| {recommended[0]:.1f} to {recommended[-1]:.1f} | {min(each.chosen for each in found):.0%} "
+            f"| {max(each.regret for each in found):.1%} | {launches[0]:.0%} to {launches[-1]:.0%} |"
         )
 
 

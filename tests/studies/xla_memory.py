@@ -1,8 +1,8 @@
 """``python -m tests.studies.xla_memory``: does XLA turn gradient checkpointing into memory?
 
 Compiles the timed step of each workload that has blocks, with checkpointing and without, and prints what XLA itself
-says of the program: its temporary memory and its floating-point operations. Nothing is run. The figures of
-`docs/settings.md` come from here.
+says of the program: its temporary memory and its floating-point operations. Nothing is run.
+`docs/settings.md` has what follows from it.
 """
 
 # ruff: noqa: T201 - a command that prints
