@@ -38,7 +38,7 @@ if not os.fork():
     os._exit(0)
 os.wait()
 daemon = int(os.read(reader, 20))
-from suite.worker import group
+from suite.worker.launch import group
 group.adopt()
 from multiprocessing import resource_tracker, shared_memory
 resource_tracker.register = lambda *_: None  # it dies with the rest when all are killed at once
@@ -77,7 +77,7 @@ def test_a_daemon_that_left_its_session_and_shared_memory_end_with_the_launch(
 def test_a_process_that_has_no_file_left_clears_up_all_the_same() -> None:
     code = """
     import os, resource
-    from suite.session import leftovers
+    from suite.session.launches import leftovers
     resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
     held = []
     while True:
@@ -98,7 +98,7 @@ def test_what_multiprocessing_makes_in_a_place_with_a_long_name_goes_with_the_la
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
-    from suite.worker import group
+    from suite.worker.launch import group
     group.adopt()
     from multiprocessing import util
     print(util.get_temp_dir())
@@ -272,7 +272,7 @@ def test_the_guardian_needs_the_standard_library_only() -> None:
 
 
 def test_a_guardian_goes_when_its_process_ends_and_nothing_is_said_of_it() -> None:
-    code = "from suite.session import leftovers; print(leftovers.mark())\n"
+    code = "from suite.session.launches import leftovers; print(leftovers.mark())\n"
     code += "print(*(guardian.pid for _, guardian in leftovers._guarded.values()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not done.stderr

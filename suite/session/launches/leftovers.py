@@ -30,7 +30,7 @@ from suite.record.mark import MARK
 from suite.record.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[3]
-CALL = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session import leftovers; leftovers."
+CALL = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.launches import leftovers; leftovers."
 GUARD, END = CALL + "guard(*sys.argv[2:])", CALL + "end_here(sys.argv[2], sys.argv[3:])"
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux shows POSIX shared memory
