@@ -19,7 +19,7 @@ from typing import Any
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import Cell
 from suite.record.record import Outcome, Record
-from suite.session.engines import Host, HostLostError, StoppedError
+from suite.session.hosts import Host, HostLostError, StoppedError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.observers.observer import Observers

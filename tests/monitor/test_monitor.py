@@ -21,11 +21,11 @@ from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import Sample, rates
 from suite.plan.cell import Cell
+from suite.plan.command_line import LATEST
 from suite.plan.measuring import Plan
-from suite.plan.options import LATEST
 from suite.record.record import Phase, Record, Window
 from suite.session import run as runs
-from suite.session.engines import local
+from suite.session.hosts import local
 from suite.session.launches import instruments
 from suite.session.launches.launch import end_tree
 from tests import records

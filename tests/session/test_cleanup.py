@@ -38,7 +38,7 @@ if not os.fork():
     os._exit(0)
 os.wait()
 daemon = int(os.read(reader, 20))
-from suite.worker import group
+from suite.worker.launch import group
 group.adopt()
 from multiprocessing import resource_tracker, shared_memory
 resource_tracker.register = lambda *_: None  # it dies with the rest when all are killed at once
@@ -98,7 +98,7 @@ def test_what_multiprocessing_makes_in_a_place_with_a_long_name_goes_with_the_la
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
-    from suite.worker import group
+    from suite.worker.launch import group
     group.adopt()
     from multiprocessing import util
     print(util.get_temp_dir())
@@ -142,7 +142,7 @@ def test_a_process_that_shows_itself_at_the_second_look_only_is_ended(monkeypatc
         looks.append(mark)
         return look(mark) if len(looks) > 1 else []
 
-    monkeypatch.setattr(cleanup, "_marked", hidden_at_first)
+    monkeypatch.setattr(cleanup, "_tagged", hidden_at_first)
     try:
         cleanup.end_processes(mine)
         assert late.wait(timeout=10) == -signal.SIGKILL

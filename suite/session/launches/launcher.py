@@ -16,7 +16,7 @@ from suite.record.environment import machine
 from suite.record.job import Job
 from suite.record.order import Order
 from suite.record.record import Record
-from suite.session.engines import Hear, Host
+from suite.session.hosts import Hear, Host
 from suite.session.launches import batch_finder
 from suite.session.launches.batch_finder import Fit
 from suite.session.launches.settings import Settings

@@ -15,8 +15,8 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.record.order import Order, Part
 from suite.record.record import Record
-from suite.session.engines import About, Hear, Host, HostLostError, StoppedError
-from suite.session.engines.remote import Remote
+from suite.session.hosts import About, Hear, Host, HostLostError, StoppedError
+from suite.session.hosts.remote import Remote
 from suite.session.launches import ranks
 from suite.session.launches.launch import LaunchError
 

@@ -1,0 +1,99 @@
+"""The host that this process runs on: launches are its children."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from suite.monitor.sampler import Monitor
+from suite.plan.device import has_gpu
+from suite.record.environment import machine, usable_cores
+from suite.record.order import Order
+from suite.record.record import Record
+from suite.session.hosts import About, Hear
+from suite.session.launches import batch_finder
+from suite.session.launches.instruments import Instruments
+from suite.session.launches.launch import launch, scratch_folder
+from workloads.data.cache import open_cached
+from workloads.data.own import OWN, prepare_own
+from workloads.data.prepare import prepare
+from workloads.spec import specification
+
+
+@dataclass
+class Local:
+    """Launches on this host, with ``device``, and data of the kind ``source`` from ``directory``.
+
+    ``say`` prints a line. What it opens is closed with ``until``.
+    """
+
+    device: str
+    source: str
+    directory: str | None
+    say: Callable[[str], None]
+    until: ExitStack
+    about: About = field(init=False)
+    _data: dict[str, Path] = field(default_factory=dict)
+    _programs: str = ""  # a folder for what launches compile for their evidence
+
+    def __post_init__(self) -> None:
+        self.instruments = Instruments(self.device, self.say, self.until)
+        gpus = self.instruments.names
+        gpu = self.device != "cpu" and has_gpu()
+        self.about = About(
+            kind=_kind(gpus),
+            gpu=gpu,
+            free_bytes=batch_finder.free_memory(),
+            devices=len(gpus) or (1 if gpu else usable_cores()),  # one GPU at least, where NVML tells none
+            driver=self.instruments.driver,
+        )
+
+    def prepare(self, workload: str) -> None:
+        """Get the data of a workload ready. Raises `workloads.data.dataset.DataError`."""
+        self.folder(workload)
+
+    def digest(self, workload: str) -> str:
+        """The digest of the data of a workload."""
+        return open_cached(self.folder(workload)).digest
+
+    def folder(self, workload: str) -> Path:
+        """Where the data of a workload is, which is fetched and verified the first time."""
+        data = specification(workload).data
+        name = workload if data == OWN else data
+        if name not in self._data:
+            if data == OWN:
+                self._data[name] = prepare_own(workload, self.source, None, self.say)
+            else:
+                self._data[name] = prepare(name, self.source, self.directory, say=self.say)
+        return self._data[name]
+
+    def ready(self) -> None:
+        """Make the folder for programs, once the data is there. Raises `suite.session.launches.launch.LaunchError`."""
+        self._programs = self._programs or self.until.enter_context(scratch_folder())
+
+    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+        """Run one launch, watched by a monitor."""
+        job = order.job
+        data = str(self.folder(job.cell.workload))
+        job = replace(job, data=data, programs=self._programs)
+        devices = order.part.count if order.part else job.cell.devices  # of this host
+
+        def watch(pids: int | Sequence[int], spawned_s: float) -> Monitor:
+            monitor = self.instruments.monitor(pids, spawned_s, devices)
+            hear.watched(monitor)
+            return monitor
+
+        record = launch(job, log, order.deadline_s, hear.progress, watch, tick=hear.tick, part=order.part)
+        return self.instruments.annotated(record, devices)
+
+
+def _kind(gpus: Sequence[str]) -> str:
+    """The hardware of this host in words."""
+    hardware = machine()
+    counted = Counter(gpus)
+    return "; ".join(
+        [f"{hardware['cpu']}, {hardware['cores']} cores", *(f"{count} x {name}" for name, count in counted.items())]
+    )
