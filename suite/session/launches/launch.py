@@ -38,7 +38,7 @@ from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordErro
 from suite.record.scratch import scratch
 from suite.record.text import clean
 from suite.session.launches import cleanup, logs, ranks
-from suite.session.launches.listener import Listener, Progress
+from suite.session.launches.listener import Progress, Workers
 from suite.session.launches.namespace import NamespaceError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -112,25 +112,16 @@ def _launched(
 ) -> Record:  # fmt: skip
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
-    several = job.cell.processes > 1
     with scratch_folder() as folder, _spawned(job, log, folder, part, inside) as (workers, pipes, spawned_s):
-        pids = [worker.pid for worker in workers] if several else workers[0].pid
+        pids = [worker.pid for worker in workers] if job.cell.processes > 1 else workers[0].pid
         monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
-            if several:
-                team = ranks.Team(parts, progress, tick, _exit_outcome, part)
-                for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
-                    team.add(worker, pipe, ranks.log_of(log, rank))
-                log = team.listen(deadline_s).log
-                listener = team.members[0].listener
-            else:
-                listener = Listener(parts, progress, log, tick)
-                ended = listener.listen(workers[0], pipes[0], time.monotonic() + deadline_s)
-    if "outcome" not in parts:
-        timeout = Outcome("timeout", f"no end after {deadline_s:g} s")
-        parts["outcome"] = vars(_exit_outcome(workers[0]) if several or ended else timeout)
+            listening = Workers(parts, progress, tick, part)
+            for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
+                listening.add(worker, pipe, ranks.log_of(log, rank))
+            log = listening.listen(deadline_s).log
     if isinstance(ledger := parts.get("ledger"), dict):
-        ledger["seen_s"] = listener.seen_s
+        ledger["seen_s"] = listening.members[0].listener.seen_s
     logs.cut(log)
     try:
         record = Record.from_json({"schema": SCHEMA, **parts})
@@ -275,11 +266,3 @@ def end_tree(process: subprocess.Popen[bytes], tag: str) -> None:
             descendant.kill()
     process.wait()
     cleanup.end_processes(tag, [process.pid, *(descendant.pid for descendant in descendants)])
-
-
-def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
-    code = worker.wait()
-    if code >= 0:
-        return Outcome("crashed", f"ended with exit status {code} and no result")
-    names = {number.value: number.name for number in signal.Signals}
-    return Outcome("crashed", f"ended by signal {names.get(-code, -code)}")

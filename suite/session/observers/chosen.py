@@ -12,7 +12,7 @@ from suite.export.target import ExportError, abouts, target
 from suite.plan.command_line import Option, option
 from suite.plan.suggest import unknown
 from suite.record.text import clean
-from suite.session.observers.observer import Observer, Observers
+from suite.session.observers.observer import Observers
 from suite.session.observers.tracker import Tracker
 
 PORTS = 65_535
@@ -50,7 +50,7 @@ def check(config: pytest.Config) -> None:
 
 def observers(config: pytest.Config, say: Callable[[str], None], show: Callable[[str], None]) -> Observers:
     """The observers of a run; metrics are served from here on. Raises `ExportError`."""
-    made: list[Observer] = [
+    made: list[Any] = [
         Tracker(name, place, _named(place), say, show) for name, place in dict.fromkeys(_trackers(config))
     ]
     port = config.getoption("metrics_port")
