@@ -19,12 +19,13 @@ from suite.monitor.background import settle
 from suite.plan import options, order
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell, CellError
-from suite.plan.engine import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.plan.suggest import nearest
 from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
+from suite.session.engines import LOCAL
+from suite.session.engines import options as engine_options
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches import settings
@@ -62,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         original(*names, **attributes)
 
     benchmark.addoption = addoption  # type: ignore[method-assign]
-    options.add(parser)
+    options.add(parser, *engine_options(), *observing.options())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,8 +18,8 @@ import pytest
 
 from suite import __version__
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.engine import engine
 from suite.plan.matrix import MATRICES
+from suite.session.engines import engine_of
 from tests.documents import ROOT
 
 CLUSTERS = ROOT / "clusters"
@@ -142,7 +142,7 @@ def test_the_head_runs_pytest_on_ray() -> None:
 
 def test_the_engine_that_went_says_what_to_use() -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"use Ray .*KubeRay: .*clusters/kubernetes/rayjob\.yaml$"):
-        engine("kubernetes")
+        engine_of("kubernetes")
 
 
 @pytest.mark.slow

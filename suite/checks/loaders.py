@@ -12,7 +12,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from suite.checks.options import FRAMEWORK
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
+from suite.plan.command_line import DATA, MIN_WINDOW, add, command_parser
 from suite.plan.measuring import Plan
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import imported
@@ -34,16 +36,11 @@ with those of the loaders, in the same process.
 
 def main() -> int:
     """Measure the selected loaders, in one process per framework, and print a line for each loader."""
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.checks loaders", description=__doc__, epilog=EXPLANATION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("suite.checks loaders", __doc__, EXPLANATION)
     parser.add_argument("--workload", choices=WORKLOADS, default="cifar100_cnn")
-    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--windows", type=int, default=8, help="windows per loader (default: 8)")
-    parser.add_argument("--min-window", type=float, default=0.5, metavar="S", help="seconds (default: 0.5)")
-    parser.add_argument("--data", choices=("auto", "real", "synthetic"), default="auto")
+    add(parser.add_argument, FRAMEWORK, MIN_WINDOW.but(default=0.5, help="seconds (default: 0.5)"), DATA)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     options = parser.parse_args()

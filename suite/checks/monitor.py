@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -12,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from suite.analysis.statistics.inference import LEAST, Paired, paired
+from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Idle, Monitor, idle
-from suite.plan.cell import FRAMEWORKS, SIZES, Cell
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.command_line import DEVICE, MIN_WINDOW, add, command_parser
 from suite.plan.matrix import STUDIED
 from suite.plan.measuring import Plan
 from suite.record.job import Job
@@ -93,17 +94,12 @@ class Turns:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure the selected workloads and frameworks, each in its own process, and print a line for each."""
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.checks monitor", description=__doc__, epilog=EXPLANATION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
-    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
-    parser.add_argument("--size", choices=SIZES, default="full")
+    parser = command_parser("suite.checks monitor", __doc__, EXPLANATION)
+    add(
+        parser.add_argument, WORKLOAD, FRAMEWORK, SIZE, DEVICE, MIN_WINDOW.but(default=5.0, help="seconds (default: 5)")
+    )
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})")
-    parser.add_argument("--min-window", type=float, default=5.0, metavar="S", help="seconds (default: 5)")
     options = parser.parse_args(arguments)
     if options.rounds < LEAST:
         parser.error(f"--rounds {options.rounds} is too few for an interval; at least {LEAST}")

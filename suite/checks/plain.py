@@ -14,7 +14,9 @@ from statistics import median
 from typing import Any
 
 from suite.analysis.statistics.inference import interval
-from suite.plan.cell import FRAMEWORKS, SIZES, Cell
+from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.command_line import MIN_WINDOW, add, command_parser
 from suite.plan.matrix import STUDIED
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import imported
@@ -41,17 +43,11 @@ whenever a block is complete. --save writes every ratio of every process as JSON
 
 def main() -> int:
     """Time the selected workloads and frameworks, each in its own process, and print a line for each."""
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.checks plain", description=__doc__, epilog=EXPLANATION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
-    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
-    parser.add_argument("--size", choices=SIZES, default="full")
+    parser = command_parser("suite.checks plain", __doc__, EXPLANATION)
+    add(parser.add_argument, WORKLOAD, FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="seconds (default: 1.5)"))
     parser.add_argument("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32")
     parser.add_argument("--processes", type=int, default=1, help="fresh processes of each line (default: 1)")
     parser.add_argument("--rounds", type=int, default=10, help="of four windows, in a process (default: 10)")
-    parser.add_argument("--min-window", type=float, default=1.5, metavar="S", help="seconds (default: 1.5)")
     parser.add_argument("--save", type=Path, metavar="FILE", help="where to write all ratios, as JSON")
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
     options = parser.parse_args()

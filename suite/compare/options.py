@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from suite.analysis.records.load import STORAGE
+from suite.analysis.options import PRICE_HOUR, PRICE_KWH, RUNS, STORAGE_FOLDER, margin_option
 from suite.analysis.rows.axes import AXES
-from suite.analysis.rows.wording import percent
-from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.regress import threshold
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.choice import one_of
+from suite.plan.command_line import add, command_parser
 from suite.plan.suggest import unknown
-from suite.record.text import clean
 from suite.report.html.folder import EXTRAS
 
 FORMATS = ("terminal", "markdown", "json", "html")
@@ -57,96 +53,47 @@ written; 3 if --fail-if could not test any cell
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Print the error in one line and exit with status 2."""
-        self.exit(2, f"{self.prog}: {clean(message)}; see --help\n")
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Returns the options. Exits with status 2 for wrong usage."""
-    parser = _Parser(
-        prog="python -m suite.compare",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
+    parser = command_parser("suite.compare", DESCRIPTION, EXAMPLES)
+    add(parser.add_argument, RUNS)
     parser.add_argument(
-        "--by",
-        type=one_of("axis", sorted(AXES)),
-        metavar="AXIS",
+        "--by", type=one_of("axis", sorted(AXES)), metavar="AXIS",
         help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
         "precision, batch, compile, loader, size, kernel, accumulate (at the same effective batch), devices (with the "
         "same batch on each), strategy, checkpointing, allocator, tuning or interface; or machine",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--baseline",
-        metavar="VALUE",
+        "--baseline", metavar="VALUE",
         help="the value on that axis that ratios are relative to; default: pytorch; fp32, the smallest batch, each "
         "framework's usual compile mode and strategy, the tuned loader, full, auto, 1, or the next value that a row "
         "has",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--across-machines",
-        action="store_true",
+        "--across-machines", action="store_true",
         help="allow ratios between runs and machines, and show the machine as a column; without --by, ratios are "
         "between machines, relative to that of the first RUN, or to the one whose name contains the --baseline",
-    )
+    )  # fmt: skip
+    add(parser.add_argument, margin_option())
     parser.add_argument(
-        "--margin",
-        type=percent,
-        default=MARGIN,
-        metavar="PERCENT",
-        help="differences within it are equal; faster and slower need the whole 95 %% interval beyond it "
-        f"(default: {100 * MARGIN:g})",
-    )
-    parser.add_argument(
-        "--format",
-        type=one_of("format", FORMATS),
-        default="terminal",
-        metavar=f"{{{','.join(FORMATS)}}}",
+        "--format", type=one_of("format", FORMATS), default="terminal", metavar=f"{{{','.join(FORMATS)}}}",
         help="what to print (default: terminal)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--verbose", action="store_true", help="print all columns with their legend and all notes, not just one screen"
     )
     parser.add_argument(
-        "--why",
-        action="store_true",
+        "--why", action="store_true",
         help="print what makes one row slower than another, from the profiles of pytest suite --profile",
-    )
+    )  # fmt: skip
+    _add_outputs(parser)
+    add(parser.add_argument, STORAGE_FOLDER)
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="default: results/ and the name of the run, if nothing stands there"
-    )
-    parser.add_argument(
-        "--publish",
-        type=Path,
-        metavar="DIR",
-        help="add the report to the static site in DIR: a folder for it there, and index.html over all of them",
-    )
-    parser.add_argument(
-        "--one-file", action="store_true", help="embed the plots in report.html, so that it needs no other file"
-    )
-    parser.add_argument(
-        "--extra",
-        type=_extras,
-        metavar="FILES",
-        help="also write svg (the plots), parquet (the launches), both (with a comma), or none; default: both with "
-        "--output, otherwise none, because results/ and sites are kept in git",
-    )
-    parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
-    parser.add_argument(
-        "--fail-if",
-        type=threshold,
-        metavar="slower=5%",
+        "--fail-if", type=threshold, metavar="slower=5%",
         help="exit with status 1 if a cell of the second run is significantly slower than in the first by more than "
         "this; with status 3 if no cell could be tested",
-    )
-    parser.add_argument(
-        "--price-hour", type=_price, metavar="P", help="price of the machine per hour, for cost columns"
-    )
-    parser.add_argument("--price-kwh", type=_price, metavar="P", help="price of the GPU's energy per kWh, likewise")
+    )  # fmt: skip
+    add(parser.add_argument, PRICE_HOUR, PRICE_KWH)
     options = parser.parse_args(arguments)
     if options.by == "machine" and not options.across_machines:
         parser.error("--by machine needs --across-machines, because numbers of different machines are not comparable")
@@ -161,15 +108,26 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="default: results/ and the name of the run, if nothing stands there"
+    )
+    parser.add_argument(
+        "--publish", type=Path, metavar="DIR",
+        help="add the report to the static site in DIR: a folder for it there, and index.html over all of them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--one-file", action="store_true", help="embed the plots in report.html, so that it needs no other file"
+    )
+    parser.add_argument(
+        "--extra", type=_extras, metavar="FILES",
+        help="also write svg (the plots), parquet (the launches), both (with a comma), or none; default: both with "
+        "--output, otherwise none, because results/ and sites are kept in git",
+    )  # fmt: skip
+
+
 def _extras(text: str) -> tuple[str, ...]:
     names = () if text == "none" else tuple(text.split(","))
     if others := set(names) - {*EXTRAS}:
         raise argparse.ArgumentTypeError(f"{min(others)!r} is not one of: {', '.join(EXTRAS)}, none")
     return names
-
-
-def _price(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise ValueError(text)
-    return value

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host
+from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host, launching
 from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installation
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.choice import one_of
+from suite.plan.command_line import DATA_DIR, add, command_parser
 from suite.record.environment import machine
 from workloads.data.progress import waiting
 
@@ -30,28 +31,21 @@ exit status: 0 this machine can measure, 1 it cannot, 2 wrong usage
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all checks and print their findings; the exit status says whether this machine can measure."""
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.doctor", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("suite.doctor", __doc__, EPILOG)
     parser.add_argument("--json", action="store_true", help="print JSON: the findings and what they are based on")
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
-    )
+    add(parser.add_argument, DATA_DIR)
     parser.add_argument(
         "--wait", type=float, default=ANSWER_WITHIN_S, metavar="S",
         help=f"seconds that the frameworks have to answer, all at the same time (default: {ANSWER_WITHIN_S:g})",
     )  # fmt: skip
-    parser.add_argument(
-        "--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS
-    )  # in its interpreter
+    parser.add_argument("--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS)
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found
     options = parser.parse_args(arguments)
     if options.answer:
         Path(options.answer).write_text(json.dumps(installation(options.framework)))
         return 0
     driver, findings, gpu_descriptions = gpus()
-    findings = [*host(), *data(options.data_dir), *findings]
+    findings = [*host(), *launching(), *data(options.data_dir), *findings]
     answers = _answers(options.wait)
     installed = {name: answers[name] for name in FRAMEWORKS}
     findings += frameworks(installed, driver)

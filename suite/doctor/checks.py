@@ -13,6 +13,7 @@ from suite.doctor.probes import FAILED, NO_ANSWER
 from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
 from suite.monitor.links import links, losses
 from suite.record.environment import core_limit, machine
+from suite.session.engines import engines
 from workloads.data.cache import folder_of
 from workloads.data.prepare import NAMES, cache_directory, data_directory
 
@@ -191,6 +192,12 @@ def host() -> Iterator[Finding]:
     limit = _read("/sys/fs/cgroup/memory.max")
     if limit.isdecimal() and int(limit) < hardware["memory_bytes"]:
         yield Finding("machine", NOTE, f"a control group limits memory to {int(limit) / 2**30:.1f} GiB")
+
+
+def launching() -> Iterator[Finding]:
+    """List where launches can start from here, and why not on the other engines."""
+    lacks = {engine.name: engine.lack() for engine in engines()}
+    yield Finding("engines", OK, ", ".join(f"{name} ({lack})" if lack else name for name, lack in lacks.items()))
 
 
 def data(directory: str | None) -> Iterator[Finding]:

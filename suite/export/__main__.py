@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from suite.analysis.records.load import REPORT, STORAGE, Launch, Loaded, LoadError, find, load
-from suite.export.target import ExportError, Origin, Target, target
+from suite.analysis.options import RUNS, STORAGE_FOLDER
+from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
+from suite.export.target import ExportError, Origin, Target, abouts, target
+from suite.plan.command_line import add, command_parser
 from suite.record.text import clean
 from workloads.data.progress import waiting
 
@@ -36,34 +37,6 @@ examples:
 exit status: 0; 1 if a run could not be sent; 2 for wrong usage, unusable input, or a library that is not installed; 130
 if interrupted
 """
-
-#: Each target's line in the list, and what ``--to`` means for it.
-TARGETS = {
-    "mlflow": (
-        "a run per session, with a nested run per launch",
-        "address of the server; default: $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000. The experiment is "
-        "$MLFLOW_EXPERIMENT_NAME, or framework-training-suite",
-    ),
-    "tensorboard": (
-        "event files, a folder per launch",
-        "folder for TensorBoard's --logdir; default: results/tensorboard",
-    ),
-    "wandb": (
-        "offline runs of Weights & Biases, for `wandb sync`",
-        "folder in which the folder wandb is made; default: $WANDB_DIR, or results. The project is $WANDB_PROJECT, or "
-        "framework-training-suite",
-    ),
-    "prometheus": (
-        "metrics as text (for a textfile collector) and as OpenMetrics with times (for promtool)",
-        "folder for the two files of each run; default: results/prometheus",
-    ),
-}
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Print the error in one line and exit with status 2."""
-        self.exit(2, f"{self.prog}: {clean(message)}; see --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,28 +101,18 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(
-        prog="python -m suite.export",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("suite.export", DESCRIPTION, EPILOG)
     parts = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
-    for name, (words, to) in TARGETS.items():
-        part = parts.add_parser(name, help=words, description=f"Export runs as {words}.")
-        part.add_argument(
-            "run", nargs="*", metavar="RUN",
-            help="a file, a folder, or the number or name of a saved run; default: the run saved last",
-        )  # fmt: skip
-        part.add_argument("--to", metavar="PLACE", help=to)
+    for name, about in abouts().items():
+        part = parts.add_parser(name, help=about.takes, description=f"Export runs as {about.takes}.")
+        add(part.add_argument, RUNS.but(help=f"{RUNS.help}; default: the run saved last"))
+        part.add_argument("--to", metavar="PLACE", help=about.to)
         part.add_argument(
             "--report", type=Path, metavar="DIR",
             help="folder that suite.compare wrote, whose files go along where the target takes them; default: that of "
             "the run in results/, if it is there",
         )  # fmt: skip
-        part.add_argument(
-            "--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}"
-        )
+        add(part.add_argument, STORAGE_FOLDER)
     return parser.parse_args(arguments)
 
 

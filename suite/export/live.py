@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from suite import __version__
 from suite.export.contents import settings
@@ -46,26 +46,6 @@ READINGS = {
 }
 
 
-class Sampled(Protocol):
-    """One moment's readings, as `suite.monitor.timeline.Sample` holds them."""
-
-    @property
-    def at_s(self) -> float: ...
-    @property
-    def values(self) -> Mapping[str, float]: ...
-
-
-class Watching(Protocol):
-    """What is read of a `suite.monitor.sampler.Monitor`."""
-
-    @property
-    def gpus(self) -> Sequence[Any]: ...
-    @property
-    def samples(self) -> Mapping[str, Sequence[Sampled]]: ...
-    @property
-    def host(self) -> Sequence[Sampled]: ...
-
-
 @dataclass
 class State:
     """What is known at the moment."""
@@ -80,7 +60,7 @@ class State:
     begin_s: float = 0.0
     phase: str = ""
     rates: dict[str, float] = field(default_factory=dict)
-    monitor: Watching | None = None
+    monitor: Any = None  # a `suite.monitor.sampler.Monitor`
 
 
 @dataclass(eq=False)
@@ -122,7 +102,7 @@ class Live:
             self.state.cell, self.state.launch, self.state.begin_s = cell, launch, time.monotonic()
             self.state.phase, self.state.rates, self.state.monitor = "starting", {}, None
 
-    def watched(self, monitor: Watching) -> None:
+    def watched(self, monitor: Any) -> None:
         """The launch has a monitor."""
         with self._lock:
             self.state.monitor = monitor
@@ -197,7 +177,7 @@ def _labels(record: Record) -> tuple[str, ...]:
     return (clean(record.cell.id, 200), *(str(held[name]) for name in CELL))
 
 
-def _readings(monitor: Watching) -> Iterator[tuple[str, Sequence[str], float]]:
+def _readings(monitor: Any) -> Iterator[tuple[str, Sequence[str], float]]:
     """The newest samples of the GPUs and of the host, if they are recent."""
     now_s = time.perf_counter()
     for number, gpu in enumerate(monitor.gpus):

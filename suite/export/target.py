@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from suite.export import targets
 from suite.plan.suggest import unknown
 from suite.record.record import Record
 
@@ -44,23 +46,38 @@ class Target(Protocol):
         """Close the session, and return one line that says where the launches are and how to look at them."""
 
 
-#: Each target: the module that it needs, and the extra of this project that installs it.
-LIBRARIES = {
-    "mlflow": ("mlflow", "mlflow"),
-    "tensorboard": ("tensorboard", "tensorboard"),
-    "wandb": ("wandb", "wandb"),
-    "prometheus": ("prometheus_client", "prometheus"),
-}
+@dataclass(frozen=True)
+class About:
+    """What a target's file says of it, as ``ABOUT``. ``takes`` is its line in a list, ``to`` the help of ``--to``.
+
+    ``library`` is the module that it needs, and ``extra`` that of this project which installs it; with ``follows``,
+    `pytest suite --track` sends to it while a run goes on.
+    """
+
+    takes: str
+    to: str
+    library: str
+    extra: str
+    follows: bool = True
+
+
+def abouts() -> dict[str, About]:
+    """What all targets say of themselves, by name: each is a file in `suite.export.targets` with an ``ABOUT``."""
+    modules = {each.name: _module(each.name) for each in pkgutil.iter_modules(targets.__path__)}
+    return {name: module.ABOUT for name, module in modules.items() if hasattr(module, "ABOUT")}
 
 
 def target(name: str) -> Target:
     """The target of this name. Raises `ExportError` if there is none, or its library is not installed."""
-    if name not in LIBRARIES:
-        raise ExportError(unknown("target", name, LIBRARIES))
-    module, extra = LIBRARIES[name]
-    if find_spec(module) is None:
+    if not (about := abouts().get(name)):
+        raise ExportError(unknown("target", name, abouts()))
+    if find_spec(about.library) is None:
         raise ExportError(
-            f"{module} is not installed; it comes with the extra framework-training-suite[{extra}]. In a checkout: "
-            f"pip install -e '.[{extra}]'"
+            f"{about.library} is not installed; it comes with the extra framework-training-suite[{about.extra}]. In a "
+            f"checkout: pip install -e '.[{about.extra}]'"
         )
-    return cast("Target", import_module(f"suite.export.{name}"))
+    return cast("Target", _module(name))
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{targets.__name__}.{name}")

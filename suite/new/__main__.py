@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from suite.plan.command_line import command_parser
 from workloads.registry import FRAMEWORK_FILES, NAME
 from workloads.spec import WORKLOADS
 
@@ -25,10 +25,7 @@ exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the folder and say what to run next; nothing that exists is replaced."""
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.new", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("suite.new", __doc__, EPILOG)
     parser.add_argument("what", choices=("workload",), help="what to write")
     parser.add_argument("name", metavar="NAME", help="small letters, digits and underscores")
     parser.add_argument("--framework", choices=FRAMEWORK_FILES, action="append", help="default: all; may be repeated")

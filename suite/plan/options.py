@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from suite.plan.blocks import shard
 from suite.plan.cell import ALLOCATORS, AUTO, LOADERS, STRATEGIES_OF, USUAL_STRATEGY
-from suite.plan.choice import one_of
+from suite.plan.command_line import (
+    CORES,
+    DATA,
+    DATA_DIR,
+    DEVICE,
+    EPOCHS,
+    JOURNAL_FOLDER,
+    LAUNCHES,
+    MAX_TIME,
+    MEMORY_LIMIT,
+    MIN_WINDOW,
+    PROFILE_CODE,
+    PROFILE_MEMORY,
+    RESUME,
+    SEED,
+    TRUSTED_NETWORK,
+    WAIT_IDLE,
+    WORKLOADS,
+    Option,
+    check_numbers,
+)  # fmt: skip
+from suite.plan.command_line import add as add_options
 from suite.plan.device import has_gpu
-from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
-from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
+from suite.plan.measuring import LEAST_TESTED
 from suite.plan.named import named
-from suite.plan.strategies import NOT_MEASURED, TRUSTED, measured_of
+from suite.plan.strategies import NOT_MEASURED, measured_of
 from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual
 from workloads import registry
-
-#: Where runs keep their journals, unless the command line says otherwise.
-JOURNALS = Path("results/journals")
-
-#: What ``--resume`` without a value stands for: the run that fits best.
-LATEST = "latest"
-
-#: Trackers that can follow a run.
-TRACKERS = ("mlflow", "tensorboard", "wandb")
 
 #: The heading of the suite's options in ``pytest --help``, which pytest prints as it is, with a colon after it.
 HEADING = """\
@@ -86,19 +95,9 @@ LISTS = {
     "(default: native)",
 }
 
-#: The help of options that `suite.tune` has too.
-SHARED = {
-    "workloads": "folder of a workload from outside, or the name of an installed one; may be repeated. Without "
-    "--workload, only what is in there is measured",
-    "seed": "seed of weights, batches, dropout and the order of launches (default: 0)",
-    "data": "real, synthetic, or auto: real data, or a synthetic twin of it if there is none (default: auto)",
-    "data-dir": "folder with the official archives or folders (default: $SUITE_DATA_DIR)",
-    "wait-idle": "before the first launch, wait up to S seconds until other processes leave the CPU alone",
-}
 
-
-def add(parser: pytest.Parser) -> None:
-    """Add the suite's options, in a group of their own."""
+def add(parser: pytest.Parser, *more: Option) -> None:
+    """Add the suite's options, in a group of their own; ``more`` are those of other rooms."""
     group = parser.getgroup("suite", HEADING)
     group.addoption(
         "--matrix", metavar="LIST", action="append",
@@ -107,85 +106,28 @@ def add(parser: pytest.Parser) -> None:
     )  # fmt: skip
     for axis in AXES:
         group.addoption(f"--{axis}", metavar="LIST", help=LISTS[axis])
-    group.addoption("--workloads", metavar="PATH", action="append", default=[], help=SHARED["workloads"])
-    group.addoption(
-        "--cores", type=int, metavar="N",
-        help="cores of each device on a CPU, so that one device and several are alike (default: one device has all, "
-        "several share them)",
-    )  # fmt: skip
-    group.addoption("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
+    workloads = WORKLOADS.but(help=f"{WORKLOADS.help}. Without --workload, only what is in there is measured")
+    add_options(group.addoption, workloads, CORES, LAUNCHES)
     group.addoption(
         "--no-control", action="store_true",
         help=f"leave out the A/A control: from {LEAST_TESTED} launches on, the cells of one framework (PyTorch if it "
         "is measured) run twice, which shows how much noise alone changes a ratio",
     )  # fmt: skip
-    group.addoption(
-        "--min-window", type=float, metavar="S", help="shortest timed window, in seconds (default: that of the matrix)"
-    )
-    group.addoption(
-        "--max-time", type=float, metavar="S",
-        help=f"seconds after which a launch is ended (default: {LONGEST_S:g}; {LONGEST_TRAINING_S:g} for a training "
-        "to the end)",
-    )  # fmt: skip
-    group.addoption("--epochs", type=int, metavar="N", help="of trainings to the end (default: those of the recipe)")
+    add_options(group.addoption, MIN_WINDOW, MAX_TIME, EPOCHS)
     group.addoption(
         "--target", type=float, metavar="A", help="test accuracy to which they are timed (default: that of the recipe)"
     )
-    group.addoption(
-        "--memory-limit", type=float, metavar="GIB",
-        help="memory that a launch may use on a CPU (default: no limit; with --batch auto, what is free)",
-    )  # fmt: skip
-    group.addoption("--seed", type=int, default=0, metavar="N", help=SHARED["seed"])
-    group.addoption(
-        "--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
-        help=SHARED["data"],
-    )  # fmt: skip
-    group.addoption("--data-dir", metavar="DIR", help=SHARED["data-dir"])
-    group.addoption(
-        "--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
-        help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
-    )  # fmt: skip
-    group.addoption("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
-    group.addoption(
-        "--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW", help=PLACEMENT
-    )
-    group.addoption("--trusted-network", action="store_true", help=TRUSTED)
+    add_options(group.addoption, MEMORY_LIMIT, SEED, DATA, DATA_DIR, DEVICE, TRUSTED_NETWORK)
     group.addoption(
         "--shard", metavar="I/N",
         help="measure part I of N, to share a run between N machines; suite.compare merges their files",
     )  # fmt: skip
-    group.addoption(
-        "--resume", nargs="?", const=LATEST, metavar="RUN",
-        help="continue the run with this id, or without an id the last run with these settings; launches that timed "
-        "out, crashed or ended in an error run again",
-    )  # fmt: skip
-    group.addoption("--wait-idle", type=float, metavar="S", help=SHARED["wait-idle"])
+    add_options(group.addoption, RESUME, WAIT_IDLE)
     group.addoption(
         "--profile", action="store_true",
         help="profile some steps of each launch after its timed windows; suite.compare --why then says where time goes",
     )  # fmt: skip
-    group.addoption(
-        "--profile-memory", action="store_true",
-        help="with --profile, record the allocator's timeline too, where the framework has one",
-    )  # fmt: skip
-    group.addoption(
-        "--profile-code", action="store_true",
-        help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
-    )  # fmt: skip
-    group.addoption(
-        "--track", metavar="TARGET", action="append", default=[],
-        help=f"send each launch, as it ends, to one of: {', '.join(TRACKERS)}; TARGET=PLACE names a server's address "
-        "or a folder, as --to of python -m suite.export does",
-    )  # fmt: skip
-    group.addoption(
-        "--metrics-port", type=int, metavar="PORT",
-        help="serve Prometheus metrics of the run on this port while it goes on, such as 9464",
-    )  # fmt: skip
-    group.addoption(
-        "--metrics-host", default="127.0.0.1", metavar="ADDRESS",
-        help="with --metrics-port, the address to serve on; 0.0.0.0 shows them to the network (default: 127.0.0.1)",
-    )  # fmt: skip
-    group.addoption("--journals", default=str(JOURNALS), metavar="DIR", help=f"default: {JOURNALS}")
+    add_options(group.addoption, PROFILE_MEMORY, PROFILE_CODE, *more, JOURNAL_FOLDER)
 
 
 def names(parser: pytest.Parser) -> list[str]:
@@ -234,22 +176,10 @@ def _check_numbers(config: pytest.Config) -> None:
     for option in ("memory", "code"):
         if config.getoption(f"profile_{option}") and not config.getoption("profile"):
             raise MatrixError(f"--profile-{option} adds to a profile; give --profile too")
-    for option in ("launches", "epochs", "cores"):
-        value = config.getoption(option)
-        if value is not None and value < 1:
-            raise MatrixError(f"--{option} is {value}; it must be at least 1")
+    check_numbers(config.option)
     target = config.getoption("target")
     if target is not None and not 0 < target <= 1:
         raise MatrixError(f"--target is {target:g}; it is an accuracy, more than 0 and at most 1")
-    positive = (("max-time", "seconds"), ("memory-limit", "GiB"), ("wait-idle", "seconds"))
-    for option, unit in positive:
-        value = config.getoption(option.replace("-", "_"))
-        if value is not None and not 0 < value < math.inf:
-            raise MatrixError(f"--{option} is {value:g}; it must be more than 0 {unit}")
-
-
-def bytes_of(gib: float | None) -> int | None:
-    return None if gib is None else int(gib * 2**30)
 
 
 def _shard(text: str) -> tuple[int, int]:

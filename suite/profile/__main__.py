@@ -8,9 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.plan.cell import SIZES, Cell, CellError
-from suite.plan.matrix import smoke
-from suite.plan.options import JOURNALS
-from suite.plan.strategies import TRUSTED
+from suite.plan.command_line import (
+    DATA,
+    DATA_DIR,
+    DEVICE,
+    JOURNAL_FOLDER,
+    LAUNCHES,
+    PROFILE_CODE,
+    PROFILE_MEMORY,
+    SEED,
+    TRUSTED_NETWORK,
+    WORKLOADS,
+    add,
+    check_numbers,
+    command_parser,
+)  # fmt: skip
+from suite.plan.matrix import MatrixError, smoke
 from suite.profile.chosen import ChoiceError, chosen
 from suite.profile.shown import opening, profiled, views
 from suite.record.record import Record
@@ -20,8 +33,7 @@ from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
-from suite.session.run import Run
-from suite.session.terminal import CommandTerminal
+from suite.session.run import launch_all
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError, register
 
@@ -42,12 +54,13 @@ exit status: 0; 1 if the launch failed or left no profile; 2 for wrong usage; 13
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Launch the cell with a profile, and print its tables and where its trace is."""
-    options = _parsed(arguments)
+    options = _parse(arguments)
     try:
+        check_numbers(options)
         for place in options.workloads:
             register(place)
         cell = chosen(options.cell)
-    except (ChoiceError, CellError, RegistryError) as error:
+    except (ChoiceError, CellError, MatrixError, RegistryError) as error:
         print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
         return 2
     restore_handlers = interruptible()
@@ -79,56 +92,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def launched(cell: Cell, options: argparse.Namespace) -> tuple[list[Record], Path]:
     """The launches of the cell, and the folder of their traces. Raises `LaunchError` and others of the session."""
-    settings = Settings(
-        "profile", options.launches, smoke().plan, options.seed,
-        data=options.data, data_directory=options.data_dir, device=options.device, journals=options.journals,
-        profile=True, profile_memory=options.memory, profile_code=options.code,
-        trusted_network=options.trusted_network,
-    )  # fmt: skip
-    terminal = CommandTerminal()
-    schedule = [(cell, number) for number in range(options.launches)]
-    run = Run(settings, schedule, terminal.say, terminal.show)
-    try:
-        run.prepare()
-        return [run.launch(*planned) for planned in schedule], options.journals / str(run.info["id"])
-    finally:
-        terminal.show("")
-        run.close()
+    settings = Settings.of(options, "profile", options.launches, smoke().plan, profile=True)
+    records, run = launch_all(settings, [(cell, number) for number in range(options.launches)])
+    return records, options.journals / run
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.profile", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = command_parser("suite.profile", __doc__, EPILOG)
     parser.add_argument("cell", metavar="CELL", help="a cell's id, or how it begins: cifar100_cnn-jax-fp32-b32")
-    parser.add_argument(
-        "--workloads",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="folder of a workload from outside of the suite",
-    )
+    add(parser.add_argument, WORKLOADS)
     parser.add_argument("--size", choices=SIZES, help="of the workload (default: that of the cell)")
-    parser.add_argument("--launches", type=int, default=1, metavar="N", help="fresh processes (default: 1)")
-    parser.add_argument("--memory", action="store_true", help="add the allocator's timeline to the trace")
-    parser.add_argument("--code", action="store_true", help="also keep the code that the framework compiled")
-    parser.add_argument(
-        "--data", choices=("auto", "real", "synthetic"), default="auto", help="default: real if there is any"
-    )
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
-    )
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one"
-    )
-    parser.add_argument("--trusted-network", action="store_true", help=TRUSTED)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, batches and dropout (default: 0)")
-    parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
-    options = parser.parse_args(arguments)
-    if options.launches < 1:
-        parser.error(f"--launches is {options.launches}; it must be at least 1")
-    return options
+    add(parser.add_argument, LAUNCHES.but(default=1, help="fresh processes (default: 1)"))
+    for flag, option in (("--memory", PROFILE_MEMORY), ("--code", PROFILE_CODE)):
+        words = option.help.removeprefix("with --profile, ")
+        parser.add_argument(flag, dest=f"profile_{flag[2:]}", action="store_true", help=words)
+    add(parser.add_argument, DATA, DATA_DIR, DEVICE, TRUSTED_NETWORK, SEED, JOURNAL_FOLDER)
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -51,8 +51,9 @@ def chosen(text: str) -> Cell:
         names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
         raise ChoiceError(f"{text!r} names no framework; there are: {names}")
     _known("framework", rest[0], FRAMEWORKS)
-    if {*rest} & {part for name in INTERFACES[1:] for part in name.split("-")}:
-        raise ChoiceError(f"{text!r} is trained by Keras, and profiles are taken of the native loop")
+    if others := [name for name in INTERFACES[1:] if {*name.split("-")} <= {*rest}]:
+        name = max(others, key=len)
+        raise ChoiceError(f"{text!r} has the interface {name}; leave out -{name} to profile the suite's own loop")
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
     if settings.get("devices", 1) != 1:  # an id leaves this one out
         settings.setdefault("strategy", REFERENCE_STRATEGY[rest[0]])

@@ -8,15 +8,25 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.analysis.records.load import STORAGE, LoadError, find, load
-from suite.analysis.rows.wording import NONE, percent
-from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.options import RUNS, STORAGE_FOLDER, margin_option
+from suite.analysis.records.load import LoadError, find, load
+from suite.analysis.rows.wording import NONE
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
-from suite.plan.choice import one_of
+from suite.plan.command_line import (
+    DATA_DIR,
+    DEVICE,
+    DEVICES,
+    JOURNAL_FOLDER,
+    LAUNCHES,
+    TRUSTED_NETWORK,
+    WORKLOADS,
+    add,
+    check_numbers,
+    command_parser,
+)  # fmt: skip
+from suite.plan.matrix import MatrixError
 from suite.plan.measuring import Plan
-from suite.plan.options import JOURNALS
-from suite.plan.strategies import TRUSTED
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.terminal import Terminal
@@ -27,8 +37,7 @@ from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
-from suite.session.run import Run
-from suite.session.terminal import CommandTerminal
+from suite.session.run import launch_all
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting
 from workloads.registry import RegistryError, register
@@ -50,45 +59,16 @@ exit status: 0 all reproduced, 1 not all, 2 unusable input, 3 nothing differs bu
 """
 
 
-DEVICES = ("auto", "cpu", "cuda")
+EXPECTED = (
+    LoadError, JournalError, LaunchError, DataError, MatrixError, RegistryError, OSError, subprocess.CalledProcessError,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cells of a result again, and print a verdict per cell."""
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.reproduce", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("run", nargs="+", metavar="RESULT", help="file, folder, or a run's number or name")
-    parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id contains this text")
-    parser.add_argument(
-        "--workloads",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="folder of a workload from outside of the suite",
-    )
-    parser.add_argument("--launches", type=int, metavar="N", help="per cell (default: as many as are stored)")
-    parser.add_argument(
-        "--margin", type=percent, default=MARGIN, metavar="PERCENT", help=f"of the verdicts (default: {100 * MARGIN:g})"
-    )
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
-    )
-    parser.add_argument(
-        "--device", type=one_of("device", DEVICES), metavar=f"{{{','.join(DEVICES)}}}", help="default: the stored run's"
-    )
-    parser.add_argument("--trusted-network", action="store_true", help=TRUSTED)
-    parser.add_argument(
-        "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
-    )
-    parser.add_argument("--yes", action="store_true", help="with --install: install without asking")
-    parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
-    parser.add_argument("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
-    options = parser.parse_args(arguments)
-    if options.launches is not None and options.launches < 1:
-        parser.error(f"--launches is {options.launches}; it must be at least 1")
+    options = _parse(arguments)
     try:
+        check_numbers(options)
         for place in options.workloads:
             register(place)
         paths, _ = find(options.run, options.storage)
@@ -102,15 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rerun = by_cell(run_again(stored, options))
         finally:
             restore_handlers()
-    except (
-        LoadError,
-        JournalError,
-        LaunchError,
-        DataError,
-        RegistryError,
-        OSError,
-        subprocess.CalledProcessError,
-    ) as error:
+    except EXPECTED as error:
         print(f"suite.reproduce: {clean(error, 1000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -127,6 +99,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]:
         terminal.say(line)
     return _status(verdicts.values())
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = command_parser("suite.reproduce", __doc__, EPILOG)
+    add(parser.add_argument, RUNS.but(metavar="RESULT", nargs="+"))
+    parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id contains this text")
+    launches = LAUNCHES.but(help="per cell (default: as many as are stored)")
+    device = DEVICE.but(default=None, help="cpu, cuda, or auto (default: the stored run's)")
+    add(parser.add_argument, WORKLOADS, launches, margin_option(), DATA_DIR, device, TRUSTED_NETWORK)
+    parser.add_argument(
+        "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --install: install without asking")
+    add(parser.add_argument, JOURNAL_FOLDER, STORAGE_FOLDER)
+    return parser.parse_args(arguments)
 
 
 def _status(verdicts: Iterable[Verdict]) -> int:
@@ -166,21 +153,12 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
     if device not in DEVICES:
         raise LoadError(f"the stored run's device is {clean(device, 40)!r}; choose one with --device")
     launches = options.launches or max(map(len, stored.values()))
-    settings = Settings(
-        "reproduce", launches, plan, seed if type(seed) is int and abs(seed) < 2**31 else 0,
-        data=_data(stored), data_directory=options.data_dir, device=device,
-        journals=options.journals, epochs=course.planned if course else None, target=course.target if course else None,
-        trusted_network=options.trusted_network,
+    settings = Settings.of(
+        options, "reproduce", launches, plan, seed=seed if type(seed) is int and abs(seed) < 2**31 else 0,
+        data=_data(stored), device=device, epochs=course.planned if course else None,
+        target=course.target if course else None,
     )  # fmt: skip
-    schedule = blocks(list(stored), launches, settings.seed)
-    terminal = CommandTerminal()
-    run = Run(settings, schedule, terminal.say, terminal.show)
-    try:
-        run.prepare()
-        return [run.launch(cell, number) for cell, number in schedule]
-    finally:
-        terminal.show("")
-        run.close()
+    return launch_all(settings, blocks(list(stored), launches, settings.seed))[0]
 
 
 def verdict_grid(

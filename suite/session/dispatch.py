@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from suite.monitor.sampler import Monitor
 from suite.plan.cell import Cell
 from suite.record.record import Outcome, Record
-from suite.session.engines import Host, HostLostError, StoppedError
+from suite.session.hosts import Host, HostLostError, StoppedError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
-from suite.session.observers.observer import Observers
+from suite.session.observers.observer import Observer, Observers
 
 #: How often a launch may lose its host before that is its result.
 LOST_MOST = 3
@@ -51,8 +50,8 @@ class Block:
 
 
 @dataclass
-class Posting:
-    """Passes on what a launcher tells observers to the thread of the run."""
+class Posting(Observer):
+    """Passes on what a launcher tells observers to the thread of the run; no monitor of another host is here."""
 
     observers: Observers
     post: Post
@@ -62,9 +61,6 @@ class Posting:
 
     def progress(self, message: Mapping[str, Any]) -> None:
         self.post(partial(self.observers.progress, message))
-
-    def watched(self, monitor: Monitor) -> None:
-        """No monitor of another host is here."""
 
 
 @dataclass

@@ -16,9 +16,9 @@ from suite.plan.measuring import CONTROL
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
-from suite.session.engines import Host
-from suite.session.engines.choice import opened
-from suite.session.engines.site import prepare
+from suite.session.engines.cluster import open_hosts
+from suite.session.hosts import Host
+from suite.session.hosts.site import prepare
 from suite.session.journal import Journal
 from suite.session.launches import batch_finder, devices
 from suite.session.launches.launch import LaunchError, interpreter
@@ -27,6 +27,7 @@ from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
 from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
+from suite.session.terminal import CommandTerminal
 from suite.session.wording import described, duration, launches
 from workloads.data.progress import waiting
 
@@ -52,7 +53,7 @@ class Run:
 
     def __post_init__(self) -> None:
         cells = [cell for cell, _ in self.planned]
-        self._engine = opened(self.settings, cells, self.say, self._open)
+        self._hosts = open_hosts(self.settings, cells, self.say, self._open)
         try:
             self.journal = self._open_journal()
         except BaseException:
@@ -65,11 +66,11 @@ class Run:
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
-        about = self._engine.hosts[0].about
+        about = self._hosts.hosts[0].about
         self.on_cpu = not about.gpu
         self._pace = Pace(self.settings.plan, self.on_cpu)
         self._pace.learn(self._journalled.values())
-        host = self._engine.hosts[0]
+        host = self._hosts.hosts[0]
         self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
         self._dispatch: Dispatch | None = None
         if about.driver:
@@ -135,7 +136,7 @@ class Run:
     @property
     def side_by_side(self) -> int:
         """How many blocks run at a time."""
-        return len(self._engine.hosts)
+        return len(self._hosts.hosts)
 
     @property
     def asked(self) -> set[str]:
@@ -166,7 +167,7 @@ class Run:
     def prepare(self) -> None:
         """Check the interpreters, say how long the run may take, and get the data ready."""
         cells = [cell for cell, _ in self.planned]
-        if not self._engine.cluster:  # hosts of a cluster answer for themselves
+        if not self._hosts.cluster:  # hosts of a cluster answer for themselves
             self._check(cells)
         remaining = self._remaining()
         trained = [cell for cell in remaining if cell.recipe]
@@ -178,7 +179,7 @@ class Run:
             first = "the first block: " if self.settings.search else ""
             self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
-        prepare(self._engine.hosts, workloads, bool(remaining))
+        prepare(self._hosts.hosts, workloads, bool(remaining))
         keys = [key_of(cell, number) for cell, number in self.planned]
         journalled = [self._journalled[key] for key in keys if key in self._journalled]
         self.observers.begin(self.journal.path, self.info, self.total, journalled)
@@ -198,9 +199,9 @@ class Run:
     def _begin(self) -> None:
         """Start the launches: one after the other here, in blocks side by side on a cluster."""
         self._ended_s = time.monotonic()
-        if self._engine.cluster:
+        if self._hosts.cluster:
             self._dispatch = Dispatch(
-                self._engine.hosts, self._launcher_on, self._keep, self.say, self._engine.revive, self._counter
+                self._hosts.hosts, self._launcher_on, self._keep, self.say, self._hosts.revive, self._counter
             )
         blocks: dict[int, list[Planned]] = {}
         begun: dict[int, str] = {}
@@ -260,3 +261,15 @@ class Run:
     def _left(self) -> str:
         remaining = self._remaining()
         return f", about {duration(self._left_s(remaining))} left" if remaining and self._pace.known else ""
+
+
+def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:
+    """The launches of a command, one after the other, and the id of their run. Raises what a `Run` raises."""
+    terminal = CommandTerminal()
+    run = Run(settings, planned, terminal.say, terminal.show)
+    try:
+        run.prepare()
+        return [run.launch(*each) for each in planned], str(run.info["id"])
+    finally:
+        terminal.show("")
+        run.close()

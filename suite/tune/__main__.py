@@ -9,10 +9,10 @@ from suite.analysis.search.racing import Race
 from suite.monitor.background import settle
 from suite.plan.cell import Cell, CellError
 from suite.plan.device import has_gpu
-from suite.plan.engine import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.benchmarks import saved
+from suite.session.engines import LOCAL
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
@@ -115,14 +115,9 @@ def continued(arguments: Sequence[str], run: str, spent: bool = False) -> str:
 
 
 def _settings(search: Search) -> Settings:
-    options = search.options
-    return Settings(
-        f"tune-{search.chosen.name}", 1, search.chosen.plan, options.seed,
-        data=options.data, data_directory=options.data_dir, device=options.device, deadline_s=options.max_time,
-        resume=options.resume, journals=options.journals, sweep=command_line.typed(options) or None,
-        memory_limit=command_line.memory_limit(options), epochs=options.epochs, target=search.question.target,
-        search=search.question.to_json(), on=options.on, placement=options.placement,
-        trusted_network=options.trusted_network,
+    return Settings.of(
+        search.options, f"tune-{search.chosen.name}", 1, search.chosen.plan, search=search.question.to_json(),
+        sweep=command_line.typed(search.options) or None, target=search.question.target,
     )  # fmt: skip
 
 

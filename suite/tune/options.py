@@ -8,20 +8,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.records.load import STORAGE
-from suite.analysis.rows.wording import percent
-from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.options import PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER, margin_option
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
+from suite.plan.command_line import (
+    DATA,
+    DATA_DIR,
+    DEVICE,
+    EPOCHS,
+    JOURNAL_FOLDER,
+    MAX_TIME,
+    MEMORY_LIMIT,
+    MIN_WINDOW,
+    RESUME,
+    SEED,
+    TRUSTED_NETWORK,
+    WAIT_IDLE,
+    WORKLOADS,
+    add,
+    check_numbers,
+    command_parser,
+)  # fmt: skip
 from suite.plan.device import has_gpu
-from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
-from suite.plan.options import JOURNALS, LATEST, LISTS, SHARED, bytes_of
+from suite.plan.options import LISTS
 from suite.plan.space import ALL, DEFAULTS, searched, space, trained
-from suite.plan.strategies import TRUSTED
 from suite.plan.sweep import AXES, described, parsed
+from suite.session.engines import options as engine_options
 from workloads import registry
 from workloads.recipes import RECIPES
 
@@ -79,10 +94,9 @@ def parser() -> argparse.ArgumentParser:
         ("gpu" if gpu else "cpu"): " ".join(f"--{axis} {text}" for axis, text in DEFAULTS[gpu].items())
         for gpu in (False, True)
     }
-    made = argparse.ArgumentParser(
-        prog="python -m suite.tune",
-        description="Searches for the best setting: few launches, and a known risk of being wrong.",
-        epilog=EPILOG.format(**defaults), formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = command_parser(
+        "suite.tune", "Searches for the best setting: few launches, and a known risk of being wrong.",
+        EPILOG.format(**defaults),
     )  # fmt: skip
     goal = made.add_argument_group("what to look for")
     goal.add_argument(
@@ -100,18 +114,13 @@ def parser() -> argparse.ArgumentParser:
         f"{100 * SHARE:g} %% of the launches of all cells with {LEAST_TESTED} each; "
         f"{100 * SHARE_TRAINED:g} %% for seconds-to-accuracy)",
     )  # fmt: skip
-    goal.add_argument(
-        "--margin", type=percent, default=MARGIN, metavar="PERCENT",
-        help=f"cells closer than this count as equally good (default: {100 * MARGIN:g})",
-    )  # fmt: skip
-    goal.add_argument("--price-hour", type=float, metavar="P", help="of the machine, for the objective cost")
-    goal.add_argument("--price-kwh", type=float, metavar="P", help="of electricity, for the objective cost")
+    add(goal.add_argument, margin_option(), PRICE_HOUR, PRICE_KWH)
     goal.add_argument(
         "--recipe", type=one_of("recipe", RECIPES), default="modern", metavar=f"{{{','.join(RECIPES)}}}",
         help="how cells are trained to an accuracy (default: modern)",
     )  # fmt: skip
     where = made.add_argument_group("where to look")
-    where.add_argument("--workloads", metavar="PATH", action="append", default=[], help=SHARED["workloads"])
+    add(where.add_argument, WORKLOADS)
     where.add_argument("--matrix", metavar="LIST", action="append", help="the cells of matrices, or of a TOML file")
     where.add_argument(
         "--search", metavar="LIST",
@@ -121,35 +130,14 @@ def parser() -> argparse.ArgumentParser:
     for axis in AXES:
         words = LISTS[axis].partition(" (default:")[0]
         where.add_argument(f"--{axis}", metavar="LIST", help=words)
-    _add_others(made)
-    return made
-
-
-def _add_others(made: argparse.ArgumentParser) -> None:
     how = made.add_argument_group("how to measure")
-    how.add_argument("--min-window", type=float, metavar="S", help="seconds of a timed window (default: the machine's)")
-    how.add_argument("--max-time", type=float, metavar="S", help="seconds after which a launch is ended")
-    how.add_argument("--epochs", type=int, metavar="N", help="of trainings to the end")
-    how.add_argument("--memory-limit", type=float, metavar="GIB", help="memory that a launch may use on a CPU")
-    how.add_argument("--seed", type=int, default=0, metavar="N", help=SHARED["seed"])
-    how.add_argument("--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
-                     help=SHARED["data"])  # fmt: skip
-    how.add_argument("--data-dir", metavar="DIR", help=SHARED["data-dir"])
-    how.add_argument("--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
-                     help="cpu, cuda, or auto: a GPU if there is one (default: auto)")  # fmt: skip
-    how.add_argument("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
-    how.add_argument("--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",
-                     help=PLACEMENT)  # fmt: skip
-    how.add_argument("--trusted-network", action="store_true", help=TRUSTED)
-    how.add_argument("--wait-idle", type=float, metavar="S", help=SHARED["wait-idle"])
-    how.add_argument(
-        "--resume", nargs="?", const=LATEST, metavar="RUN",
-        help="continue the search with this id, or without an id the last one with these options",
-    )  # fmt: skip
+    add(how.add_argument, MIN_WINDOW, MAX_TIME, EPOCHS, MEMORY_LIMIT, SEED, DATA, DATA_DIR, DEVICE, *engine_options())
+    resume = RESUME.but(help="continue the search with this id, or without an id the last one with these options")
+    add(how.add_argument, TRUSTED_NETWORK, WAIT_IDLE, resume)
     how.add_argument("--no-probe", action="store_true", help="do not ask the frameworks which precisions they support")
-    how.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
-    how.add_argument("--storage", type=Path, default=STORAGE, metavar="DIR", help=f"saved runs; default: {STORAGE}")
+    add(how.add_argument, JOURNAL_FOLDER, STORAGE_FOLDER)
     how.add_argument("--output", type=Path, metavar="DIR", help=f"answer and plots (default: {ANSWERS}/RUN)")
+    return made
 
 
 def search(options: argparse.Namespace) -> Search:
@@ -157,7 +145,7 @@ def search(options: argparse.Namespace) -> Search:
     own = [name for place in options.workloads for name in registry.register(place)]
     if own and not options.workload and not options.matrix:
         options.workload = ",".join(own)
-    _check_numbers(options)
+    check_numbers(options, (("price_hour", ""), ("price_kwh", "")))
     question = Question(
         objectives(options.objective), tuple(map(limit, options.within)), options.margin,
         options.price_hour, options.price_kwh,
@@ -191,16 +179,3 @@ def axes(options: argparse.Namespace) -> dict[str, tuple[Any, ...]]:
 def typed(options: argparse.Namespace) -> str:
     """The axes of the command line as text; empty without any."""
     return described(axes(options))
-
-
-def memory_limit(options: argparse.Namespace) -> int | None:
-    return bytes_of(options.memory_limit)
-
-
-def _check_numbers(options: argparse.Namespace) -> None:
-    for name in ("price_hour", "price_kwh", "max_time", "wait_idle", "memory_limit"):
-        value = getattr(options, name)
-        if value is not None and not 0 < value < math.inf:
-            raise MatrixError(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0")
-    if options.epochs is not None and options.epochs < 1:
-        raise MatrixError(f"--epochs is {options.epochs}; it must be at least 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
 
@@ -102,13 +103,13 @@ def test_each_command_that_launches_takes_a_trusted_network(
 ) -> None:
     """TensorFlow's processes on several hosts need it, and `pytest suite` is not the only one that starts them."""
 
-    def settings(*_: object, trusted_network: bool, **__: object) -> None:
-        raise StopError(trusted_network)
+    def settings(options: Namespace, *_: object, **__: object) -> None:
+        raise StopError(options.trusted_network)
 
     monkeypatch.chdir(tmp_path)
     records.save(tmp_path / "0001_a.json", records.launches(n=1))
     module = import_module(f"suite.{command}.__main__")
-    monkeypatch.setattr(module, "Settings", settings)
+    monkeypatch.setattr(module.Settings, "of", settings)
     for given in (True, False):
         with pytest.raises(StopError, match=str(given)):
             module.main([*arguments, *(["--trusted-network"] if given else [])])

@@ -13,7 +13,7 @@ from suite.record.order import Order
 from suite.record.record import Outcome, Record
 from suite.session import benchmarks
 from suite.session import run as runs
-from suite.session.engines import About, Engine, Hear
+from suite.session.hosts import About, Hear, Hosts
 from suite.session.journal import read
 from suite.tune import answer
 from suite.tune.__main__ import main
@@ -36,8 +36,8 @@ class Fake:
 
 def searched(monkeypatch: pytest.MonkeyPatch, folder: Path, hosts: int, behave: Behaviour, *more: str) -> list[Record]:
     """What the journal of a search on so many hosts holds."""
-    engine = Engine([Fake(f"host{at}", Launcher(behave)) for at in range(hosts)], cluster=True)
-    monkeypatch.setattr(runs, "opened", lambda *_: engine)
+    engine = Hosts([Fake(f"host{at}", Launcher(behave)) for at in range(hosts)], cluster=True)
+    monkeypatch.setattr(runs, "open_hosts", lambda *_: engine)
     monkeypatch.setattr(answer, "race_plot", lambda _: None)
     monkeypatch.setattr(benchmarks.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     assert main(arguments(folder, "--on", "ray", *more)) == 0

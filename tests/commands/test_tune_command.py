@@ -14,7 +14,7 @@ from suite.compare.__main__ import main as compare
 from suite.plan.cell import Cell
 from suite.record.record import Outcome
 from suite.session import benchmarks
-from suite.session.engines import local
+from suite.session.hosts import local
 from suite.session.journal import read
 from suite.tune import __main__ as command
 from suite.tune.__main__ import main

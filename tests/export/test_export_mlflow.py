@@ -75,7 +75,7 @@ def test_a_repeated_export_adds_only_what_is_missing(mlflow_server: str, tmp_pat
 
 
 def test_an_export_that_was_interrupted_goes_on(mlflow_server: str, tmp_path: Path) -> None:
-    from suite.export import mlflow
+    from suite.export.targets import mlflow
 
     record = replace(records.record(), run={"id": "cut"})
     session = mlflow.begin(mlflow_server, Origin("cut", {}))
@@ -107,8 +107,8 @@ def test_a_strangers_record_arrives_as_text(mlflow_server: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("given", ["", "sqlite:///x.db", "/tmp/mlruns", "file:///tmp"])
 def test_only_servers_are_talked_to(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from suite.export import mlflow
     from suite.export.target import ExportError
+    from suite.export.targets import mlflow
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     if given:
@@ -119,7 +119,7 @@ def test_only_servers_are_talked_to(given: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_password_is_never_shown() -> None:
-    from suite.export import mlflow
+    from suite.export.targets import mlflow
 
     assert mlflow.shown("https://user:secret@tracker.example/x") == "https://tracker.example/x"
 

@@ -14,7 +14,6 @@ import pytest
 from suite.export import __main__ as command
 from suite.export import target as targets
 from suite.export.families import LIVE, STORED
-from suite.plan.options import TRACKERS
 from tests import records
 from tests.test_imports import loaded
 
@@ -22,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 FUNCTIONS = [name for name, value in vars(targets.Target).items() if inspect.isfunction(value) and name[0] != "_"][:5]
 
 
-@pytest.mark.parametrize("name", targets.LIBRARIES)
+@pytest.mark.parametrize("name", targets.abouts())
 def test_the_files_have_the_same_functions_in_the_same_order(name: str) -> None:
-    tree = ast.parse((ROOT / "suite" / "export" / f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "suite" / "export" / "targets" / f"{name}.py").read_text(encoding="utf-8"))
     found = {node.name: ast.unparse(node.args) for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert [function for function in found if function in FUNCTIONS] == FUNCTIONS
     assert found["add"] == "session: Session, record: Record"
@@ -32,27 +31,25 @@ def test_the_files_have_the_same_functions_in_the_same_order(name: str) -> None:
 
 
 def test_nothing_of_a_tracker_is_imported_before_it_is_asked_for() -> None:
-    libraries = {module for module, _ in targets.LIBRARIES.values()}
-    every = [f"suite.export.{name}" for name in targets.LIBRARIES]
+    libraries = {about.library for about in targets.abouts().values()}
+    every = [f"suite.export.targets.{name}" for name in targets.abouts()]
     assert not loaded("suite.plugin", "suite.export.__main__", "suite.export.live", *every) & libraries
 
 
-@pytest.mark.parametrize("name", targets.LIBRARIES)
+@pytest.mark.parametrize("name", targets.abouts())
 def test_a_missing_library_ends_in_one_line_with_the_extra(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(targets, "find_spec", lambda _: None)
     assert command.main([name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    _, extra = targets.LIBRARIES[name]
+    extra = targets.abouts()[name].extra
     assert f"framework-training-suite[{extra}]" in line
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extra in extras
 
 
-def test_what_is_offered_is_there() -> None:
-    assert command.TARGETS.keys() == targets.LIBRARIES.keys()
-    assert set(TRACKERS) < targets.LIBRARIES.keys()
+def test_no_two_metrics_have_one_name() -> None:
     names = [family.series for family in (*LIVE, *STORED)]
     assert len(set(names)) == len(names)
 
@@ -69,7 +66,7 @@ def test_a_place_that_is_a_file_is_refused(name: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(targets.ExportError, match="is a file; give a folder with --to"):
-        import_module(f"suite.export.{name}").place(str(file))
+        import_module(f"suite.export.targets.{name}").place(str(file))
 
 
 def test_a_report_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

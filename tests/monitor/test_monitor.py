@@ -21,12 +21,11 @@ from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import Sample, rates
 from suite.plan.cell import Cell
+from suite.plan.command_line import LATEST
 from suite.plan.measuring import Plan
-from suite.plan.options import LATEST
 from suite.record.record import Phase, Record, Window
 from suite.session import run as runs
-from suite.session.engines import local
-from suite.session.launches import instruments
+from suite.session.hosts import local
 from suite.session.launches.launch import end_tree
 from tests import records
 from tests.nvml import Nvml
@@ -225,7 +224,7 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
 
     monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
     monkeypatch.setattr(local, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
-    monkeypatch.setattr(instruments, "opened", none)
+    monkeypatch.setattr(local, "opened", none)
     said: list[str] = []
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     run = runs.Run(runs.Settings("smoke", 1, Plan(), journals=tmp_path), planned, said.append, lambda _: None)
@@ -243,7 +242,7 @@ def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     for number, version in enumerate(("580.1", "590.2")):
         told = Driver(version, "13.0"), list[Gpu]()
-        monkeypatch.setattr(instruments, "opened", lambda told=told: contextlib.nullcontext(told))
+        monkeypatch.setattr(local, "opened", lambda told=told: contextlib.nullcontext(told))
         settings = runs.Settings("smoke", 1, Plan(), journals=tmp_path, resume=LATEST if number else None)
         run = runs.Run(settings, planned, lambda _: None, lambda _: None)
         found = [run.launch(*each) for each in planned[: number + 1]]

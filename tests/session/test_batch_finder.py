@@ -15,7 +15,7 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
 from suite.record.order import Order
 from suite.record.record import Outcome, Record
-from suite.session.engines import About, Hear
+from suite.session.hosts import About, Hear
 from suite.session.launches.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings

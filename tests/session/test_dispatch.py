@@ -17,7 +17,7 @@ from suite.record.order import Order
 from suite.record.record import Outcome, Record
 from suite.session import dispatch as dispatches
 from suite.session.dispatch import Dispatch, Post, Posting, key_of
-from suite.session.engines import About, Hear, Host, HostLostError
+from suite.session.hosts import About, Hear, Host, HostLostError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings

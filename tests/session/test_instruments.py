@@ -10,16 +10,16 @@ import pytest
 
 from suite.monitor.gpu import Driver
 from suite.record.ranks import Ranks
-from suite.session.launches import instruments
-from suite.session.launches.instruments import Instruments
+from suite.session.hosts import local
+from suite.session.hosts.local import Instruments
 from tests import records
 
 
 def test_a_launch_on_several_gpus_says_how_they_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus: Any = ["first", "second", "third"]
-    monkeypatch.setattr(instruments, "opened", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
-    monkeypatch.setattr(instruments, "idle", lambda _: None)
-    monkeypatch.setattr(instruments, "links", lambda used: [f"GPUs: {', '.join(used)}"])
+    monkeypatch.setattr(local, "opened", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
+    monkeypatch.setattr(local, "idle", lambda _: None)
+    monkeypatch.setattr(local, "links", lambda used: [f"GPUs: {', '.join(used)}"])
     with contextlib.ExitStack() as until:
         watching = Instruments("cuda", print, until)
         one = records.record("pytorch")

@@ -30,7 +30,8 @@ stray = subprocess.Popen(['sleep', '600'], start_new_session=True)
 #: The real worker with a framework whose `prepare` is the function of this name.
 WORKER = """
 import types
-from suite.worker import outcome as ending, process as worker
+from suite.worker import process as worker
+from suite.worker.launch import outcome as ending
 stub = types.ModuleType("suite.worker.frameworks.jax.training")
 stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, MemoryError)
 sys.modules[stub.__name__] = stub

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -47,7 +46,7 @@ def test_a_message_that_never_ends_is_not_kept(run: Callable[..., Told]) -> None
         f"os.write(descriptor, b'\\n'); {GOOD}"
     )
     assert told.record.outcome.ok
-    kept = listener.Listener({}, lambda _: None, Path("log"))
+    kept = listener.Listener({}, lambda _: None)
     for _ in range((listener.LINE_MOST >> 16) + 2):
         kept.receive(b"x" * 65536)
     assert kept._pieces == []

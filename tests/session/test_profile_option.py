@@ -12,7 +12,7 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Outcome, Record
 from suite.session import run as runs
-from suite.session.engines import local
+from suite.session.hosts import local
 
 
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: Cell, **options: bool) -> tuple[Job, str]:

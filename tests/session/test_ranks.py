@@ -15,7 +15,7 @@ from suite.plan.cell import Cell
 from suite.record.environment import own_cores
 from suite.record.order import Part
 from suite.record.record import Outcome, Record
-from suite.session.launches import ranks
+from suite.session.launches import listener, ranks
 from suite.session.launches.launch import launch
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
@@ -56,7 +56,7 @@ def own_processes() -> set[int]:
 def test_a_killed_rank_ends_the_launch_and_is_named_with_its_phase_and_last_lines(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranks, "FAILED_GRACE_S", 0.5)
+    monkeypatch.setattr(listener, "FAILED_GRACE_S", 0.5)
     before = own_processes()
     record, seconds, progress = start("os.kill(os.getpid(), 9) if rank else time.sleep(60)")
     assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended by signal SIGKILL")

@@ -10,8 +10,8 @@ import pytest
 
 from suite.analysis.records.load import load
 from suite.plan.cell import Cell
+from suite.plan.command_line import LATEST
 from suite.plan.measuring import Plan
-from suite.plan.options import LATEST
 from suite.record.record import STATUSES, Outcome
 from suite.record.retry import may_pass
 from suite.session import run as runs

@@ -13,7 +13,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
-from suite.session.engines import local
+from suite.session.hosts import local
 from suite.session.launches.settings import Settings
 from suite.session.pace import LEAST, durations
 from suite.session.run import Run

@@ -18,10 +18,10 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.order import Order
 from suite.record.record import Outcome
-from suite.session.engines import Hear, HostLostError
-from suite.session.engines.choice import sites
-from suite.session.engines.site import Site
-from suite.session.engines.slurm import Node, Slurm, allocated, counted, step
+from suite.session.engines.cluster import sites
+from suite.session.engines.slurm import Node, Slurm, allocated, read_counts, step
+from suite.session.hosts import Hear, HostLostError
+from suite.session.hosts.site import Site
 from suite.session.launches.launch import LaunchError
 from tests.clusters import allocate
 from tests.launches import JOB, StandIn
@@ -42,7 +42,7 @@ def site(stand_in: StandIn, twins: Path, tmp_path: Path, monkeypatch: pytest.Mon
     """Two nodes, on which the ranks of a launch are spread; the second is killed."""
     stand_in(BEGIN + "os.kill(os.getpid(), 9) if rank else time.sleep(60)")
     monkeypatch.setenv("SUITE_CACHE_DIR", str(twins))
-    monkeypatch.setattr("suite.session.engines.site.GRACE_S", 1.0)
+    monkeypatch.setattr("suite.session.hosts.site.GRACE_S", 1.0)
     allocate(monkeypatch, tmp_path)
     with ExitStack() as until:
         (found,) = sites(Slurm(SETTINGS, lambda _: None, until), [CELL], "spread", lambda _: None)
@@ -69,7 +69,7 @@ def test_each_node_has_a_step_with_all_that_the_allocation_has_there(site: Site,
     first, second = sorted((tmp_path / "srun-said").read_text().splitlines())
     assert "--nodelist=one --cpus-per-task=2" in first
     assert "--nodelist=two --cpus-per-task=2" in second
-    assert first.endswith("-m suite.session.engines.host")
+    assert first.endswith("-m suite.session.hosts.agent")
 
 
 @pytest.mark.launches
@@ -85,7 +85,7 @@ def test_a_step_that_srun_refuses_says_so(tmp_path: Path, monkeypatch: pytest.Mo
     ("text", "numbers"), [("4(x2),1", [4, 4, 1]), ("16", [16]), ("2,3(x3)", [2, 3, 3, 3]), ("", [])]
 )
 def test_a_list_of_numbers(text: str, numbers: list[int]) -> None:
-    assert counted(text) == numbers
+    assert read_counts(text) == numbers
 
 
 def test_without_an_allocation_the_error_says_how_to_get_one() -> None:

@@ -236,8 +236,8 @@ def _kill(process: subprocess.Popen[str], draw: random.Random, ways: Counter[str
 
 def _start_next(folder: Path) -> None:
     """What the next launch does first."""
-    code = "from suite.session.launches.leftovers import end_of; from suite.record.scratch import scratch\n"
-    code += "with scratch(before_removal=end_of): pass"
+    code = "from suite.session.launches.cleanup import end_abandoned; from suite.record.scratch import scratch\n"
+    code += "with scratch(before_removal=end_abandoned): pass"
     environment = os.environ | {"TMPDIR": str(folder / "tmp")}
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
 

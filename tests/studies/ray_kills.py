@@ -132,7 +132,7 @@ def _launched(nodes: Nodes) -> list[tuple[int, int]]:
 def _is_host(pid: int) -> bool:
     """Whether it is a process of the suite's on a host."""
     with contextlib.suppress(psutil.Error):
-        return "suite.session.engines.host" in psutil.Process(pid).cmdline()
+        return "suite.session.hosts.agent" in psutil.Process(pid).cmdline()
     return False
 
 

@@ -31,10 +31,10 @@ from suite.record.job import Job
 from suite.record.order import Order
 from suite.record.rank_variables import INTERFACE
 from suite.record.record import Record
-from suite.session.engines import Hear
-from suite.session.engines.command import Command
-from suite.session.engines.remote import Remote
-from suite.session.engines.site import Site
+from suite.session.engines.slurm import Command
+from suite.session.hosts import Hear
+from suite.session.hosts.remote import Remote
+from suite.session.hosts.site import Site
 
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
 #: The rates of the link in the words of tc; none for the veth pair as it is.

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.command_line import LATEST
 from suite.plan.measuring import Plan
-from suite.plan.options import LATEST
 from suite.record.history import Course, Epoch
 from suite.record.job import Job
 from suite.record.record import Record, RecordError
 from suite.session import run as runs
-from suite.session.engines import local
+from suite.session.hosts import local
 from suite.session.launches.launch import launch
 from suite.worker.interfaces import tools
 from suite.worker.launch import checkpoint

@@ -1,92 +1,100 @@
-"""Where launches start: on this host, or on the hosts of a cluster; one file per engine.
+"""Where launches start: a file here for each engine, which holds one `Engine` as ``ENGINE`` and is found by that.
 
-An engine has hosts. A host takes an `Order` and returns its `Record`, however the launch ended; what its workers
-printed is then in the log. Everything else is the same on every engine: the job, the monitor, the worker, the record.
-`local.Local` starts launches on the host that it runs on. An engine with other hosts starts a process there that does
-the same with it, and passes orders, progress and records on.
+An engine gives the nodes of a cluster; on each a process of `suite.session.hosts` takes orders. Everything else is the
+same on every engine: the job, the monitor, the worker, the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+import argparse
+import pkgutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
-from suite.monitor.sampler import Monitor
-from suite.record.order import Order
-from suite.record.record import Record
+from suite.plan.choice import one_of
+from suite.plan.command_line import option
+from suite.session.hosts.remote import Remote
+
+#: The engine that is used unless another one is asked for: this host.
+LOCAL = "local"
+
+#: How the ranks of a launch are dealt to hosts: one host is filled after the other, or each has one before any has two.
+PLACEMENTS = ("pack", "spread")
 
 
-class HostLostError(RuntimeError):
-    """A host can no longer be reached; what ran there runs again elsewhere."""
+class Nodes(Protocol):
+    """The hosts that an engine can take."""
 
+    def nodes(self) -> dict[str, Any]:
+        """The living nodes, by a name of their own."""
 
-class StoppedError(RuntimeError):
-    """The launch was ended because the run, or another host that took part, ended."""
-
-
-@dataclass(frozen=True)
-class Hear:
-    """Who is told of a launch while it runs: of progress messages, and about once a second without one.
-
-    What `tick` raises ends the launch. ``watched`` gets the monitor of a launch on this host.
-    """
-
-    progress: Callable[[dict[str, Any]], None] = lambda _: None
-    tick: Callable[[], None] = lambda: None
-    watched: Callable[[Monitor], None] = lambda _: None
-
-
-@dataclass(frozen=True)
-class About:
-    """What a host says of itself. ``name`` tells it from others and reveals nothing; it is empty for this host.
-
-    ``kind`` is its hardware in words: launches are compared only between hosts of one kind. ``free_bytes`` is the
-    memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a digest of the suite's
-    own code, ``driver`` has the versions of its GPUs' driver, and
-    ``address`` is where other hosts reach it, as far as it knows.
-    """
-
-    name: str = ""
-    kind: str = ""
-    gpu: bool = False
-    free_bytes: int = 0
-    devices: int = 1
-    suite: str = ""
-    driver: dict[str, str] = field(default_factory=dict)
-    address: str = ""
-
-
-class Host(Protocol):
-    """A host that runs one launch at a time."""
-
-    @property
-    def about(self) -> About:
-        """What the host said of itself when the engine opened."""
-
-    def prepare(self, workload: str) -> None:
-        """Get the data of a workload ready there, verified. Raises `workloads.data.dataset.DataError`."""
-
-    def ready(self) -> None:
-        """Get ready for the first launch, now that the data is there."""
-
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
-        """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launches.launch.LaunchError`."""
-
-
-def _gone(host: Host, _: Callable[[], None]) -> Host:
-    raise HostLostError(f"host {host.about.name} is lost")
+    def host(self, node: Any) -> Remote:
+        """Take a node and start its process. Raises `LaunchError` or `HostLostError`."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The hosts of a run. On those of a ``cluster``, which are others than this one, blocks run side by side.
+    """One engine: its value of ``--on``, and what that means.
 
-    ``revive`` returns a host in place of one that is lost, or raises `HostLostError`. While it waits, it calls what it
-    is given, which raises when the run ends.
+    ``addressed`` is how a value with an address is written, such as ``ray://HOST:PORT``, and what it means. ``lack``
+    says why this machine cannot use it, empty where it can. ``nodes`` opens the cluster: it gets the value of ``--on``,
+    what hosts begin with, what prints a line, and the stack that closes what it opens. This host has none.
     """
 
-    hosts: Sequence[Host]
-    cluster: bool = False
-    revive: Callable[[Host, Callable[[], None]], Host] = _gone
+    name: str
+    help: str
+    addressed: tuple[str, str] = ("", "")
+    lack: Callable[[], str] = lambda: ""
+    nodes: Callable[[str, dict[str, Any], Callable[[str], None], ExitStack], Nodes] | None = None
+
+    def takes(self, text: str) -> bool:
+        """Whether a value of ``--on`` names this engine."""
+        prefix = self.addressed[0].partition("HOST")[0]
+        return text == self.name or bool(prefix and text.startswith(prefix) and ":" in text[len(prefix) :])
+
+
+def engines() -> list[Engine]:
+    """All engines, in the order of their files' names."""
+    modules = [import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
+    return [module.ENGINE for module in modules if hasattr(module, "ENGINE")]
+
+
+def engine_of(text: str) -> Engine:
+    """The engine that a value of ``--on`` names. Raises `argparse.ArgumentTypeError`."""
+    if text == "kubernetes":
+        raise argparse.ArgumentTypeError(
+            "there is no engine kubernetes; use Ray there, by KubeRay: kubectl apply -f clusters/kubernetes/rayjob.yaml"
+        )
+    every = engines()
+    for engine in every:
+        if engine.takes(text):
+            return engine
+    names = [*(each.name for each in every), *(each.addressed[0] for each in every if each.addressed[0])]
+    raise argparse.ArgumentTypeError(f"unknown engine {text!r}; there are: {', '.join(names)}")
+
+
+def _value(text: str) -> str:
+    engine_of(text)
+    return text
+
+
+def _meanings() -> str:
+    pairs = [pair for each in engines() for pair in ((each.name, each.help), each.addressed) if pair[0]]
+    return "; ".join(f"{name}, {meaning}" for name, meaning in pairs)
+
+
+def options() -> list[Any]:
+    """The options that say where launches start."""
+    on = option(
+        "--on", type=_value, default=LOCAL, metavar="ENGINE",
+        help=f"where launches start: {_meanings()}. Blocks run side by side, each on one host (default: {LOCAL})",
+    )  # fmt: skip
+    placement = option(
+        "--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",
+        help="with --on, how the processes of a cell with several devices are dealt to hosts: pack fills one host "
+        "after the other, spread gives each host one before any gets a second (default: pack)",
+    )  # fmt: skip
+    return [on, placement]

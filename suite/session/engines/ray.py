@@ -16,13 +16,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import psutil
 
-from suite.session.engines import HostLostError
-from suite.session.engines.pipe import Pipe
-from suite.session.engines.remote import Remote, begun
+from suite.session.engines import Engine
+from suite.session.hosts import HostLostError
+from suite.session.hosts.pipe import Pipe
+from suite.session.hosts.remote import Remote, begun
 from suite.session.interrupts import REQUESTS
 from suite.session.launches.launch import LaunchError
 
@@ -40,6 +42,11 @@ NAME_LETTERS = 8
 
 #: The end of the path of an allocator that Ray preloads into its own processes; the measured one must not have it.
 RAYS_ALLOCATOR = "ray/core/libjemalloc.so"
+
+#: What stands before the address of a client server.
+CLIENT = "ray://"
+
+INSTALL = "--on ray needs Ray: pip install 'framework-training-suite[ray]', in the same version as the cluster's"
 
 
 class Relay:
@@ -137,8 +144,8 @@ class Cluster:
 
     def nodes(self) -> dict[str, dict[str, Any]]:
         """The living nodes that have CPUs, by id."""
-        found = {node["NodeID"]: node for node in self.ray.nodes() if node["Alive"]}
-        return {name: node for name, node in sorted(found.items()) if node["Resources"].get("CPU", 0) >= 1}
+        living = {node["NodeID"]: node for node in self.ray.nodes() if node["Alive"]}
+        return {name: node for name, node in sorted(living.items()) if node["Resources"].get("CPU", 0) >= 1}
 
     def host(self, node: dict[str, Any]) -> Remote:
         """Take a node whole and start its process. Raises `LaunchError` and `HostLostError`."""
@@ -170,9 +177,7 @@ def _ray() -> Any:
         import ray
         import ray.util.scheduling_strategies
     except ImportError:
-        raise LaunchError(
-            "--on ray needs Ray: pip install 'framework-training-suite[ray]', in the same version as the cluster's"
-        ) from None
+        raise LaunchError(INSTALL) from None
     return ray
 
 
@@ -193,3 +198,17 @@ def _handlers_kept() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _open(on: str, settings: dict[str, Any], say: Callable[[str], None], until: ExitStack) -> Cluster:
+    address = on if on.startswith(CLIENT) else os.environ.get("RAY_ADDRESS") or "auto"
+    return Cluster(address, settings, say, until)
+
+
+ENGINE = Engine(
+    "ray",
+    "on every host of the Ray cluster that this host belongs to",
+    ("ray://HOST:PORT", "of the one that this client server reaches"),
+    lambda: "" if find_spec("ray") else "no module named ray",
+    _open,
+)

@@ -12,16 +12,22 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from suite.record.environment import redact
+from suite.record.mark import MARK
 from suite.record.rank_variables import ADDRESS
-from suite.session.engines.command import Command
-from suite.session.engines.remote import Remote, begun
-from suite.session.launches.launch import LaunchError, scratch_folder
+from suite.record.text import clean
+from suite.session.engines import Engine
+from suite.session.hosts import HostLostError
+from suite.session.hosts.pipe import COMMAND, Pipe
+from suite.session.hosts.remote import Remote, begun
+from suite.session.launches import logs
+from suite.session.launches.launch import ROOT, LaunchError, scratch_folder
 
 NO_ALLOCATION = (
     "--on slurm goes on inside of an allocation: submit clusters/slurm/cell.sbatch, or ask for one with "
@@ -48,16 +54,16 @@ def allocated(variables: Mapping[str, str] = os.environ) -> list[Node]:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_S).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise LaunchError(f"scontrol does not say which nodes {given} has: {error}") from None
-    cpus = counted(variables.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    cpus = read_counts(variables.get("SLURM_JOB_CPUS_PER_NODE", ""))
     hosts = said.split()
     cpus += [1] * (len(hosts) - len(cpus))
     return [Node(f"node{number:04}", host, each) for number, (host, each) in enumerate(zip(hosts, cpus, strict=False))]
 
 
-def counted(text: str) -> list[int]:
+def read_counts(text: str) -> list[int]:
     """The numbers of a list of SLURM: ``4(x2),1`` is 4, 4, 1."""
-    found = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", text)
-    return [int(number) for number, times in found for _ in range(int(times or 1))]
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", text)
+    return [int(number) for number, times in counts for _ in range(int(times or 1))]
 
 
 def step(node: Node) -> list[str]:
@@ -66,6 +72,33 @@ def step(node: Node) -> list[str]:
         "srun", "--nodes=1", "--ntasks=1", f"--nodelist={node.host}", f"--cpus-per-task={node.cpus}", "--overlap",
         "--mpi=none", "--export=ALL", "--kill-on-bad-exit=1", "--quiet",
     ]  # fmt: skip
+
+
+class Command(Pipe):
+    """A host's process that a command starts elsewhere; what the command prints says why it ended.
+
+    ``output`` is a file for that; ``variables`` are added to this process's. Raises `LaunchError` if it cannot be
+    started.
+    """
+
+    def __init__(self, name: str, before: Sequence[str], output: Path, variables: Mapping[str, str]) -> None:
+        self.output = output
+        environment = {key: value for key, value in os.environ.items() if key != MARK} | dict(variables)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        try:
+            with output.open("wb") as said:
+                # In a session of its own: Ctrl-C is for this process, which then ends the others in order.
+                super().__init__([*before, *COMMAND], environment, name, stderr=said, cwd=ROOT, start_new_session=True)
+        except OSError as error:
+            raise LaunchError(f"cannot start {before[0]}: {error.strerror}") from None
+
+    def receive(self, within_s: float) -> Sequence[str]:
+        """The lines that came, waiting for the first. Raises `HostLostError` with the last line that was printed."""
+        try:
+            return super().receive(within_s)
+        except HostLostError:
+            last = (logs.tail(self.output) or ["it printed nothing"])[-1]
+            raise HostLostError(f"host {self.name} is lost: {clean(redact(last), 300)}") from None
 
 
 @dataclass
@@ -91,3 +124,11 @@ class Slurm:
         self.until.callback(wire.close)
         remote = Remote(node.name, "", wire, self.say, self.settings)
         return begun(remote)
+
+
+ENGINE = Engine(
+    "slurm",
+    "on every node of the allocation that this process runs in",
+    lack=lambda: "" if shutil.which("srun") else "there is no srun",
+    nodes=lambda _, settings, say, until: Slurm(settings, say, until),
+)

@@ -1,6 +1,6 @@
 """The parent's side of a launch: choose the interpreter, spawn the worker, listen, and leave nothing behind.
 
-Imports no framework. The worker gets its own process group, a mark that identifies all its processes, a private pipe
+Imports no framework. The worker gets its own process group, a tag that identifies all its processes, a private pipe
 for its results, a log for everything it prints, a scratch folder for temporary files and compiler caches (so that every
 launch compiles from cold), and a deadline.
 """
@@ -37,8 +37,8 @@ from suite.record.order import Part
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
 from suite.record.scratch import scratch
 from suite.record.text import clean
-from suite.session.launches import leftovers, logs, ranks
-from suite.session.launches.listener import Listener, Progress
+from suite.session.launches import cleanup, logs, ranks
+from suite.session.launches.listener import Progress, Workers
 from suite.session.launches.namespace import NamespaceError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,7 +96,7 @@ def launch(
         return _unsupported(job, str(error))
     except OSError as error:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        full = f"; this process may open {most} (`ulimit -n`)" if error.errno in leftovers.NO_FILE else ""
+        full = f"; this process may open {most} (`ulimit -n`)" if error.errno in cleanup.NO_FILE else ""
         raise LaunchError(f"cannot go on with a launch of {job.cell.id}: {clean(error)}{full}") from None
     return record
 
@@ -112,25 +112,16 @@ def _launched(
 ) -> Record:  # fmt: skip
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
-    several = job.cell.processes > 1
     with scratch_folder() as folder, _spawned(job, log, folder, part, inside) as (workers, pipes, spawned_s):
-        pids = [worker.pid for worker in workers] if several else workers[0].pid
+        pids = [worker.pid for worker in workers] if job.cell.processes > 1 else workers[0].pid
         monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
-            if several:
-                team = ranks.Team(parts, progress, tick, _exit_outcome, part)
-                for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
-                    team.add(worker, pipe, ranks.log_of(log, rank))
-                log = team.listen(deadline_s).log
-                listener = team.members[0].listener
-            else:
-                listener = Listener(parts, progress, log, tick)
-                ended = listener.listen(workers[0], pipes[0], time.monotonic() + deadline_s)
-    if "outcome" not in parts:
-        timeout = Outcome("timeout", f"no end after {deadline_s:g} s")
-        parts["outcome"] = vars(_exit_outcome(workers[0]) if several or ended else timeout)
+            listening = Workers(parts, progress, tick, part)
+            for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
+                listening.add(worker, pipe, ranks.log_of(log, rank))
+            log = listening.listen(deadline_s).log
     if isinstance(ledger := parts.get("ledger"), dict):
-        ledger["seen_s"] = listener.seen_s
+        ledger["seen_s"] = listening.members[0].listener.seen_s
     logs.cut(log)
     try:
         record = Record.from_json({"schema": SCHEMA, **parts})
@@ -191,7 +182,7 @@ def scratch_folder() -> Iterator[str]:
     """A folder for temporary files, removed on exit. Raises `LaunchError`."""
     folder = contextlib.ExitStack()
     try:
-        path = folder.enter_context(scratch(before_removal=leftovers.end_of))
+        path = folder.enter_context(scratch(before_removal=cleanup.end_abandoned))
     except OSError as error:
         raise LaunchError(f"no folder for temporary files: {error.strerror}; set TMPDIR to one") from None
     with folder:
@@ -208,7 +199,7 @@ def _spawned(
     """
     python = interpreter(job.cell.framework)
     environments = ranks.environments(job.cell, job.device, job.cores, part)
-    spawned_ns, mark = time.perf_counter_ns(), leftovers.mark()
+    spawned_ns, tag = time.perf_counter_ns(), cleanup.new_tag()
     text = replace(job, spawned_ns=spawned_ns).dumps()
     workers, pipes = [], []
     with contextlib.ExitStack() as opened:
@@ -219,7 +210,7 @@ def _spawned(
                 command = [*inside, python, "-m", "suite.worker.process", str(write_end), text]
                 place = ranks.log_of(log, rank)
                 workers.append(
-                    opened.enter_context(_started(command, job, scratch, place, (write_end,), own=own, mark=mark))
+                    opened.enter_context(_started(command, job, scratch, place, (write_end,), own=own, tag=tag))
                 )
             finally:
                 os.close(write_end)
@@ -236,7 +227,7 @@ def _started(
     descriptors: tuple[int, ...],
     *,
     own: Mapping[str, str] = MappingProxyType({}),
-    mark: str = "",
+    tag: str = "",
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process in its own group that prints into the log; on exit, all of its processes are ended."""
     try:
@@ -249,24 +240,24 @@ def _started(
         ) from None
     with output:
         try:
-            mark = mark or leftovers.mark()
-            leftovers.note(mark, Path(scratch))
+            tag = tag or cleanup.new_tag()
+            cleanup.write_tag(tag, Path(scratch))
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors,
-                env=variables(job, scratch) | {**own, MARK: mark}, cwd=ROOT, start_new_session=True,
+                env=variables(job, scratch) | {**own, MARK: tag}, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None
     try:
         yield process
     finally:
-        end_tree(process, mark)
+        end_tree(process, tag)
 
 
-def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
-    """End a process, its process group, its descendants, and every process that bears its mark."""
+def end_tree(process: subprocess.Popen[bytes], tag: str) -> None:
+    """End a process, its process group, its descendants, and every process that bears its tag."""
     descendants: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess, OSError):  # no file is left: the mark finds them
+    with contextlib.suppress(psutil.NoSuchProcess, OSError):  # no file is left: the tag finds them
         descendants = psutil.Process(process.pid).children(recursive=True)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -274,12 +265,4 @@ def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
         with contextlib.suppress(psutil.NoSuchProcess, OSError):
             descendant.kill()
     process.wait()
-    leftovers.end(mark, [process.pid, *(descendant.pid for descendant in descendants)])
-
-
-def _exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
-    code = worker.wait()
-    if code >= 0:
-        return Outcome("crashed", f"ended with exit status {code} and no result")
-    names = {number.value: number.name for number in signal.Signals}
-    return Outcome("crashed", f"ended by signal {names.get(-code, -code)}")
+    cleanup.end_processes(tag, [process.pid, *(descendant.pid for descendant in descendants)])

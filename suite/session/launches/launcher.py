@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from suite import __version__
-from suite.monitor.sampler import Monitor
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
 from suite.record.environment import machine
 from suite.record.job import Job
 from suite.record.order import Order
 from suite.record.record import Record
-from suite.session.engines import Hear, Host
+from suite.session.hosts import Hear, Host
 from suite.session.launches import batch_finder
 from suite.session.launches.batch_finder import Fit
 from suite.session.launches.settings import Settings
-from suite.session.launches.state import State
+from suite.session.observers.observer import Observer
+from suite.session.wording import duration
 from workloads.registry import folder_of
-
-
-class Watchers(Protocol):
-    """Who is told of a launch while it runs."""
-
-    def started(self, cell: Cell, launch: int) -> None:
-        """A worker is about to be started."""
-
-    def progress(self, message: Mapping[str, Any]) -> None:
-        """The worker said what it does."""
-
-    def watched(self, monitor: Monitor) -> None:
-        """The worker is being sampled."""
 
 
 @dataclass
@@ -46,7 +33,7 @@ class Launcher:
     host: Host
     say: Callable[[str], None]
     show: Callable[[str], None]
-    observers: Watchers
+    observers: Observer
     fits: dict[Cell, Fit]
     stop: Callable[[], None] = lambda: None  # raises what ends a launch, when the run ends
     _proved: set[Cell] = field(default_factory=set)  # cells of which a launch has the whole evidence
@@ -135,6 +122,29 @@ class Launcher:
                 return fit.annotated(record, cell)
             fit = self.fits[cell] = fit.less(record)  # it fit for some steps, not for all
         return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
+
+
+@dataclass
+class State:
+    """Shows a launch's name, what its worker does, and for how long it has run; refreshed at least once a second."""
+
+    name: str
+    show: Callable[[str], None]
+    doing: str = "starting"
+    _begin_s: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.tick()
+
+    def progress(self, message: dict[str, Any]) -> None:
+        """Show a progress message of the worker."""
+        rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
+        self.doing = f"{message['progress']}{rate}"
+        self.tick()
+
+    def tick(self) -> None:
+        """Show the state again, with the time that has passed."""
+        self.show(f"{self.name}  {self.doing}, {duration(time.monotonic() - self._begin_s)}")
 
 
 def _profiling(job: Job, settings: Settings, traces: Path) -> Job:

@@ -1,11 +1,18 @@
-"""The parent's end of a worker's pipe: messages become parts of a record, and progress, until the worker has ended."""
+"""The parent's end of the workers' pipes: messages become parts of a record, and progress, until all have ended.
+
+A launch has one worker, or one for each rank. Rank 0 has the record's pipe; the others have pipes of their own, from
+which only their outcome and their progress are taken. The first rank that fails ends the launch, and the outcome names
+it.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,13 +20,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.record.record import PARENTS
+import psutil
+
+from suite.record.order import Part
+from suite.record.record import PARENTS, Outcome
 from suite.record.text import clean
 from suite.session.launches import logs
 
 GRACE_S = 10.0  # how long a worker may take to end after its outcome
+FAILED_GRACE_S = 2.0  # how long the other ranks may take to say why, once one has failed
 LOOK_S = 1.0  # how often the log's size is checked, and the caller told that the worker still runs
 LINE_MOST = 1 << 26  # bytes of one message; the parts of a real one take some megabytes at most
+
+#: Errors that say that another rank is gone, so that this one is not the cause.
+_CONSEQUENCE = re.compile(
+    r"another rank is gone|connection (was )?(closed|reset|refused)|broken pipe|heartbeat|UNAVAILABLE|coordination|"
+    r"peer|socket closed|EOF",
+    re.IGNORECASE,
+)
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -28,14 +46,12 @@ Progress = Callable[[dict[str, Any]], None]
 class Listener:
     """Receives a worker's messages: ``parts`` of its record, and progress, which is passed on.
 
-    ``tick`` is called at least once in `LOOK_S` seconds without a message. ``seen_s`` is how long each burst of a
-    phase's windows took by the ``clock`` of this process: from the message that it begins to its last window's.
+    ``seen_s`` is how long each burst of a phase's windows took by the ``clock`` of this process: from the message that
+    it begins to its last window's.
     """
 
     parts: dict[str, Any]
     progress: Progress
-    log: Path
-    tick: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.perf_counter
     seen_s: dict[str, list[float]] = field(default_factory=dict)
 
@@ -43,34 +59,6 @@ class Listener:
         self._pieces: list[bytes] = []  # of the line that has no end yet
         self._length = 0
         self._burst: tuple[str, float] | None = None  # the phase whose burst has begun, and when
-
-    def listen(self, worker: subprocess.Popen[bytes], pipe: int, deadline: float) -> bool:
-        """Collect parts until the worker has ended; False when the deadline came first.
-
-        Waits on the pipe and on the process at once: children of the worker may hold the pipe open after its death.
-        """
-        process = os.pidfd_open(worker.pid)
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, selectors.EVENT_READ)
-            selector.register(process, selectors.EVENT_READ)
-            try:
-                while (remaining_s := deadline - time.monotonic()) > 0:
-                    ready = {key.fd for key, _ in selector.select(min(remaining_s, LOOK_S))}
-                    if pipe in ready:
-                        received = os.read(pipe, 1 << 16)
-                        if not received:
-                            selector.unregister(pipe)
-                        self.receive(received)
-                        if "outcome" in self.parts:
-                            deadline = min(deadline, time.monotonic() + GRACE_S)
-                    elif process in ready:
-                        return True
-                    else:
-                        logs.cut(self.log)
-                        self.tick()
-                return False
-            finally:
-                os.close(process)
 
     def receive(self, received: bytes) -> None:
         """Take in what was read from a pipe: whole lines, and the beginning of the next."""
@@ -119,3 +107,153 @@ class Listener:
         elif self._burst and "samples_per_s" in message:
             name, began_s = self._burst
             self.seen_s[name][-1] = round(now_s - began_s, 6)
+
+
+@dataclass
+class Member:
+    """One rank as its parent sees it: ``where`` it is, by its last progress, and how it failed, if it did."""
+
+    rank: int
+    worker: subprocess.Popen[bytes]
+    pipe: int
+    log: Path
+    listener: Listener
+    where: str = "starting"
+    ended: bool = False
+    failure: Outcome | None = None
+
+    @property
+    def outcome(self) -> Any:
+        """What it said about its end; None until then."""
+        return self.listener.parts.get("outcome")
+
+
+@dataclass
+class Workers:
+    """All workers of a launch. ``parts`` and ``progress`` are rank 0's, ``tick`` is called about once a second."""
+
+    parts: dict[str, Any]
+    progress: Callable[[dict[str, Any]], None]
+    tick: Callable[[], None]
+    part: Part | None = None  # where other hosts have ranks too
+    members: list[Member] = field(default_factory=list)
+    failed: list[Member] = field(default_factory=list)  # in the order in which it was seen
+
+    @property
+    def world(self) -> int:
+        """How many ranks the launch has, on all hosts."""
+        return self.part.world if self.part else len(self.members)
+
+    def add(self, worker: subprocess.Popen[bytes], pipe: int, log: Path) -> None:
+        """Listen to one more worker."""
+        at = len(self.members)
+        rank = at + (self.part.first if self.part else 0)
+
+        def progress(message: dict[str, Any]) -> None:
+            self.members[at].where = str(message["progress"])
+            if not at:
+                self.progress(message)
+
+        listener = Listener({} if at else self.parts, progress)
+        self.members.append(Member(rank, worker, pipe, log, listener))
+
+    def listen(self, deadline_s: float) -> Member:
+        """Listen until all workers have ended, one has failed, or the deadline comes; ``parts`` then have the outcome.
+
+        Waits on pipes and processes at once: children of a worker may hold its pipe open after its death. Returns the
+        rank whose log tells most: the one that failed first, or rank 0.
+        """
+        deadline = time.monotonic() + deadline_s
+        processes = {os.pidfd_open(member.worker.pid): member for member in self.members}
+        try:
+            with selectors.DefaultSelector() as selector:
+                for descriptor, member in processes.items():
+                    selector.register(descriptor, selectors.EVENT_READ)
+                    selector.register(member.pipe, selectors.EVENT_READ)
+                late = self._until_end(selector, processes, deadline)
+        finally:
+            for descriptor in processes:
+                os.close(descriptor)
+        return self._judged(late, deadline_s)
+
+    def _until_end(self, selector: selectors.BaseSelector, processes: dict[int, Member], deadline: float) -> bool:
+        """Take messages in until all is said; whether the deadline came first."""
+        grace = deadline
+        while (remaining_s := min(deadline, grace) - time.monotonic()) > 0:
+            ready = {key.fd for key, _ in selector.select(min(remaining_s, LOOK_S))}
+            for descriptor, member in processes.items():
+                if member.pipe in ready:
+                    received = os.read(member.pipe, 1 << 16)
+                    if not received:
+                        selector.unregister(member.pipe)
+                    member.listener.receive(received)
+                elif descriptor in ready and not member.ended:
+                    member.ended = True
+                    selector.unregister(descriptor)
+                self._look_at(member)
+            if all(member.ended for member in self.members):
+                return False
+            if self.failed and self.world > 1:
+                grace = min(grace, time.monotonic() + FAILED_GRACE_S)
+            elif all("outcome" in member.listener.parts for member in self.members):
+                grace = min(grace, time.monotonic() + GRACE_S)
+            if not ready:
+                for member in self.members:
+                    logs.cut(member.log)
+                self.tick()
+        return time.monotonic() >= deadline
+
+    def _look_at(self, member: Member) -> None:
+        """Note that a rank has failed, when it has."""
+        said = member.outcome
+        if member.failure:
+            return
+        if isinstance(said, dict) and said.get("status") != "ok":
+            member.failure = Outcome(said.get("status", "error"), str(said.get("reason", "")))
+        elif member.ended and said is None:
+            member.failure = exit_outcome(member.worker)
+        if member.failure:
+            self.failed.append(member)
+
+    def _judged(self, late: bool, deadline_s: float) -> Member:
+        """Name the cause in the outcome; returns the rank that it lies with."""
+        if self.world == 1:
+            timeout = Outcome("timeout", f"no end after {deadline_s:g} s")
+            self.parts.setdefault("outcome", vars(self.members[0].failure or timeout))
+        elif self.failed:
+            causes = [member for member in self.failed if not is_consequence(member.failure)] or self.failed
+            cause, outcome = causes[0], causes[0].failure
+            assert outcome
+            reason = outcome.reason
+            if outcome.status != "unsupported":  # which all ranks say alike
+                reason = f"rank {cause.rank} of {self.world} failed in {cause.where}: {reason}"
+            self.parts["outcome"] = {"status": outcome.status, "reason": reason}
+            return cause
+        elif late and not all(member.outcome for member in self.members):
+            stopped = [member for member in self.members if _stopped(member.worker.pid)]
+            places = ", ".join(f"rank {each.rank} in {each.where}" for each in self.members if not each.outcome)
+            which = f"; stopped: {', '.join(f'rank {each.rank}' for each in stopped)}" if stopped else ""
+            self.parts["outcome"] = {"status": "timeout", "reason": f"no end after {deadline_s:g} s ({places}{which})"}
+            return (stopped or self.members)[0]
+        return self.members[0]
+
+
+def is_consequence(failure: Outcome | None) -> bool:
+    """Whether a rank failed because another one was gone."""
+    return bool(failure and failure.status == "error" and _CONSEQUENCE.search(failure.reason))
+
+
+def _stopped(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def exit_outcome(worker: subprocess.Popen[bytes]) -> Outcome:
+    """The outcome of a worker that has ended without one."""
+    code = worker.wait()
+    if code >= 0:
+        return Outcome("crashed", f"ended with exit status {code} and no result")
+    names = {number.value: number.name for number in signal.Signals}
+    return Outcome("crashed", f"ended by signal {names.get(-code, -code)}")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from argparse import Namespace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
+from suite.plan.command_line import JOURNALS, bytes_of
 from suite.plan.device import has_gpu
-from suite.plan.engine import LOCAL
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
-from suite.plan.options import JOURNALS, bytes_of, chosen_axes
+from suite.plan.options import chosen_axes
 from suite.plan.sweep import AXES, described
 from suite.record.environment import redact
+from suite.session.engines import LOCAL
 from suite.session.launches import devices
 from suite.session.launches.launch import interpreter
 
@@ -49,6 +51,14 @@ class Settings:
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
     trusted_network: bool = False  # where a server that obeys whoever connects may be started
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
+
+    @classmethod
+    def of(cls, options: Namespace, matrix: str, launches: int, plan: Plan, **others: Any) -> Settings:
+        """The settings that the options of a command name; what it has no option for is as usual, or in ``others``."""
+        given = {each.name: getattr(options, each.name) for each in fields(cls) if hasattr(options, each.name)}
+        given |= {"data_directory": options.data_dir, "deadline_s": getattr(options, "max_time", None)}
+        given |= {"memory_limit": bytes_of(getattr(options, "memory_limit", None))}
+        return cls(**given | {"matrix": matrix, "launches": launches, "plan": plan} | others)
 
     def signature(self) -> dict[str, Any]:
         """The settings that a run must share with its journal to be resumed."""
@@ -93,16 +103,10 @@ def refuse_surrogates(config: pytest.Config) -> None:
 
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:
     """The settings of a run of the chosen matrix."""
-    return Settings(
-        chosen.name, chosen.launches, chosen.plan, config.getoption("seed"), config.getoption("data"),
-        config.getoption("data_dir"), config.getoption("device"), config.getoption("max_time"),
-        config.getoption("resume"), Path(config.getoption("journals")),
-        described(chosen_axes(config)) or None, bytes_of(config.getoption("memory_limit")), config.getoption("shard"),
-        config.getoption("epochs"), config.getoption("target"), config.getoption("profile"),
-        config.getoption("profile_memory"), config.getoption("profile_code"), config.getoption("cores"),
-        config.getoption("on"), config.getoption("placement"),
-        trusted_network=config.getoption("trusted_network"), typed=typed(config),
-    )  # fmt: skip
+    sweep = described(chosen_axes(config)) or None
+    return Settings.of(
+        config.option, chosen.name, chosen.launches, chosen.plan, sweep=sweep, search=None, typed=typed(config)
+    )
 
 
 def typed(config: pytest.Config) -> dict[str, Any]:

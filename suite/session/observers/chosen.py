@@ -7,15 +7,34 @@ from typing import Any
 
 import pytest
 
-from suite.export.live import Live
-from suite.export.target import ExportError, target
-from suite.plan.options import TRACKERS
+from suite.export.live import HOST, Live
+from suite.export.target import ExportError, abouts, target
+from suite.plan.command_line import Option, option
 from suite.plan.suggest import unknown
 from suite.record.text import clean
-from suite.session.observers.observer import Observer, Observers
+from suite.session.observers.observer import Observers
 from suite.session.observers.tracker import Tracker
 
 PORTS = 65_535
+
+
+def options() -> list[Option]:
+    """The options that ask for observers."""
+    return [
+        option(
+            "--track", metavar="TARGET", action="append", default=[],
+            help=f"send each launch, as it ends, to one of: {', '.join(_followers())}; TARGET=PLACE names a server's "
+            "address or a folder, as --to of python -m suite.export does",
+        ),
+        option(
+            "--metrics-port", type=int, metavar="PORT",
+            help="serve Prometheus metrics of the run on this port while it goes on, such as 9464",
+        ),
+        option(
+            "--metrics-host", default=HOST, metavar="ADDRESS",
+            help=f"with --metrics-port, the address to serve on; 0.0.0.0 shows them to the network (default: {HOST})",
+        ),
+    ]  # fmt: skip
 
 
 def check(config: pytest.Config) -> None:
@@ -31,7 +50,7 @@ def check(config: pytest.Config) -> None:
 
 def observers(config: pytest.Config, say: Callable[[str], None], show: Callable[[str], None]) -> Observers:
     """The observers of a run; metrics are served from here on. Raises `ExportError`."""
-    made: list[Observer] = [
+    made: list[Any] = [
         Tracker(name, place, _named(place), say, show) for name, place in dict.fromkeys(_trackers(config))
     ]
     port = config.getoption("metrics_port")
@@ -46,8 +65,8 @@ def _trackers(config: pytest.Config) -> Iterator[tuple[str, str]]:
     """Each tracker's name and place."""
     for text in config.getoption("track") or ():
         name, _, given = text.partition("=")
-        if name not in TRACKERS:
-            raise ExportError(f"--track: {unknown('tracker', name, TRACKERS)}")
+        if name not in _followers():
+            raise ExportError(f"--track: {unknown('tracker', name, _followers())}")
         try:
             chosen: Any = target(name)
             yield name, chosen.place(given or None)
@@ -59,3 +78,8 @@ def _named(place: str) -> str:
     """The place as it may be shown: an address without a user's name and password."""
     scheme, _, rest = place.rpartition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if scheme else place
+
+
+def _followers() -> list[str]:
+    """The targets that can follow a run."""
+    return [name for name, about in abouts().items() if about.follows]

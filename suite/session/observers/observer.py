@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import Cell
@@ -17,8 +17,8 @@ from suite.record.record import Record
 from suite.record.text import clean
 
 
-class Observer(Protocol):
-    """What an observer is told, in this order. Every call must return soon."""
+class Observer:
+    """What an observer is told, in this order; it takes what it needs. Every call must return soon."""
 
     def begin(self, journal: Path, run: Mapping[str, Any], planned: int, done: Sequence[Record]) -> None:
         """The run begins; ``done`` are launches that its journal held already."""
@@ -37,13 +37,14 @@ class Observer(Protocol):
 
     def close(self) -> Sequence[str]:
         """The run is over; returns lines for its end."""
+        return ()
 
 
 @dataclass
-class Observers:
+class Observers(Observer):
     """Passes on to each observer; what one of them raises ends its part, and nothing else."""
 
-    members: Sequence[Observer] = ()
+    members: Sequence[Any] = ()  # each of which has the calls of an `Observer`
     _begun: bool = False
     _failed: dict[int, str] = field(default_factory=dict)
 

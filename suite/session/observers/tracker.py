@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.monitor.sampler import Monitor
-from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.session.launches.launch import ROOT
+from suite.session.observers.observer import Observer
 from suite.session.wording import launches
 
 #: Seconds that an answer may take: the first one, with the library's import, then each, then the last one.
@@ -36,7 +35,7 @@ Say = Callable[[str], None]
 
 
 @dataclass
-class Tracker:
+class Tracker(Observer):
     """A target's name, its place, and how the place is named to people.
 
     ``say`` prints a line, and ``show`` a passing state.
@@ -72,15 +71,6 @@ class Tracker:
         if self.problem:
             self.say(f"--track {self.target}: {clean(self.problem, 500)}. The run goes on, and tries again")
 
-    def started(self, cell: Cell, launch: int) -> None:
-        """Nothing: a tracker gets whole records."""
-
-    def watched(self, monitor: Monitor) -> None:
-        """Nothing, likewise."""
-
-    def progress(self, message: Mapping[str, Any]) -> None:
-        """Nothing, likewise."""
-
     def ended(self, record: Record, left_s: float | None) -> None:
         """Have the launch sent, and wait for that."""
         self._known += 1
@@ -92,9 +82,11 @@ class Tracker:
         self._end()
         if self._where:
             return [f"tracked by {self.target}: {clean(self._where, 1000)}"]
-        told = f"{self.target} has {self.sent} of {launches(self._known)}: {clean(self.problem, 500) or 'it was ended'}"
+        missing = (
+            f"{self.target} has {self.sent} of {launches(self._known)}: {clean(self.problem, 500) or 'it was ended'}"
+        )
         again = f"python -m suite.export {self.target} {self._journal} --to {self.named}"
-        return [f"{told}. The run lost nothing; send the rest with: {again}"]
+        return [f"{missing}. The run lost nothing; send the rest with: {again}"]
 
     def _ask(self, line: str, limit_s: float) -> None:
         """Send a line and take in the answer. A tracker that fails for too long altogether is given up."""
@@ -124,8 +116,7 @@ class Tracker:
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
-            self.problem = f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
-            return None
+            return self._gone()
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._unread:
@@ -133,20 +124,21 @@ class Tracker:
                     return None
                 received = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not received:
-                    self.problem = (
-                        f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
-                    )
-                    return None
+                    return self._gone()
                 self._unread += received
         answer, _, self._unread = self._unread.partition(b"\n")
         try:
-            told = json.loads(answer)
+            said = json.loads(answer)
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
+            said = None
+        if not isinstance(said, dict):
             self.problem = "its process answered what is no answer"
             return None
-        return told
+        return said
+
+    def _gone(self) -> None:
+        """Say that the process has ended by itself."""
+        self.problem = f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
 
     def _end(self) -> None:
         """End the process and whatever it started."""

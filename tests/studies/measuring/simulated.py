@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,7 +88,7 @@ class Fault:
 def launched(fault: Fault | None = None, seed: int = 1) -> Record:
     """The record of a simulated launch with this fault."""
     machine, parts = Machine(seed), {}
-    listener = Listener(parts, lambda _: None, Path("log"), clock=lambda: machine.now_s)
+    listener = Listener(parts, lambda _: None, clock=lambda: machine.now_s)
 
     def send(**message: Any) -> None:
         machine.now_s += 2e-4

@@ -15,11 +15,10 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.order import Order
 from suite.record.record import Outcome
-from suite.session.engines import Hear, HostLostError, StoppedError
-from suite.session.engines.code import code_digest
-from suite.session.engines.pipe import Pipe
-from suite.session.engines.remote import Remote
-from suite.session.engines.site import Site, dealt
+from suite.session.hosts import Hear, HostLostError, StoppedError, code_digest
+from suite.session.hosts.pipe import Pipe
+from suite.session.hosts.remote import Remote
+from suite.session.hosts.site import Site, dealt
 from suite.session.launches.launch import LaunchError
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
@@ -142,7 +141,7 @@ def test_the_ranks_of_a_launch_are_on_two_hosts(start: Start, stand_in: StandIn,
 def test_a_rank_that_fails_on_one_host_is_named_and_the_other_host_is_ended(
     start: Start, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.session.engines.site.GRACE_S", 1.0)
+    monkeypatch.setattr("suite.session.hosts.site.GRACE_S", 1.0)
     stand_in(RANK + BEGIN + "os._exit(3) if rank else time.sleep(60)")
     site, began_s = Site([start("one"), start("two")], "spread"), time.monotonic()
     record = site.launch(OF_TWO, tmp_path / "log.log", Hear())

@@ -15,10 +15,10 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.record.order import Order, Part
 from suite.record.record import Record
-from suite.session.engines import About, Hear, Host, HostLostError, StoppedError
-from suite.session.engines.remote import Remote
-from suite.session.launches import ranks
+from suite.session.hosts import About, Hear, Host, HostLostError, StoppedError
+from suite.session.hosts.remote import Remote
 from suite.session.launches.launch import LaunchError
+from suite.session.launches.listener import is_consequence
 
 #: How long the other hosts may take to say why, once a rank of one has failed.
 GRACE_S = 12.0  # JAX notices after ten seconds that a rank is gone
@@ -189,7 +189,7 @@ class _Spread:
         records = {at: result for at, result in ended if isinstance(result, Record)}
         failed = [record for record in records.values() if not record.outcome.ok]
         if failed:
-            causes = [record for record in failed if not ranks.is_consequence(record.outcome)] or failed
+            causes = [record for record in failed if not is_consequence(record.outcome)] or failed
             return causes[0]
         for _, result in ended:
             if isinstance(result, BaseException):

@@ -22,7 +22,7 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.mark import MARK
 from suite.record.scratch import OWNED, OWNED_TEXT, scratch, sweep
-from suite.session.launches import leftovers
+from suite.session.launches import cleanup
 from suite.session.launches.launch import ROOT, launch
 from tests.launches import StandIn
 from tests.processes import alive, wait_until
@@ -77,13 +77,13 @@ def test_a_daemon_that_left_its_session_and_shared_memory_end_with_the_launch(
 def test_a_process_that_has_no_file_left_clears_up_all_the_same() -> None:
     code = """
     import os, resource
-    from suite.session.launches import leftovers
+    from suite.session.launches import cleanup
     resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
     held = []
     while True:
         try: held.append(os.open("/dev/null", 0))
         except OSError: break
-    leftovers.end("0123abcd-")
+    cleanup.end_processes("0123abcd-")
     """
     marked = subprocess.Popen(["sleep", "60"], env={MARK: "0123abcd-1-"}, start_new_session=True)
     try:
@@ -110,18 +110,18 @@ def test_what_multiprocessing_makes_in_a_place_with_a_long_name_goes_with_the_la
     assert Path(made).parent == tmp_path
     assert Path(made).is_dir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    leftovers.end("0123abcd-")
+    cleanup.end_processes("0123abcd-")
     assert [path.name for path in tmp_path.iterdir()] == ["pymp-other"]
 
 
 def test_what_bears_another_mark_or_none_is_left_alone() -> None:
-    mine, other = leftovers.mark(), leftovers.mark()
+    mine, other = cleanup.new_tag(), cleanup.new_tag()
     assert mine != other
     kept = [subprocess.Popen(["sleep", "60"], env={MARK: value} if value else {}) for value in (other, "", f"x{mine}")]
     gone = subprocess.Popen(["sleep", "60"], env={MARK: mine}, start_new_session=True)
     memory = shared_memory.SharedMemory(create=True, size=10)
     try:
-        leftovers.end(mine)
+        cleanup.end_processes(mine)
         assert gone.wait(timeout=10) == -signal.SIGKILL
         assert all(process.poll() is None for process in kept)
         assert Path("/dev/shm", memory.name).exists()
@@ -134,17 +134,17 @@ def test_what_bears_another_mark_or_none_is_left_alone() -> None:
 
 
 def test_a_process_that_shows_itself_at_the_second_look_only_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = leftovers.mark()
+    mine = cleanup.new_tag()
     late = subprocess.Popen(["sleep", "60"], env={MARK: mine}, start_new_session=True)
-    look, looks = leftovers._marked, []
+    look, looks = cleanup._tagged, []
 
     def hidden_at_first(mark: str) -> list[int]:
         looks.append(mark)
         return look(mark) if len(looks) > 1 else []
 
-    monkeypatch.setattr(leftovers, "_marked", hidden_at_first)
+    monkeypatch.setattr(cleanup, "_tagged", hidden_at_first)
     try:
-        leftovers.end(mine)
+        cleanup.end_processes(mine)
         assert late.wait(timeout=10) == -signal.SIGKILL
     finally:
         late.kill()
@@ -228,13 +228,13 @@ def end_and_look(process: subprocess.Popen[str], dies: str, folder: Path) -> Non
     wait_until(lambda: len(marked(mark)) >= 3)  # the worker and its loaders
     wait_until(lambda: names(f"sem.{mark}"))
     children = psutil.Process(process.pid).children()
-    guardians = [child for child in children if "import guard" in " ".join(child.cmdline())]
+    guardians = [child for child in children if "cleanup.guard" in " ".join(child.cmdline())]
     for victim in {"the parent": [process], "the worker": [worker], "all but loaders": [*guardians, process]}[dies]:
         victim.kill()
     process.communicate(timeout=60)
     wait_until(lambda: not marked(mark), within_s=15)
     if dies == "all but loaders":  # without a guardian it is the next launch that clears up
-        with scratch(folder, before_removal=leftovers.end_of):
+        with scratch(folder, before_removal=cleanup.end_abandoned):
             assert not names(mark)
     wait_until(lambda: not names(mark), within_s=15)
     wait_until(lambda: not list(folder.glob("suite-*")), within_s=15)
@@ -265,15 +265,15 @@ def test_a_scratch_folder_of_a_dead_process_is_swept_and_nobody_elses(tmp_path: 
 
 def test_the_guardian_needs_the_standard_library_only() -> None:
     """It runs without site-packages, so that it starts at once and in any environment; a failure would not be seen."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.launches.leftovers import guard"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.launches.cleanup import guard"
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_guardian_goes_when_its_process_ends_and_nothing_is_said_of_it() -> None:
-    code = "from suite.session.launches import leftovers; print(leftovers.mark())\n"
-    code += "print(*(guardian.pid for _, guardian in leftovers._guarded.values()))"
+    code = "from suite.session.launches import cleanup; print(cleanup.new_tag())\n"
+    code += "print(*(guardian.pid for _, guardian in cleanup._guarded.values()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not done.stderr
     wait_until(lambda: not alive(int(done.stdout.split()[1])), within_s=15)

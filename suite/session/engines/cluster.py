@@ -1,8 +1,7 @@
-"""Opens the engine that ``--on`` names."""
+"""Opens the hosts of a run: this one, or those of the cluster that ``--on`` names."""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import Counter
@@ -10,16 +9,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from suite.plan.cell import Cell
-from suite.plan.engine import LOCAL
-from suite.session.engines import Engine, Host, HostLostError
-from suite.session.engines.code import code_digest
-from suite.session.engines.local import Local
-from suite.session.engines.remote import Remote
-from suite.session.engines.site import Site, dealt, room
-from suite.session.engines.slurm import Slurm
+from suite.session.engines import Nodes, engine_of
+from suite.session.hosts import Host, HostLostError, Hosts, code_digest
+from suite.session.hosts.local import Local
+from suite.session.hosts.remote import Remote
+from suite.session.hosts.site import Site, dealt, room
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
 from workloads.data.dataset import DataError
@@ -27,42 +24,19 @@ from workloads.data.dataset import DataError
 #: How long a cluster may take to notice that a node is gone, in seconds.
 NOTICE_S = 3.0
 
-#: What stands before the address of a Ray client server.
-CLIENT = "ray://"
 
-
-class Nodes(Protocol):
-    """The hosts that an engine can take."""
-
-    def nodes(self) -> dict[str, Any]:
-        """The living nodes, by a name of their own."""
-
-    def host(self, node: Any) -> Remote:
-        """Take a node and start its process. Raises `LaunchError` or `HostLostError`."""
-
-
-def opened(settings: Settings, cells: Iterable[Cell], say: Callable[[str], None], until: ExitStack) -> Engine:
-    """The engine of a run. Raises `LaunchError` if it cannot be reached or has no host to give."""
-    if settings.on == LOCAL:
-        return Engine([Local(settings.device, settings.data, settings.data_directory, say, until)])
-    nodes = cluster(
-        settings.on,
-        {"device": settings.device, "source": settings.data, "directory": settings.data_directory},
-        say,
-        until,
-    )
-    found = sites(nodes, cells, settings.placement, say, settings.cores)
-    used = {host.name for site in found for host in site.hosts}
-    return Engine(found, cluster=True, revive=Reviving(nodes, used))
-
-
-def cluster(name: str, given: dict[str, Any], say: Callable[[str], None], until: ExitStack) -> Nodes:
-    """The cluster with this name. Raises `LaunchError`."""
-    if name == "slurm":
-        return Slurm(given, say, until)
-    from suite.session.engines.ray import Cluster
-
-    return Cluster(name if name.startswith(CLIENT) else os.environ.get("RAY_ADDRESS") or "auto", given, say, until)
+def open_hosts(settings: Settings, cells: Iterable[Cell], say: Callable[[str], None], until: ExitStack) -> Hosts:
+    """The hosts of a run. Raises `LaunchError` if its engine cannot be reached or has no host to give."""
+    given: dict[str, Any] = {
+        "device": settings.device, "source": settings.data, "directory": settings.data_directory,
+    }  # fmt: skip
+    engine = engine_of(settings.on)
+    if not engine.nodes:
+        return Hosts([Local(**given, say=say, until=until)])
+    nodes = engine.nodes(settings.on, given, say, until)
+    groups = sites(nodes, cells, settings.placement, say, settings.cores)
+    used = {host.name for site in groups for host in site.hosts}
+    return Hosts(groups, cluster=True, revive=Reviving(nodes, used))
 
 
 def sites(
@@ -73,7 +47,7 @@ def sites(
     Hosts of another kind than most of them are left out, since no ratio may come from two kinds. Those that are not
     used are given back, and may stand in for one that is lost. Raises `LaunchError`.
     """
-    hosts = alike(taken(nodes, say), say)
+    hosts = select_alike(take_hosts(nodes, say), say)
     counts = [room(host.about, cores) for host in hosts]
     most = max((len(dealt(cell, counts, placement)) for cell in cells), default=1)
     groups = [hosts[at : at + most] for at in range(0, len(hosts) - most + 1, most)]
@@ -90,12 +64,12 @@ def _hosts(count: int) -> str:
     return "1 host" if count == 1 else f"{count} hosts"
 
 
-def taken(nodes: Nodes, say: Callable[[str], None]) -> list[Remote]:
+def take_hosts(nodes: Nodes, say: Callable[[str], None]) -> list[Remote]:
     """The hosts that could be taken; a line says why one could not. Raises `LaunchError` if there is none."""
-    found = list(nodes.nodes().values())
+    listed = list(nodes.nodes().values())
     hosts, problems = [], []
-    with ThreadPoolExecutor(max(1, len(found))) as pool:
-        for future in [pool.submit(nodes.host, node) for node in found]:
+    with ThreadPoolExecutor(max(1, len(listed))) as pool:
+        for future in [pool.submit(nodes.host, node) for node in listed]:
             try:
                 hosts.append(future.result())
             except (HostLostError, LaunchError) as error:
@@ -107,7 +81,7 @@ def taken(nodes: Nodes, say: Callable[[str], None]) -> list[Remote]:
     return hosts
 
 
-def alike(hosts: list[Remote], say: Callable[[str], None]) -> list[Remote]:
+def select_alike(hosts: list[Remote], say: Callable[[str], None]) -> list[Remote]:
     """The hosts of the kind that most are of, all with this code. Raises `LaunchError` for other code."""
     if other := [host.name for host in hosts if host.about.suite != code_digest()]:
         raise LaunchError(
@@ -137,24 +111,24 @@ class Reviving:
         assert isinstance(lost, Site)
         lost.close()
         time.sleep(NOTICE_S)
-        found = Site([], lost.placement)
+        revived = Site([], lost.placement)
         try:
             for host in lost.hosts:
-                found = Site([*found.hosts, self._again(host, stop)], lost.placement)
+                revived = Site([*revived.hosts, self._again(host, stop)], lost.placement)
         except BaseException:
-            found.close()
+            revived.close()
             raise
-        return found
+        return revived
 
     def _again(self, lost: Remote, stop: Callable[[], None]) -> Remote:
         """The same host, or a spare one of its kind, with the same data."""
         stop()
         with self._one:
-            if host := self._found(lost):
+            if host := self._take(lost):
                 return host
         raise HostLostError(f"host {lost.name} is lost, and there is no other of its kind")
 
-    def _found(self, lost: Remote) -> Remote | None:
+    def _take(self, lost: Remote) -> Remote | None:
         nodes = self.nodes.nodes()
         own = [name for name in nodes if name.startswith(lost.name)]
         spare = [name for name in nodes if not any(name.startswith(used) for used in self.used)]

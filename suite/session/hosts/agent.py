@@ -1,6 +1,6 @@
 """The process that an engine starts on a host: it takes orders on stdin, launches, and answers on stdout.
 
-``python -m suite.session.engines.host``, with the variables of that host. Every line in both directions is a JSON
+``python -m suite.session.hosts.agent``, with the variables of that host. Every line in both directions is a JSON
 object. `begin` says what is measured and is answered by `about`; `prepare` gets the data of a workload ready; `order`
 launches; `stop` ends the running launch; `port` asks for a free port. The process ends with its parent or its stdin,
 and its launches end with it.
@@ -23,9 +23,8 @@ from typing import IO, Any
 
 from suite.plan.schema import decode
 from suite.record.order import Order
-from suite.session.engines import Hear, StoppedError
-from suite.session.engines.code import code_digest
-from suite.session.engines.local import Local
+from suite.session.hosts import Hear, StoppedError, code_digest
+from suite.session.hosts.local import Local
 from suite.session.launches import ranks
 from suite.session.launches.launch import LaunchError, scratch_folder
 from suite.session.launches.network import own_address

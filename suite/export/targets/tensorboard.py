@@ -14,10 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from suite.export.contents import curves, digest, figures, identity, plain, settings, started_s, took_s
-from suite.export.files import folder_at, write_whole, writing
-from suite.export.target import Origin
+from suite.export.target import About, Origin
+from suite.export.targets.files import folder_at, write_whole, writing
 from suite.record.record import Record
 from suite.record.text import clean
+
+ABOUT = About(
+    "event files, a folder per launch",
+    "folder for TensorBoard's --logdir; default: results/tensorboard",
+    "tensorboard",
+    "tensorboard",
+)
 
 DEFAULT = "results/tensorboard"
 

@@ -14,10 +14,18 @@ from typing import Any
 
 from suite.export.contents import figures, identity, plain, settings, started_s, took_s
 from suite.export.families import LAUNCH, PREFIX, STORED
-from suite.export.files import folder_at, write_whole, writing
-from suite.export.target import ExportError, Origin
+from suite.export.target import About, ExportError, Origin
+from suite.export.targets.files import folder_at, write_whole, writing
 from suite.record.record import Record
 from suite.record.text import clean
+
+ABOUT = About(
+    "metrics as text (for a textfile collector) and as OpenMetrics with times (for promtool)",
+    "folder for the two files of each run; default: results/prometheus",
+    "prometheus_client",
+    "prometheus",
+    follows=False,
+)
 
 DEFAULT = "results/prometheus"
 

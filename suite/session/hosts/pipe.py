@@ -10,10 +10,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.session.engines import HostLostError
+from suite.session.hosts import HostLostError
 
 #: What a host's process is started with, by the Python of its controller.
-COMMAND = (sys.executable, "-m", "suite.session.engines.host")
+COMMAND = (sys.executable, "-m", "suite.session.hosts.agent")
 
 #: How long the process may take to end its launch and itself, in seconds.
 ENDING_S = 10.0

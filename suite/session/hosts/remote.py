@@ -1,7 +1,7 @@
 """A host of a cluster as the controller sees it: orders go out, progress and records come back.
 
 How lines get there and back is the engine's business: it gives each host a `Wire`. What runs at the other end is
-`suite.session.engines.host`.
+`suite.session.hosts.agent`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from suite.plan.schema import decode
 from suite.record.order import Order
 from suite.record.record import Outcome, Record, RecordError
-from suite.session.engines import About, Hear, HostLostError, StoppedError
+from suite.session.hosts import About, Hear, HostLostError, StoppedError
 from suite.session.launches.launch import LaunchError
 from workloads.data.dataset import DataError
 from workloads.registry import folder_of
@@ -52,7 +52,7 @@ class Remote:
 
     An engine that does not know the address leaves it empty: then the host's own word counts.
 
-    ``settings`` are what `suite.session.engines.host` begins with; ``data`` are digests, by workload.
+    ``settings`` are what `suite.session.hosts.agent` begins with; ``data`` are digests, by workload.
     """
 
     name: str

@@ -16,11 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from suite.export.contents import curves, digest, facts, figures, identity, plain, settings, started_s
-from suite.export.files import folder_at
-from suite.export.target import ExportError, Origin
+from suite.export.target import About, ExportError, Origin
+from suite.export.targets.files import folder_at
 from suite.record.record import Record
 from suite.record.scratch import scratch
 from suite.record.text import clean
+
+ABOUT = About(
+    "offline runs of Weights & Biases, for `wandb sync`",
+    "folder in which the folder wandb is made; default: $WANDB_DIR, or results. The project is $WANDB_PROJECT, or "
+    "framework-training-suite",
+    "wandb",
+    "wandb",
+)
 
 DEFAULT = "results"  # in which the library makes its own folder, `wandb`
 PROJECT = "framework-training-suite"

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.plan.engine import engine
-from suite.session.engines import About, HostLostError, choice, ray
-from suite.session.engines.choice import Reviving, sites
-from suite.session.engines.code import code_digest
-from suite.session.engines.remote import Remote
-from suite.session.engines.site import Site, prepare
+from suite.session.engines import cluster, engine_of, ray
+from suite.session.engines.cluster import Reviving, sites
+from suite.session.hosts import About, HostLostError, code_digest
+from suite.session.hosts.remote import Remote
+from suite.session.hosts.site import Site, prepare
 from suite.session.launches.launch import LaunchError
 
 ONE, TWO = Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "jax", devices=2)
@@ -74,7 +73,7 @@ def names(groups: Any) -> list[list[str]]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "NOTICE_S", 0.0)
+    monkeypatch.setattr(cluster, "NOTICE_S", 0.0)
 
 
 def test_hosts_of_the_usual_kind_take_part_and_lines_say_who_does_not() -> None:
@@ -121,12 +120,11 @@ def test_a_lost_host_is_the_same_again_or_a_spare_one_of_its_kind_with_the_same_
 
 
 def test_what_on_takes() -> None:
-    assert [engine(text) for text in ("local", "ray", "ray://host:10001", "slurm")] == [
-        "local", "ray", "ray://host:10001", "slurm",
-    ]  # fmt: skip
+    for text in ("local", "ray", "ray://host:10001", "slurm"):
+        assert engine_of(text).name == text.partition(":")[0]
     for text in ("nomad", "ray:/x", "ray://host"):
         with pytest.raises(argparse.ArgumentTypeError, match="there are: local, ray"):
-            engine(text)
+            engine_of(text)
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,17 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from suite.export.contents import curves, digest, facts, figures, identity, seconds_of, settings, started_s, took_s
-from suite.export.target import ExportError, Origin
+from suite.export.target import About, ExportError, Origin
 from suite.record.record import Record
 from suite.record.text import clean
+
+ABOUT = About(
+    "a run per session, with a nested run per launch",
+    "address of the server; default: $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000. The experiment is "
+    "$MLFLOW_EXPERIMENT_NAME, or framework-training-suite",
+    "mlflow",
+    "mlflow",
+)
 
 DEFAULT = "http://127.0.0.1:5000"  # where `mlflow server` listens
 EXPERIMENT = "framework-training-suite"

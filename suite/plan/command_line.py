@@ -1,0 +1,142 @@
+"""Options of the command line, each declared once for every command that has it.
+
+An `Option` can be added to pytest's parser and to argparse's, which take the same words. What only one command has is
+declared there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from suite.plan.choice import one_of
+from suite.plan.matrix import MatrixError
+from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S
+from suite.plan.strategies import TRUSTED
+
+#: Where runs keep their journals, unless the command line says otherwise.
+JOURNALS = Path("results/journals")
+
+#: What ``--resume`` without a value stands for: the run that fits best.
+LATEST = "latest"
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option: its flags, its help, and what else argparse's ``add_argument`` takes."""
+
+    flags: tuple[str, ...]
+    help: str
+    others: dict[str, Any]
+
+    def but(self, **others: Any) -> Option:
+        """The option with another help or default, for a command where it means something else."""
+        return replace(self, help=others.pop("help", self.help), others=self.others | others)
+
+
+def option(*flags: str, help: str, **others: Any) -> Option:  # noqa: A002 - the name that argparse gives
+    """An option with these flags; ``others`` are those of argparse's ``add_argument``."""
+    return Option(flags, help, others)
+
+
+def add(to: Callable[..., Any], *options: Option) -> None:
+    """Add options with ``to``: ``addoption`` of a group of pytest's, or ``add_argument`` of a parser."""
+    for each in options:
+        to(*each.flags, help=each.help, **each.others)
+
+
+WORKLOADS = option(
+    "--workloads", metavar="PATH", action="append", default=[],
+    help="folder of a workload from outside, or the name of an installed one; may be repeated",
+)  # fmt: skip
+CORES = option(
+    "--cores", type=int, metavar="N",
+    help="cores of each device on a CPU, so that one device and several are alike (default: one device has all, "
+    "several share them)",
+)  # fmt: skip
+LAUNCHES = option("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
+MIN_WINDOW = option(
+    "--min-window", type=float, metavar="S", help="shortest timed window, in seconds (default: that of the matrix)"
+)
+MAX_TIME = option(
+    "--max-time", type=float, metavar="S",
+    help=f"seconds after which a launch is ended (default: {LONGEST_S:g}; {LONGEST_TRAINING_S:g} for a training to the "
+    "end)",
+)  # fmt: skip
+EPOCHS = option("--epochs", type=int, metavar="N", help="of trainings to the end (default: those of the recipe)")
+MEMORY_LIMIT = option(
+    "--memory-limit", type=float, metavar="GIB",
+    help="memory that a launch may use on a CPU (default: no limit; with --batch auto, what is free)",
+)  # fmt: skip
+SEED = option(
+    "--seed", type=int, default=0, metavar="N",
+    help="seed of weights, batches, dropout and the order of launches (default: 0)",
+)  # fmt: skip
+DATA = option(
+    "--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
+    help="real, synthetic, or auto: real data, or a synthetic twin of it if there is none (default: auto)",
+)  # fmt: skip
+DATA_DIR = option(
+    "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
+)
+DEVICE = option(
+    "--device", type=one_of("device", DEVICES), default="auto", metavar="DEVICE",
+    help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
+)  # fmt: skip
+TRUSTED_NETWORK = option("--trusted-network", action="store_true", help=TRUSTED)
+RESUME = option(
+    "--resume", nargs="?", const=LATEST, metavar="RUN",
+    help="continue the run with this id, or without an id the last run with these settings; launches that timed out, "
+    "crashed or ended in an error run again",
+)  # fmt: skip
+WAIT_IDLE = option(
+    "--wait-idle", type=float, metavar="S",
+    help="before the first launch, wait up to S seconds until other processes leave the CPU alone",
+)  # fmt: skip
+PROFILE_MEMORY = option(
+    "--profile-memory", action="store_true",
+    help="with --profile, record the allocator's timeline too, where the framework has one",
+)  # fmt: skip
+PROFILE_CODE = option(
+    "--profile-code", action="store_true",
+    help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
+)  # fmt: skip
+JOURNAL_FOLDER = option("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print the error in one line and exit with status 2."""
+        line = "".join(letter if letter.isprintable() else " " for letter in message)
+        self.exit(2, f"{self.prog}: {' '.join(line.split())}; see --help\n")
+
+
+def command_parser(command: str, description: str | None, epilog: str = "") -> argparse.ArgumentParser:
+    """The parser of ``python -m COMMAND``, which answers wrong usage in one line."""
+    return _Parser(
+        prog=f"python -m {command}", description=description, epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+
+
+def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str]] = ()) -> None:
+    """Raise `MatrixError` for a number that makes no sense. ``positive`` are further options, with their units."""
+    for name in ("launches", "epochs", "cores"):
+        value = getattr(options, name, None)
+        if value is not None and value < 1:
+            raise MatrixError(f"--{name} is {value}; it must be at least 1")
+    for name, unit in (("max_time", "seconds"), ("memory_limit", "GiB"), ("wait_idle", "seconds"), *positive):
+        value = getattr(options, name, None)
+        if value is not None and not 0 < value < math.inf:
+            raise MatrixError(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}".rstrip())
+
+
+def bytes_of(gib: float | None) -> int | None:
+    """The bytes of a number of GiB."""
+    return None if gib is None else int(gib * 2**30)
