@@ -11,6 +11,7 @@ from typing import Any
 from suite.analysis.records.load import STORAGE
 from suite.analysis.rows.wording import percent
 from suite.analysis.statistics.inference import MARGIN
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
@@ -18,7 +19,7 @@ from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
-from suite.plan.options import JOURNALS, LATEST, LISTS, bytes_of
+from suite.plan.options import JOURNALS, LATEST, bytes_of
 from suite.plan.space import ALL, DEFAULTS, searched, space, trained
 from suite.plan.strategies import TRUSTED
 from suite.plan.sweep import AXES, described, parsed
@@ -122,7 +123,7 @@ def parser() -> argparse.ArgumentParser:
         "an axis that no option names stays as usual",
     )  # fmt: skip
     for axis in AXES:
-        words = LISTS[axis].partition(" (default:")[0]
+        words = SETTINGS[axis].help.partition(" (default:")[0]
         where.add_argument(f"--{axis}", metavar="LIST", help=words)
     _add_others(made)
     return made

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, WORKLOADS
-from suite.plan.suggest import nearest, unknown
+from suite.catalog.suggest import nearest, unknown
 
 
 @pytest.mark.parametrize(
