@@ -58,11 +58,6 @@ class Framework:
     keras_backend: str = ""
 
     @property
-    def interpreter_variable(self) -> str:
-        """The variable that names the interpreter of its environment."""
-        return f"SUITE_PYTHON_{self.name.upper()}"
-
-    @property
     def installable(self) -> tuple[str, ...]:
         """All distributions that a record of it may name."""
         return (*self.distributions, *self.companions, "numpy", "keras")
