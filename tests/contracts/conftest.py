@@ -35,7 +35,13 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
         environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
         code = f"import json\nfrom pathlib import Path\nseen = {{}}\n{dedent(asked)}\nprint(json.dumps(seen))"
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
