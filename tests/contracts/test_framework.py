@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.conftest import Ask
+from tests.installed import ask
 
 DECLARED = """
     from suite.catalog.frameworks import Framework
@@ -84,8 +84,8 @@ ASKED = """
 
 
 @pytest.fixture(scope="module")
-def seen(ask: Ask) -> dict[str, Any]:
-    return ask("frameworks", DECLARED, ASKED)
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return ask(tmp_path_factory.mktemp("installed"), "frameworks", DECLARED, ASKED)
 
 
 def test_options_name_it_with_its_modes(seen: dict[str, Any]) -> None:

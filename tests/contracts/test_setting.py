@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.conftest import Ask
+from tests.installed import ask
 
 DECLARED = """
     from suite.catalog.setting import Setting
@@ -108,8 +108,8 @@ ASKED = """
 
 
 @pytest.fixture(scope="module")
-def seen(ask: Ask) -> dict[str, Any]:
-    return ask("settings", DECLARED, ASKED)
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return ask(tmp_path_factory.mktemp("installed"), "settings", DECLARED, ASKED)
 
 
 @pytest.mark.parametrize("command", ["pytest", "tune", "compare"])
