@@ -60,8 +60,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--by", type=one_of("axis", sorted(AXES)), metavar="AXIS",
         help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
-        "precision, batch, compile, loader, size, kernel, accumulate (at the same effective batch), devices (with the "
-        "same batch on each), strategy, checkpointing, allocator, tuning or interface; or machine",
+        f"{', '.join(name for name in AXES if name not in ('framework', 'machine'))}; or machine. accumulate is at the "
+        "same effective batch, devices with the same batch on each",
     )  # fmt: skip
     parser.add_argument(
         "--baseline", metavar="VALUE",

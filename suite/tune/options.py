@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.analysis.options import PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER, margin_option
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
 from suite.plan.command_line import (
@@ -33,7 +34,6 @@ from suite.plan.device import has_gpu
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
-from suite.plan.options import LISTS
 from suite.plan.space import ALL, DEFAULTS, searched, space, trained
 from suite.plan.sweep import AXES, described, parsed
 from suite.session.engines import options as engine_options
@@ -128,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
         "an axis that no option names stays as usual",
     )  # fmt: skip
     for axis in AXES:
-        words = LISTS[axis].partition(" (default:")[0]
+        words = SETTINGS[axis].help.partition(" (default:")[0]
         where.add_argument(f"--{axis}", metavar="LIST", help=words)
     how = made.add_argument_group("how to measure")
     add(how.add_argument, MIN_WINDOW, MAX_TIME, EPOCHS, MEMORY_LIMIT, SEED, DATA, DATA_DIR, DEVICE, *engine_options())

@@ -14,6 +14,7 @@ from suite.analysis.accuracy.comparison import Learned, learned, trains_to_the_e
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import DASH, NONE, figure, middle
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
@@ -33,7 +34,7 @@ REST = 8
 AROUND = 3
 
 #: The axes along which memory is half of the question.
-OF_MEMORY = ("batch", "accumulate", "checkpointing", "allocator")
+OF_MEMORY = tuple(name for name, each in SETTINGS.items() if each.saves_memory)
 
 #: Characters of a table cell, at most.
 CELL_MOST = 40

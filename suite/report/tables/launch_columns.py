@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from suite.analysis.rows.wording import NONE
+from suite.catalog.setting import TEXT, WHOLE
+from suite.catalog.settings import SETTINGS
 
 #: Version of the columns. It grows when a column is removed or changes its meaning, not when one is added.
 SCHEMA = 1
 
-TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
+NUMBER, FLAG = "number", "true or false"
 
 
 @dataclass(frozen=True)
@@ -41,34 +43,33 @@ def _of_phase(name: str, words: str) -> tuple[Column, ...]:
     )
 
 
+def _of_setting(name: str) -> Column:
+    setting = SETTINGS[name]
+    return Column(name, setting.kind, setting.unit, setting.meaning)
+
+
+#: Settings with a place of their own among the columns.
+FIRST = ("workload", "size", "framework", "precision", "batch", "recipe")
+
 COLUMNS = (
     Column("schema", WHOLE, "", "version of these columns"),
     Column("run", TEXT, "", "id of the run"),
     Column("source", TEXT, "", "name of the file that held the launch"),
     Column("cell", TEXT, "", "all settings in one readable id"),
-    Column("workload", TEXT, "", "name of the workload"),
-    Column("size", TEXT, "", "`full`, or `small`, a smaller network that is a workload of its own"),
-    Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
-    Column("precision", TEXT, "", "number format"),
-    Column("batch", WHOLE, "samples", "samples per step; empty if the largest batch that fits was searched for"),
+    _of_setting("workload"),
+    _of_setting("size"),
+    _of_setting("framework"),
+    _of_setting("precision"),
+    _of_setting("batch"),
     Column(
         "effective_batch",
         WHOLE,
         "samples",
         "samples per update of all devices: batch times accumulate times devices, or what the search found",
     ),
-    Column("compile", TEXT, "", "compile mode"),
-    Column("loader", TEXT, "", "loader that made the batches"),
-    Column("accumulate", WHOLE, "batches", "batches per update"),
-    Column("kernel", TEXT, "", "kernel of the LSTM"),
-    Column("devices", WHOLE, "devices", "devices that trained one model together; `batch` is that of each"),
-    Column("strategy", TEXT, "", "how several devices trained together; empty for one"),
-    Column("checkpointing", TEXT, "", "whether the backward pass computed activations again: `off` or `on`"),
-    Column("allocator", TEXT, "", "allocator of the GPU's memory that was asked for"),
-    Column("tuning", TEXT, "", "free switches of a CPU: `known`, `installed`, or one of them"),
-    Column("interface", TEXT, "", "what drove the training: the suite's own loop, or Keras on the framework"),
+    *(_of_setting(name) for name in SETTINGS if name not in FIRST),
     Column("global_batch", WHOLE, "samples", "another name of `effective_batch`"),
-    Column("recipe", TEXT, "", "recipe of a cell that trained to its end; empty if steps were timed"),
+    _of_setting("recipe"),
     Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks"),
     Column("control", FLAG, "", "whether the launch belongs to the A/A control, a second copy of its cell"),
     Column("started", TEXT, "ISO 8601, UTC", "when the process was started"),

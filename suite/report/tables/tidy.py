@@ -17,6 +17,7 @@ from suite.analysis.records.hardware import machine
 from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.statistics.inference import quartiles
+from suite.catalog.settings import SETTINGS
 from suite.record.record import PHASES, Record
 from suite.record.text import clean
 from suite.report.tables.launch_columns import COLUMNS, FLAG, NUMBER, SCHEMA, TEXT, WHOLE, column
@@ -76,24 +77,9 @@ def _row(launch: Launch) -> dict[str, Any]:
         "run": launch.run,
         "source": launch.source,
         "cell": intern(cell.id),  # which many launches share
-        "workload": cell.workload,
-        "size": cell.size,
-        "framework": cell.framework,
-        "precision": cell.precision,
-        "batch": cell.batch or None,
+        **{name: each.cell_value(getattr(cell, name)) for name, each in SETTINGS.items()},
         "effective_batch": record.effective_batch or None,
-        "compile": cell.compile,
-        "loader": cell.loader.id,
-        "accumulate": cell.accumulate,
-        "kernel": cell.kernel,
-        "devices": cell.devices,
-        "strategy": cell.strategy,
-        "checkpointing": cell.checkpointing,
-        "allocator": cell.allocator,
-        "tuning": cell.tuning,
-        "interface": cell.interface,
         "global_batch": record.effective_batch or None,
-        "recipe": cell.recipe,
         "launch": record.block,
         "control": record.control,
         "started": clean(record.started, 40),

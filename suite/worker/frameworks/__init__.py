@@ -18,8 +18,13 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from suite.catalog.precisions import PRECISIONS
 from suite.plan import allocators, tunings
 from suite.plan.cell import KERNELS_OF, Cell
+from workloads.spec import Numbers
+
+#: The number formats of each precision.
+NUMBERS = {name: Numbers(each.compute, each.weights) for name, each in PRECISIONS.items()}
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
@@ -50,13 +55,6 @@ class RecompiledError(RuntimeError):
     """A framework compiled inside a timed window, or would have to, so that the window would measure the compiler."""
 
 
-#: Precisions that are modes of NVIDIA's tensor cores, or too slow elsewhere to be measured.
-CUDA_ONLY = {
-    "tf32": "TF32 is a mode of NVIDIA's tensor cores",
-    "fp16": "float16 training needs the tensor cores of a GPU",
-}
-
-
 #: Workloads that gradient checkpointing would make slower without making them smaller.
 ONE_BLOCK = {
     "imdb_lstm": "imdb_lstm is one recurrent layer: to compute it again, the backward pass would hold all of its "
@@ -84,8 +82,8 @@ def choose(
 
 def check(cell: Cell, device: str) -> None:
     """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
-    if device == "cpu" and cell.precision in CUDA_ONLY:
-        raise UnsupportedError(f"{CUDA_ONLY[cell.precision]}; this device is a CPU")
+    if device == "cpu" and (reason := PRECISIONS[cell.precision].gpu_only):
+        raise UnsupportedError(f"{reason}; this device is a CPU")
     if cell.kernel not in ("auto", *KERNELS_OF.get(cell.workload, ())):
         layer = "LSTM" if cell.kernel in KERNELS_OF["imdb_lstm"] else "attention"
         raise UnsupportedError(f"{cell.workload} has no {layer} whose kernel could be {cell.kernel}")

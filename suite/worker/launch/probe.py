@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from suite.catalog.precisions import PRECISIONS
 from suite.plan.cell import Cell
 from workloads.data.dataset import Array
 
@@ -23,37 +23,14 @@ class PrecisionError(RuntimeError):
     """The framework did not compute in the precision that was asked for."""
 
 
-@dataclass(frozen=True)
-class Band:
-    """Relative errors (root mean square over root mean square) that a number format can have."""
-
-    least: float
-    most: float
-
-    def __contains__(self, error: float) -> bool:
-        return self.least <= error <= self.most
-
-
-#: Rounding to p bits of significand errs by about 0.3 * 2**-p of a term (uniform over an ulp); sums of independent
-#: terms keep that share, and float32 sums add their own. p is 53, 24, 11 (TF32 and float16 alike) and 8. Hardware that
-#: truncates its inputs errs by more: on the draws below, inputs rounded to TF32 give 2.9e-4, truncated ones 7.7e-4, and
-#: inputs rounded to bfloat16 2.4e-3. The boundary lies between the last two.
-BANDS = {
-    "fp64": Band(0.0, 1e-13),
-    "fp32": Band(1e-9, 1e-5),
-    "tf32": Band(5e-5, 1.3e-3),
-    "fp16": Band(5e-5, 1.3e-3),
-    "bf16": Band(1.3e-3, 1e-2),
-}
+#: The errors that each precision can have.
+BANDS = {name: each.band for name, each in PRECISIONS.items()}
 
 #: The matrices behind the measured peak: large enough to fill the device, small enough to take no time.
 PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
 #: The side of what is drawn on the host; the device repeats it. 8192 x 8192 draws would take seconds of each launch.
 PEAK_DRAWN = 1024
 PEAK_TIMES, PEAK_WINDOW_S = 5, 0.1
-
-#: The most that the logits of an LSTM over hundreds of steps may be off, where errors add up.
-LSTM_MOST = {"fp64": 1e-11, "fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 2e-1}
 
 
 def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str, float]:
@@ -117,7 +94,7 @@ def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
 def lstm_error(cell: Cell, weights: dict[str, Array], tokens: Array, logits: Array) -> float:
     """The relative error of an LSTM's logits. Raises `PrecisionError` where it is too large for the precision."""
     error = relative_error(np.ravel(logits), lstm_logits(weights, tokens))
-    if not error <= LSTM_MOST[cell.precision]:
+    if not error <= PRECISIONS[cell.precision].lstm_most:
         raise PrecisionError(f"asked for {cell.precision}, but the LSTM's logits are off by {error:.1e} of float64")
     return error
 
