@@ -1,0 +1,1 @@
+"""What exists, each declared once."""
