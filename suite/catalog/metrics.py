@@ -108,7 +108,8 @@ def _step_ms(record: Any) -> float | None:
 _DECLARED = (
     Metric(
         "samples_per_s", "samples/s", "median over launches (lowest\u2013highest)",
-        read=lambda record: record.samples_per_s, label="samples/s", ends=("samples_per_s_min", "samples_per_s_max"), better=HIGHER, marked=True,
+        read=lambda record: record.samples_per_s, label="samples/s",
+        ends=("samples_per_s_min", "samples_per_s_max"), better=HIGHER, marked=True,
         headline=True,
     ),
     Metric(

@@ -16,7 +16,7 @@ from statistics import mean, median, stdev
 from scipy import special
 
 from suite.analysis.bottlenecks.costs import Costs
-from suite.analysis.bottlenecks.known_causes import LITTLE, Known, known
+from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, known
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.statistics.inference import LEAST, LEVEL, holm
 from suite.record.profile import CATEGORIES
@@ -53,7 +53,7 @@ class Cause:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    known: tuple[Known, ...] = ()
+    known: tuple[Reason, ...] = ()
 
     @property
     def certain(self) -> bool | None:
@@ -123,9 +123,10 @@ def causes(row: Costs, other: Costs) -> Causes:
         most = min(1.0, largest.seconds / whole) if largest and whole else 0.0
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
-        reasons = tuple(known(parts[0], slower, faster)) if share >= AGAINST else ()
+        reasons = known(parts[0], slower, faster) if share >= AGAINST else ()
+        cited = tuple(Reason(each.name, each.words, each.source) for each in reasons)
         calls, operation = (_sum(row.calls, parts), _sum(other.calls, parts)), largest.name if largest else ""
-        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, cited))
     ordered = sorted(found, key=lambda cause: -cause.share)
     positive = math.fsum(max(cause.share, 0.0) for cause in found)
     least = {"other": UNKNOWN}
