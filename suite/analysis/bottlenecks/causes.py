@@ -20,6 +20,7 @@ from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, known
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.statistics.inference import LEAST, LEVEL, holm
 from suite.record.profile import CATEGORIES
+from suite.record.text import clean
 
 #: How much of what takes longer is named, and the least share of the difference that is worth a name.
 NAMED, WORTH = 0.90, 0.02
@@ -125,7 +126,8 @@ def causes(row: Costs, other: Costs) -> Causes:
         low, high, p = tests.get(name, (None, None, None))
         reasons = known(parts[0], slower, faster) if share >= AGAINST else ()
         cited = tuple(Reason(each.name, each.words, each.source) for each in reasons)
-        calls, operation = (_sum(row.calls, parts), _sum(other.calls, parts)), largest.name if largest else ""
+        calls = _sum(row.calls, parts), _sum(other.calls, parts)
+        operation = clean(largest.name, 80) if largest else ""
         found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, cited))
     ordered = sorted(found, key=lambda cause: -cause.share)
     positive = math.fsum(max(cause.share, 0.0) for cause in found)

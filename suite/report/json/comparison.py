@@ -249,14 +249,9 @@ def _head(group: Group, verdict: str) -> dict[str, Any]:
 
 
 def _scaling(scaling: efficiency.Scaling) -> Scaling:
+    names = ("devices", "global_batch", "speed_up", "efficiency")
     points = [
-        ScalingPoint(
-            cell=point.row.cell.id,
-            devices=point.devices,
-            global_batch=point.global_batch,
-            speed_up=point.speed_up,
-            efficiency=point.efficiency,
-        )
+        ScalingPoint(cell=point.row.cell.id, **{name: getattr(point, name) for name in names})
         for point in scaling.points
     ]
     return Scaling(kind=scaling.kind, framework=scaling.framework, strategy=scaling.strategy, points=points)
