@@ -97,34 +97,30 @@ def test_the_largest_gain_is_told_with_what_it_does_elsewhere() -> None:
     held = steps({"pytorch": 1.0, "tensorflow": 1.0, "jax": 2.0}) + steps(fast, precision="bf16")
     text = of(held).sentences[1]
     assert text.startswith(
-        "The largest measured gain is PyTorch's on the CIFAR-100 CNN: in bf16 it is 2.0x as fast as in fp32 (95 %"
+        "Largest gain by a setting: bf16 instead of fp32 makes the CIFAR-100 CNN faster in PyTorch (2.0x, 95 % "
     )
-    assert "TensorFlow is faster with it (1.25x)" in text
-    assert "JAX is slower with it (0.91x)" in text
+    assert "TensorFlow (1.25x, " in text
+    assert ", and slower in JAX (0.91x, " in text
     slower = steps({"pytorch": 1.0}) + steps({"pytorch": 1.5}, precision="bf16")
-    assert (
-        of(slower)
-        .sentences[1]
-        .startswith(
-            "No other precision makes a framework decidedly faster; the largest measured loss is PyTorch's on the "
-            "CIFAR-100 CNN: in bf16 it is 0.67x as fast as in fp32 (95 %"
-        )
-    )
+    text = of(slower).sentences[1]
+    assert text.startswith("No other precision makes a framework decidedly faster; largest loss by a setting: bf16 ")
+    assert "slower in PyTorch (0.67x, 95 % interval " in text
 
 
 def test_along_an_axis_the_answer_is_of_that_axis() -> None:
     held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.5, "jax": 1.5}, precision="bf16")
     (text,) = of(held, "precision").sentences
-    assert text.startswith("On the CIFAR-100 CNN, PyTorch's largest measured gain is in bf16, 2.0x as fast as in fp32")
-    assert "; JAX's largest measured loss is in bf16, 0.67x as fast as in fp32 (95 %" in text
+    assert text.startswith("bf16 instead of fp32 makes the CIFAR-100 CNN faster in PyTorch (2.0x, 95 % interval ")
+    assert ", and slower in JAX (0.67x, " in text
     assert of(held, "precision").cards[0].verdict == "PyTorch 2.0x in bf16, JAX 0.67x in bf16"
 
 
 def test_a_loss_beyond_every_gain_is_told_with_it() -> None:
-    held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.9, "jax": 7.0}, precision="bf16")
+    held = [*steps({"pytorch": 1.0}), *steps({"pytorch": 0.9}, precision="bf16")]
+    held += [*steps({"jax": 1.0}), *steps({"jax": 7.0}, batch=64)]
     text = of(held).sentences[1]
-    assert text.startswith("The largest measured gain is PyTorch's on the CIFAR-100 CNN: in bf16 it is 1.11x as fast")
-    assert "; the largest measured loss is JAX's on the CIFAR-100 CNN: in bf16 it is 0.14x as fast" in text
+    assert text.startswith("Largest gain by a setting: bf16 instead of fp32 makes the CIFAR-100 CNN faster in PyTorch")
+    assert "; largest loss by a setting: batch 64 instead of 32 makes the CIFAR-100 CNN slower in JAX" in text
 
 
 def test_a_flag_that_most_launches_have_stands_in_the_headline() -> None:
@@ -195,7 +191,7 @@ def test_training_runs_tell_accuracy_and_speed(offset: float, words: str) -> Non
     assert "PyTorch trains fastest, 1.97x as fast as JAX (95 % interval" in speed
 
 
-def test_a_setting_that_halves_the_training_time_says_whether_the_accuracy_stays() -> None:
+def test_a_setting_that_shortens_the_training_says_whether_the_accuracy_stays() -> None:
     held = [
         trained(
             "pytorch", seed, 0.8 + 0.001 * (seed * (2 + at) % 3), step_s * (1 + 0.002 * seed * at), precision=precision
@@ -204,8 +200,8 @@ def test_a_setting_that_halves_the_training_time_says_whether_the_accuracy_stays
         for at, (precision, step_s) in enumerate((("fp32", 1.0), ("bf16", 0.5)))
     ]
     text = " ".join(of(held).sentences)
-    assert "bf16 halves the training time of PyTorch (1.99x as fast as fp32, 95 % interval" in text
-    assert "8 seeds), at the same accuracy." in text
+    assert "bf16 instead of fp32 makes training faster in PyTorch (1.99x, 95 % interval" in text
+    assert "8 seeds); where it is faster, the accuracy is the same." in text
 
 
 def test_the_machine_is_named_in_words() -> None:
@@ -248,8 +244,8 @@ def test_the_free_switches_of_a_cpu_get_both_verdicts_their_gain_and_the_lines_t
     assert len(told) == 2
     assert "with tuning known PyTorch is fastest" in told[0]
     assert "PyTorch and TensorFlow cannot be told apart with tuning installed" in told[0]
-    assert "of PyTorch by 1.8" in told[1]
-    assert "TensorFlow by 1.00x" in told[1]
+    assert "tuning known instead of installed makes the IMDB LSTM faster in PyTorch (1.8" in told[1]
+    assert "equally fast in TensorFlow (1.00x, " in told[1]
     assert "MALLOC_MMAP_MAX_=0" in told[1]
     assert "torch.set_flush_denormal(True)" in told[1]
     assert not any("MALLOC" in each for each in of(steps(known)).sentences)

@@ -26,8 +26,8 @@ from suite.record.record import Record
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
-from suite.report.text import clauses, devices, switches, training
-from suite.report.text.gains import along, along_card, best_setting, training_time
+from suite.report.text import clauses, devices, training
+from suite.report.text.gains import along, along_card, best_setting, switches, training_time
 
 #: The most sentences of an answer.
 MOST = 3
@@ -80,7 +80,7 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         elif group.by == "devices" and (words := devices.sentence(each.scalings)):
             text, verdict = f"{_where(group)}, {words}", devices.card(each.scalings)
         else:
-            text = f"{_where(group)}, {along(group, each.gains, table.baseline)}"
+            text = along(group, each.gains, table.baseline)
             verdict = along_card(group, each.gains)
         timed.append(text + _flagged(group) + _doubt(table))
         doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
@@ -97,12 +97,12 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
         few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
         speeds.append(clauses.sentence(each.contests, _where(group), "seed") + few + _flagged(group))
-        shorter.append(training_time(each.gains, training.same_as_fp32(accuracy), training.train_seconds(accuracy)))
+        shorter.append(training_time(each.gains, training.same_as_fp32(accuracy)))
         short = training.short(accuracy)
         cards.append(_card(group, f"{short}; {clauses.card(each.contests, clauses.CARD - len(short) - 2)}", short))
     other_gains = [(group, gain) for group, gain in every_gain if gain.axis != "tuning"]
     sentences = _chosen([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
-    sentences += [words] if (words := switches.sentence(every_gain)) else []
+    sentences += [words] if (words := switches(every_gain)) else []
     groups = [*(table.group for table in tables), *(each.group for each in learned)]
     machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
     words = "; ".join(dict.fromkeys(name for name in machines if name))

@@ -46,13 +46,6 @@ def short(table: Learned) -> str:
     return f"same accuracy, {_range(rows)}" if kinds == {"same"} else f"{accuracy}, no difference decided"
 
 
-def train_seconds(table: Learned) -> dict[object, float]:
-    """Returns by row the median time that its trainings spent training, without evaluations, where it is known."""
-    seconds = table.frame["train_s"]
-    known = zip(table.group.rows, seconds, seconds.notna(), strict=True)
-    return {row.key: float(value) for row, value, is_known in known if is_known}
-
-
 def same_as_fp32(table: Learned) -> list[object]:
     """Returns the keys of the rows whose accuracy was shown to be that of fp32."""
     verdicts = table.frame["fp32_verdict"]
