@@ -108,12 +108,15 @@ def _points(timeline: Any, name: str) -> Points | None:
     if not isinstance(at_s, list) or not isinstance(values, list) or len(at_s) != len(values):
         return None
     step = max(1, -(-len(at_s) // POINTS))
-    times, readings = ([_number(value) for value in each[::step]] for each in (at_s, values))
+    times, readings = (_numbers(each[::step]) for each in (at_s, values))
     known = [moment for moment in times if moment is not None]
     if len(known) < len(times) or known != sorted(known) or len(readings) - readings.count(None) < 2:
         return None
     return tuple(known), tuple(readings)
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def _numbers(values: list[Any]) -> list[float | None]:
+    if set(map(type, values)) == {float}:
+        return values
+    numbers = (isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    return [float(value) if is_number else None for value, is_number in zip(values, numbers, strict=True)]
