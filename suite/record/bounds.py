@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from suite.plan.schema import step_into
@@ -81,6 +82,7 @@ def drop_outside(metrics: dict[str, Any]) -> dict[str, str]:
     return reasons
 
 
+@lru_cache(maxsize=1024)
 def _range(name: str) -> tuple[float, float] | None:
     return NAMES.get(name) or next((limits for unit, limits in UNITS.items() if name.endswith(unit)), None)
 
@@ -100,7 +102,8 @@ def _numbers(reading: Any) -> Iterator[float]:
     if isinstance(reading, (int, float)):
         yield reading
     elif isinstance(reading, list):
-        numbers = [each for each in reading if isinstance(each, (int, float))]
+        plain = set(map(type, reading)) <= {int, float}
+        numbers = reading if plain else [each for each in reading if isinstance(each, (int, float))]
         yield from {min(numbers), max(numbers)} if numbers else ()
     elif isinstance(reading, dict) and type(power := reading.get("e")) is int:  # as `suite.record.line` stores it
         scale = math.pow(10, power) if abs(power) < 100 else 0

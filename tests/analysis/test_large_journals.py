@@ -28,7 +28,7 @@ LOADING_MOST, COMPARING_MOST = 16 * 1024, 30 * 1024
 #: Two comparisons in one process: what the first one needs, as code and caches, is no launch's cost. Plots are of rows.
 GROWTH = """
 import pathlib, resource, sys
-from suite.analysis import load
+from suite.analysis.records import load
 from suite.report import plots
 from suite.compare.__main__ import main
 

@@ -293,6 +293,21 @@ def test_a_run_that_is_not_there_is_named_with_those_that_are(storage: Path, run
         find([run], storage)
 
 
+@pytest.mark.parametrize(
+    ("run", "meant"),
+    [
+        ("smoek", "smoke"), ("0002_bacth", "0002_batch"), ("kiled.jsonl", "killed"),
+        ("some/0001_smok.json", "0001_smoke"), ("0009", ""), ("wombat", ""),
+    ],
+)  # fmt: skip
+def test_a_name_that_no_run_has_is_refused_with_the_nearest(tmp_path: Path, run: str, meant: str) -> None:
+    for name in ("0001_smoke.json", "0002_batch.json", "killed.jsonl"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(LoadError) as caught:
+        find([run], tmp_path)
+    assert str(caught.value).endswith(f"; did you mean {meant!r}?" if meant else ")")
+
+
 def test_an_empty_storage_says_how_to_make_a_run(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="pytest suite --benchmark-save"):
         find([], tmp_path / "nowhere")

@@ -4,7 +4,7 @@ Nothing is repaired: a file that cannot be trusted is refused with one line that
 exception is the last line of a journal, which a killed run may leave half written: it is ignored, and a note says so.
 
 Files are read launch by launch, and only what a comparison needs of each launch is kept
-(`suite.analysis.records.kept`), so that many large files can be compared at once.
+(`suite.analysis.records.reader`), so that many large files can be compared at once.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
-from suite.analysis.records.kept import RecordPool, WholeRecords
-from suite.analysis.records.named import has_name, nearest_name
-from suite.analysis.records.stream import Text, parse
-from suite.record.line import thin
+from suite.analysis.records.json_text import decode, members, without_surrogates
+from suite.analysis.records.lines import Place
+from suite.analysis.records.reader import Reader
+from suite.analysis.records.saved import EMPTY, find_records
+from suite.plan.suggest import nearest
 from suite.record.record import Record, RecordError
 from suite.record.retry import may_pass
-from suite.record.saved import SCHEMA, whole
 from suite.record.text import clean
 from workloads.data.files import regular
 
@@ -36,7 +36,6 @@ SUMMARY, REPORT = "run.json", "report.html"
 
 #: What files say about runs, by the id of the run.
 Runs = dict[str, Mapping[str, Any]]
-Pool = RecordPool | WholeRecords
 
 
 class LoadError(ValueError):
@@ -92,11 +91,11 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
         elif path.exists():
             paths.append(path)
         else:
-            named = [each for each in saved if has_name(each, run)]
-            named = named or [each for each in journals if has_name(each, run)]
+            named = [each for each in saved if _has_name(each, run)]
+            named = named or [each for each in journals if _has_name(each, run)]
             if not named:
                 last_saved = ", ".join(each.stem for each in saved[-5:]) or "none"
-                near = nearest_name([*journals, *saved], run)
+                near = _nearest_name([*journals, *saved], run)
                 meant = f"; did you mean {near!r}?" if near else ""
                 raise LoadError(
                     f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved}){meant}"
@@ -112,12 +111,11 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
     launches: dict[tuple[str, str], Launch] = {}
     notes: list[str] = []
     runs: Runs = {}
-    pool: Pool = WholeRecords() if whole else RecordPool()
+    reader = Reader(whole)
     for path in paths:
         conflicts: list[str] = []
         with _collector_off():
-            of_file = (_journal if path.suffix == ".jsonl" else _saved)(path, notes, pool, runs)
-            for launch in of_file:
+            for launch in (_journal if path.suffix == ".jsonl" else _saved)(path, notes, reader, runs):
                 before = launches.setdefault(key := launch.key, launch)
                 if tried_again := before.source == launch.source and may_pass(before.record.outcome):
                     launches[key] = launch
@@ -132,101 +130,61 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
     return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes), runs)
 
 
-def _saved(path: Path, notes: list[str], pool: Pool, runs: Runs) -> list[Launch]:
-    records: list[Record] = []
-    foreign = 0
-    parts: dict[str, Any] = {}  # what the file has besides its benchmarks
-    try:
-        for name, value in _parts(path):
-            extra_info = value.get("extra_info") if name == "benchmarks" and isinstance(value, dict) else None
-            if isinstance(extra_info, dict) and "record" in extra_info:
-                records.append(_record(_whole(extra_info["record"], parts, path), str(path), pool))
-            elif name == "benchmarks":
-                foreign += 1
-            else:
-                parts[name] = value
-    except LoadError:
-        raise
-    except ValueError as error:
-        raise LoadError(f"{path}: cut off or no JSON ({error}); run the suite again, or compare its journal") from None
-    suite = parts.get("suite")
-    if not isinstance(suite, dict):
-        version = clean(parts.get("version", "unknown version"), limit=20)
-        raise LoadError(
-            f"{path}: holds no records of this suite; it was made by pytest-benchmark {version} from other tests. "
-            f"Make one with {_MAKE}"
-        )
-    schema = suite.get("schema")
-    if type(schema) is not int or schema < 1:
-        raise LoadError(f"{path}: its schema is {clean(repr(schema), 40)}; this is not the suite's")
-    if schema > SCHEMA:
-        raise LoadError(f"{path}: schema {schema} is newer than the {SCHEMA} known here: update the suite")
-    if foreign:
-        notes.append(f"{path.name}: {foreign} benchmarks of other tests are left out, they hold no record")
-    failed = suite.get("failed", [])
-    if not isinstance(failed, list):
-        raise LoadError(f"{path}: its failed launches are not a list")
-    records += [_record(_whole(data, parts, path), str(path), pool) for data in failed]
-    if not records:
-        raise LoadError(f"{path}: holds no launch; make a run with {_MAKE}")
-    description = suite.get("run")
-    run = _described(description, path, runs)
-    return [_launch(record, path, run) for record in records]
-
-
-def _whole(data: Any, parts: dict[str, Any], path: Path) -> Any:
-    try:
-        return whole(data, parts.get("shared"))
-    except ValueError as error:
-        raise LoadError(clean(f"{path}: {error}")) from None
-
-
-def _parts(path: Path) -> Iterator[tuple[str, Any]]:
-    """The parts of a saved file by name, its benchmarks one by one. Raises `LoadError`; `ValueError` for bad JSON."""
-    has_benchmarks = False
+def _saved(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterator[Launch]:
+    """The launches of a saved run, which is read twice: for where its records are, then record by record."""
     with _reading(path) as file:
-        text = Text(file)
-        if not text.next():
-            raise LoadError(_EMPTY.format(path))
-        if text.next() == "{":
-            for name in text.names():
-                if name == "benchmarks" and text.next() == "[":
-                    has_benchmarks = True
-                    for entry in text.items():
-                        yield name, entry
-                else:
-                    value = text.value()
-                    if name in ("shared", "suite", "version"):
-                        yield name, value
-        else:
-            text.value()
-        text.end()
-    if not has_benchmarks:
-        raise LoadError(f"{path}: no run of this suite and no pytest-benchmark file; make one with {_MAKE}")
+        try:
+            saved = find_records(without_surrogates(file.read()))
+            if saved.foreign:
+                notes.append(
+                    f"{path.name}: {saved.foreign} benchmarks of other tests are left out, they hold no record"
+                )
+            run = _described(saved.run, path, runs)
+            for at, size in saved.places:
+                file.seek(at)
+                text = file.read(size)
+                record = reader.record(text, Place(path, at, size, hash(text)), saved.shared)
+                yield _launch(record, path, run)
+        except RecordError as error:
+            raise LoadError(clean(f"{path}: {error}")) from None
+        except UnicodeDecodeError:
+            raise
+        except ValueError as error:
+            raise LoadError(
+                f"{path}: cut off or no JSON ({error}); run the suite again, or compare its journal"
+            ) from None
 
 
-def _journal(path: Path, notes: list[str], pool: Pool, runs: Runs) -> Iterator[Launch]:
+def _journal(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterator[Launch]:
     run: Any = None
     empty = no_launch = True
+    end = 0
     with _reading(path) as file:
         for number, line in enumerate(file, 1):
+            at, end = end, end + len(line)
             if not line.strip():
                 continue
             empty = False
             try:
-                data = parse(line)
+                if number == 1 and (first := members(without_surrogates(line))).keys() == {
+                    "run"
+                }:  # the journal's own first line
+                    run = _described(decode(first["run"]), path, runs)
+                    continue
+                record = reader.record(line, Place(path, at, len(line), hash(line)))
+            except RecordError as error:
+                raise LoadError(clean(f"{path}: line {number}: {error}")) from None
+            except UnicodeDecodeError:
+                raise
             except ValueError as error:
-                if not line.endswith("\n"):
+                if not line.endswith(b"\n"):
                     notes.append(f"{path.name}: line {number}, the last, is half written and was left out")
                     continue
                 raise LoadError(f"{path}: line {number} is no JSON ({error}); take it out to use the rest") from None
-            if number == 1 and isinstance(data, dict) and data.keys() == {"run"}:  # the journal's own first line
-                run = _described(data["run"], path, runs)
-                continue
             no_launch = False
-            yield _launch(_record(data, f"{path}: line {number}", pool), path, run)
+            yield _launch(record, path, run)
     if empty:
-        raise LoadError(_EMPTY.format(path))
+        raise LoadError(f"{path}: {EMPTY}")
     if no_launch:
         raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
 
@@ -243,25 +201,15 @@ def _run_id(run: Any, path: Path) -> str:
     return clean(run or path.stem, 80)
 
 
-def _record(data: Any, where: str, pool: Pool) -> Record:
-    try:
-        if isinstance(data, dict):
-            thin(data.get("metrics"))
-        record = Record.from_json(data)
-    except RecordError as error:
-        raise LoadError(clean(f"{where}: {error}")) from None
-    return pool.intern(record)
-
-
 def _launch(record: Record, path: Path, run: Any) -> Launch:
     return Launch(record, intern(_run_id(record.run.get("id") or run, path)), intern(clean(path.name)))
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[TextIO]:
-    """The open file. Raises `LoadError` if it cannot be read as text."""
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    """The open file. Raises `LoadError` if it cannot be read, or is no text."""
     try:
-        with open(str(path), encoding="utf-8", opener=regular) as file:
+        with open(str(path), "rb", opener=regular) as file:
             yield file
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None
@@ -291,5 +239,15 @@ def _is_run(path: Path) -> bool:
     return path.suffix in SUFFIXES and path.is_file() and not beside_report
 
 
-_MAKE = "`pytest suite --benchmark-save`"
-_EMPTY = "{}: is empty; the run was cut off before it was saved, so compare its journal instead"
+def _has_name(path: Path, name: str) -> bool:
+    """Whether this is the file's name, with or without its suffix, or one of its parts: the number or the title."""
+    number, _, title = path.stem.partition("_")
+    return name in {path.stem, path.name, number, number.lstrip("0"), title} - {""}
+
+
+def _nearest_name(paths: Sequence[Path], name: str) -> str:
+    """The name that was probably meant, the last file's first; empty if none is near, and for a number."""
+    stems = [path.stem for path in reversed(paths)]
+    titles = [title for stem in stems if (title := stem.partition("_")[2])]
+    word = Path(name).name.removesuffix(".jsonl").removesuffix(".json")
+    return "" if word.isdecimal() else nearest(word, [*titles, *stems])

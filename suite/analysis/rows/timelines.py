@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from suite.analysis.records.packed import Points
-from suite.analysis.records.readings import GPU_LINES, HOST_LINES
+from suite.analysis.records.lines import lines, place_of
 from suite.analysis.rows.groups import Row
-from suite.analysis.rows.metrics import first_gpu, number
-from suite.record.line import plain
 from suite.record.record import Record
 
 #: Start and end of each burst of measured windows, in seconds.
@@ -61,8 +57,9 @@ def spans_of(record: Record) -> dict[str, Spans]:
 
 
 def lines_of(record: Record) -> dict[str, Line]:
-    """The lines of one launch by metric."""
-    return dict(_lines(record))
+    """The lines of one launch by metric; those of a file are read there. Raises `OSError` if it has changed."""
+    place = place_of(record.metrics)
+    return {name: Line(*points) for name, points in lines(place.metrics() if place else record.metrics)}
 
 
 def until_the_end(whole: Trace) -> Trace:
@@ -89,30 +86,4 @@ def _cut(line: Line, end_s: float) -> Line:
 
 def has_lines(record: Record) -> bool:
     """Whether the record has any lines, without holding those of all launches in memory."""
-    return next(_lines(record), None) is not None
-
-
-def _lines(record: Record) -> Iterator[tuple[str, Line]]:
-    host = record.metrics.get("host")
-    for source, names in ((host if isinstance(host, Mapping) else {}, HOST_LINES), (first_gpu(record), GPU_LINES)):
-        timeline = plain(source.get("timeline")) or {}
-        for name in names:
-            if line := _line(timeline, name):
-                yield name, line
-
-
-def _line(timeline: Mapping[str, Any], name: str) -> Line | None:
-    """One line of a timeline; None if it is missing or malformed or has fewer than two readings."""
-    lines, at_s = timeline.get("values"), timeline.get("at_s")
-    line = lines.get(name) if isinstance(lines, Mapping) else None
-    if not isinstance(line, (list, Points)) or not isinstance(at_s, (list, Points)) or len(at_s) != len(line):
-        return None
-    times, values = _numbers(at_s), _numbers(line)
-    known = [moment for moment in times if moment is not None]
-    if len(known) < len(times) or known != sorted(known):
-        return None
-    return Line(tuple(known), values) if len(values) - values.count(None) > 1 else None
-
-
-def _numbers(values: list[Any] | Points) -> tuple[float | None, ...]:
-    return tuple(values) if isinstance(values, Points) else tuple(map(number, values))
+    return bool(place_of(record.metrics)) or next(lines(record.metrics), None) is not None
