@@ -120,5 +120,16 @@ def test_a_picture_in_a_page_has_the_page_s_colours_no_style_and_ids_of_its_own(
         assert set(re.findall(r'(?:href="|url\()#([\w-]+)', text)) <= own
         assert "var(--ink)" in text
         assert "var(--paper)" in text
-        assert not re.search(r"#2{6}|#f{6}|#595959", text), "no colour stays that a dark page would hide"
+        outside = re.sub(r"<pattern.*?</pattern>", "", text, flags=re.DOTALL)  # whose ground is a bar's own colour
+        assert not re.search(r"#2{6}|#f{6}|#595959", outside), "no colour stays that a dark page would hide"
         assert len(text) < len(svg)
+
+
+def test_lines_in_a_page_go_from_point_to_point() -> None:
+    axes = (plot := Figure(figsize=(2, 2))).add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.plot([0, 1, 2], [0, 3, 1])
+    axes.set(xlim=(0, 2), ylim=(0, 4))
+    (before,) = re.findall(r'd="(M0 144L72 36L144 108)"', vectors.draw_svg(plot))
+    assert before
+    assert 'd="M0 144l72-108 72 72"' in vectors.embed(vectors.draw_svg(plot), 0, "")

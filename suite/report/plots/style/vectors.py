@@ -17,7 +17,7 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from suite.report.plots.style.look import GRID, INK, PALE
+from suite.report.plots.style.look import GRID, INK, LETTERS, PALE
 
 #: Room for text is measured with DejaVu Sans. The others are as wide or narrower.
 FAMILIES = "'DejaVu Sans', 'Bitstream Vera Sans', Verdana, Arial, Helvetica, sans-serif"
@@ -30,12 +30,17 @@ _PAGE = 72
 #: The variables of a page for the colours of plots, so that they follow light and dark.
 VARIABLES = {INK: "ink", PALE: "ink-soft", GRID.lower(): "line", "#ffffff": "paper"}
 
+#: What a page's picture need not say.
+DEFAULTS = {("font-size", f"{LETTERS:g}px"), ("text-anchor", "start"), ("stroke-linecap", "butt")}
+
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _SEGMENT = re.compile(r"M (\S+) (\S+)\s+L (\S+) (\S+)")
 _FRACTION = re.compile(r"-?\d+\.\d+")
 _GREY = re.compile(r"#([0-9a-f]{2})\1\1")
 _REFERENCE = re.compile(r"#([\w-]+)")
+_STEP = re.compile(r"([MLz])(?:(-?[\d.]+) (-?[\d.]+))?")
+_LINES = re.compile(r"(?:[ML]-?[\d.]+ -?[\d.]+|z)+")
 #: What the id of an artist begins with whose marks have texts.
 _POINTED = "pointed:"
 
@@ -63,9 +68,6 @@ def embed(svg: str, number: int, words: str) -> str:
     ``number`` is another for each picture of the page, so that their ids differ.
     """
     root = ElementTree.fromstring(svg)  # noqa: S314 - `draw_svg` has just written it
-    root.attrib = {"viewBox": root.get("viewBox", ""), "class": "plot", "role": "img", "aria-label": words} | {
-        "fill": "var(--ink)", "stroke-linejoin": "round", "font-family": FAMILIES
-    }  # fmt: skip
     for defs in root.findall(f"{_SVG}defs"):
         for style in defs.findall(f"{_SVG}style"):
             defs.remove(style)
@@ -76,11 +78,21 @@ def embed(svg: str, number: int, words: str) -> str:
         style = element.attrib.pop("style", "")
         attributes = {**element.attrib, **dict(part.split(":", 1) for part in style.split(";") if part)}
         element.attrib = {
-            "href" if name == _LINK else name: _of_page(name, value, ids) for name, value in attributes.items()
+            "href" if name == _LINK else name: _of_page(name, value, ids)
+            for name, value in attributes.items()
+            if (name, value) not in DEFAULTS
         }
+    root.attrib = {"viewBox": root.get("viewBox", ""), "class": "plot", "role": "img", "aria-label": words} | {
+        "fill": "var(--ink)", "stroke-linejoin": "round", "font-family": FAMILIES, "font-size": f"{LETTERS:g}px"
+    }  # fmt: skip
+    for pattern in root.iter("pattern"):
+        ground, hatch = pattern
+        if "var(" not in ground.get("fill", ""):
+            hatch.set("stroke", INK)  # which is seen on every other colour
     marks = {f"#{each.get('id')}": each for each in elements if each.get("id")}
     for group in root.iter("g"):
         _share(group, marks)
+    _flatten(root)
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -95,8 +107,33 @@ def _of_page(name: str, value: str, ids: dict[str, str]) -> str:
             ink = (255 - int(grey[1], 16)) / (255 - int(INK[1:3], 16))
             return f"color-mix(in srgb,var(--ink) {100 * ink:.0f}%,var(--paper))"
     if name in ("d", "x", "y"):
-        return _rounded(value, 1)
+        value = _rounded(value, 1)
+        return _relative(value) if _LINES.fullmatch(value) else value
     return _REFERENCE.sub(lambda link: f"#{ids.get(link[1], link[1])}", value)
+
+
+def _relative(path: str) -> str:
+    """Returns lines whose points are given from the point before, which is shorter."""
+    steps, x, y, drawing = [], 0.0, 0.0, False  # so rounded before that no error adds up
+    for letter, across, up in _STEP.findall(path):
+        if letter == "L":
+            ends = float(across) - x, float(up) - y
+            way = " ".join(re.sub(r"\b0\.", ".", f"{end:.1f}".removesuffix(".0")) for end in ends)
+            steps.append(f"{' ' if drawing else 'l'}{way}".replace(" -", "-"))
+        else:
+            steps.append(f"{letter}{across} {up}".rstrip())
+        drawing = letter == "L"
+        x, y = (float(across), float(up)) if across else (x, y)
+    return "".join(steps)
+
+
+def _flatten(parent: ElementTree.Element) -> None:
+    """Replaces groups that say nothing by what they hold."""
+    for child in list(parent):
+        _flatten(child)
+        if child.tag == "g" and not child.attrib and child.find("title") is None:
+            place = list(parent).index(child)
+            parent[place : place + 1] = list(child)
 
 
 def _share(group: ElementTree.Element, marks: dict[str, ElementTree.Element]) -> None:
