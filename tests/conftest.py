@@ -243,9 +243,10 @@ def unoptimized() -> Iterator[None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons draw no plots, which take most of their time."""
     from suite.report import plots
+    from suite.report.plots import card
 
-    for name in ("draw", "draw_learned", "draw_hero"):
-        monkeypatch.setattr(plots, name, lambda *_: [])
+    monkeypatch.setattr(plots, "draw", lambda *_: [])
+    monkeypatch.setattr(card, "draw_card", lambda *_: "")
 
 
 @pytest.fixture

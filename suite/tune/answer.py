@@ -65,7 +65,7 @@ def written(races: Iterable[Race], records: Sequence[Record], folder: Path, run:
         for race in races:
             if plot := race_plot(race):
                 cell = race.cells[0]
-                plots.WRITERS["png"](plot, folder / f"race-{cell.workload}-{cell.size}.png")
+                plots.save(plot, folder / f"race-{cell.workload}-{cell.size}.png")
 
 
 def seconds_of(race: Race, records: Iterable[Record]) -> float:

@@ -15,7 +15,7 @@ from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
-from suite.report.plots import WRITERS, draw_learned
+from suite.report.plots import draw
 from suite.report.plots.kinds.learning import accuracy_lines, loss_lines
 from suite.report.tables.accuracy import view
 from tests.records import HOSTILE, digest, failed, record, saved
@@ -167,9 +167,9 @@ def test_the_numbers_behind_the_plots(tmp_path):
     loss = loss_lines(table, points=120)[0]
     assert len(loss.x) == 120
     assert loss.x[0] == 1.5
-    drawn = draw_learned([table, table], tmp_path, WRITERS)
-    assert len(drawn) == 12
-    assert all(path.stat().st_size > 1000 for path in drawn)
+    draw([], [table, table], tmp_path, ("png", "svg"))
+    assert len(paths := list(tmp_path.iterdir())) == 14, "three kinds of each table and the overview, in two formats"
+    assert all(path.stat().st_size > 1000 for path in paths)
 
 
 def test_along_sizes_what_was_timed_and_what_was_trained_stay_apart():

@@ -9,7 +9,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.record import Record
-from suite.report.plots import throughput
+from suite.report.plots.kinds.bars import throughput
 from suite.report.tables.frame import Table, best
 from tests import records
 from tests.drawn import said

@@ -9,9 +9,8 @@ import pytest
 
 from suite.analysis.rows.timelines import trace
 from suite.record.record import Record
-from suite.report import plots
-from suite.report.plots.kinds.energy import together
-from suite.report.plots.kinds.timeline import rounded_up
+from suite.report.plots.kinds.energy import energy, together
+from suite.report.plots.kinds.timeline import rounded_up, timeline
 from suite.report.tables.curves import consumptions, unbeaten
 from tests import records
 from tests.drawn import said
@@ -49,7 +48,7 @@ def test_a_cell_with_another_fingerprint_is_not_on_the_front_and_beats_nobody() 
 @pytest.mark.parametrize("joules", [None, "1", True, 0, -1.0, 10**400])
 def test_what_is_no_energy_is_not_drawn(joules: object) -> None:
     assert consumptions(only([consuming(joules, 0.1)])) == []
-    assert plots.energy(only([consuming(joules, 0.1)])) is None
+    assert energy(only([consuming(joules, 0.1)])) is None
 
 
 def test_marks_that_lie_near_each_other_share_a_label() -> None:
@@ -78,24 +77,24 @@ def test_the_timeline_is_that_of_the_median_launch() -> None:
 
 
 @pytest.mark.parametrize(
-    "timeline",
+    "seen",
     [
         None, [], {"at_s": [0, 1], "values": []}, {"at_s": [0, 1], "values": {"cpu_cores": [1]}},
         {"at_s": ["0", 1], "values": {"cpu_cores": [1, 2]}}, {"at_s": [1, 0], "values": {"cpu_cores": [1, 2]}},
         {"at_s": [0, 1], "values": {"cpu_cores": [None, "2"]}}, {"at_s": [0, 1], "values": {"cpu_cores": [None, 2.0]}},
     ],
 )  # fmt: skip
-def test_a_timeline_that_is_none_is_passed_over(timeline: object) -> None:
-    held = timed(0.1, metrics={"host": {"timeline": timeline}, "gpus": [None]})
+def test_a_timeline_that_is_none_is_passed_over(seen: object) -> None:
+    held = timed(0.1, metrics={"host": {"timeline": seen}, "gpus": [None]})
     assert trace(only([held]).group.rows[0]) is None
-    assert plots.timeline(only([held])) is None
+    assert timeline(only([held])) is None
 
 
 def test_a_timeline_of_a_gpu_says_what_utilisation_means_and_one_of_a_cpu_needs_not() -> None:
-    words = said(plots.timeline(only([watched(r) for r in records.launches(n=1)])))
+    words = said(timeline(only([watched(r) for r in records.launches(n=1)])))
     for expected in ("share of time with any kernel running", "GPU power in W", "500", "GPU busy", "training windows"):
         assert expected in words
-    words = said(plots.timeline(only([watched(r, gpu=False) for r in records.launches(n=1)])))
+    words = said(timeline(only([watched(r, gpu=False) for r in records.launches(n=1)])))
     assert "GPU" not in words
     assert "CPU of the worker in cores" in words
 
@@ -103,7 +102,7 @@ def test_a_timeline_of_a_gpu_says_what_utilisation_means_and_one_of_a_cpu_needs_
 def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:
     sizes = range(1, 16)
     held = [watched(each, gpu=False) for size in sizes for each in records.launches(n=1, batch=size)]
-    assert "5 more cells" in said(plots.timeline(only(held)))
+    assert "5 more cells" in said(timeline(only(held)))
 
 
 def test_scales_end_on_round_numbers() -> None:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from PIL import Image
 
 from suite.compare.__main__ import main
-from suite.report import plots
-from suite.report.html.document import charts_script
 from tests import browser, records
 from tests.browser import Browser
 from tests.published import RUNS
@@ -30,17 +23,10 @@ PAGES = ("index.html", "0001_cpu/report.html", "settings/report.html", "0006_acc
 @dataclass(frozen=True)
 class Site:
     folder: Path
-    one_file: Path
     tab: Browser
 
     def page(self, name: str) -> Path:
         return self.folder / name
-
-
-def picture(tables: object, learned: object, folder: Path, *more: object) -> list[Path]:
-    """A stand-in for the drawn plot, as wide as one."""
-    Image.new("RGB", (1600, 500), "#dddddd").save(folder / "hero.png")
-    return [folder / "hero.png"]
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +37,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     held = [each for batch in (32, 64) for each in records.launches(n=6, batch=batch)]
     run = records.save(folder / "runs" / "0001_cpu.json", held)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plots, "draw", lambda *_: [])
-        patch.setattr(plots, "draw_learned", lambda *_: [])
-        patch.setattr(plots, "draw_hero", picture)
-        for each in (run, SETTINGS, ACCURACY):
-            assert main([str(each), "--publish", str(folder)]) == 0
-        assert main([str(run), "--one-file", "--output", str(folder / "one"), "--extra", "none"]) == 0
+    for each in (run, SETTINGS, ACCURACY):
+        assert main([str(each), "--publish", str(folder)]) == 0
     with browser.started(command, tmp_path_factory.mktemp("profile")) as tab:
-        yield Site(folder, folder / "one" / "report.html", tab)
+        yield Site(folder, tab)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -82,79 +63,26 @@ def test_the_answer_is_on_the_first_screen_and_the_page_is_short(site: Site, nam
     assert site.tab.run("document.documentElement.scrollHeight") <= 3500
 
 
-@pytest.mark.parametrize("name", PAGES[1:])
-def test_with_scripts_there_are_charts_and_without_them_the_picture(site: Site, name: str) -> None:
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scripts", [True, False])
+def test_plots_need_no_script_and_the_filter_is_shown_only_with_one(site: Site, name: str, scripts: bool) -> None:
+    site.tab.open(site.page(name), scripts=scripts)
+    assert site.tab.run("document.querySelector('main .plot').getBoundingClientRect().width") > 250
+    assert site.tab.run("document.querySelector('input[type=search]').checkVisibility()") == scripts
+
+
+@pytest.mark.parametrize(("name", "words"), [(PAGES[1], "launch "), (PAGES[3], "seed ")])
+def test_the_marks_of_a_plot_can_be_pointed_at(site: Site, name: str, words: str) -> None:
     site.tab.open(site.page(name))
-    assert site.tab.run("document.querySelectorAll('.chart canvas').length") > 0
-    assert not site.tab.run("document.querySelector('.still').checkVisibility()")
-    site.tab.open(site.page(name), scripts=False)
-    assert site.tab.run("document.querySelectorAll('canvas').length") == 0
-    assert site.tab.run("document.querySelector('.still img').checkVisibility()")
-    assert site.tab.run("document.querySelector('.still img').naturalWidth") == 1600
-    assert not site.tab.run("document.querySelector('.charts').checkVisibility()")
-    assert not site.tab.run("document.querySelector('input[type=search]').checkVisibility()")
-
-
-def test_without_the_library_the_picture_stays(site: Site) -> None:
-    library = site.folder / "assets" / charts_script()[0]
-    library.rename(library.with_suffix(".gone"))
-    try:
-        site.tab.open(site.page(PAGES[1]))
-        assert site.tab.run("document.querySelector('.still img').checkVisibility()")
-        assert not site.tab.run("document.querySelector('.charts').checkVisibility()")
-    finally:
-        library.with_suffix(".gone").rename(library)
-
-
-def test_one_file_holds_the_charts(site: Site) -> None:
-    site.tab.open(site.one_file)
-    assert site.tab.complaints == []
-    assert site.tab.run("document.querySelectorAll('.chart canvas').length") == 1
-
-
-def test_over_http_the_library_is_checked_by_its_digest(site: Site) -> None:
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path == "/favicon.ico":  # which a browser asks for by itself
-                self.send_response(204)
-                self.end_headers()
-            else:
-                super().do_GET()
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(site.folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/{PAGES[1]}"
-        library = site.folder / "assets" / charts_script()[0]
-        text = library.read_bytes()
-        charts = "document.querySelectorAll('.chart canvas').length"
-        site.tab.open(address)
-        assert (site.tab.complaints, site.tab.run(charts)) == ([], 1)
-        library.write_bytes(text + b"\n")
-        try:
-            # Another address, since the browser may keep the file of the first.
-            site.tab.open(address.replace("127.0.0.1", "localhost"))
-            assert "integrity" in " ".join(site.tab.complaints)
-            assert site.tab.run(charts) == 0
-        finally:
-            library.write_bytes(text)
-        server.shutdown()
-
-
-def test_pointing_at_a_chart_names_the_launch_or_the_seed(site: Site) -> None:
-    for name, words in ((PAGES[1], "launch "), (PAGES[3], "seed ")):
-        site.tab.open(site.page(name))
-        x, y, width, height = site.tab.run(
-            "(() => { const box = document.querySelector('.u-over').getBoundingClientRect();"
-            " return [box.x, box.y, box.width, box.height] })()"
-        )
-        assert not site.tab.run("document.querySelector('.tip').checkVisibility()")
-        site.tab.move(x + width * 0.4, y + height * 0.5)
-        assert site.tab.run("document.querySelector('.tip').checkVisibility()")
-        assert words in site.tab.run("document.querySelector('.tip').textContent")
+    found = site.tab.run(
+        "[...document.querySelectorAll('#hero .plot title')].map(title => {"
+        " const {x, y, width, height} = title.parentNode.getBoundingClientRect();"
+        " const hit = document.elementFromPoint(x + width / 2, y + height / 2);"
+        " const over = title.parentNode.contains(hit) || hit?.querySelector(':scope > title') !== null;"
+        " return [title.textContent, over]; })"
+    )
+    assert any(words in text for text, _ in found)
+    assert all(hit for text, hit in found if words in text and "in the end" not in text)
 
 
 def test_a_click_on_a_header_sorts_and_missing_values_stay_last(site: Site) -> None:

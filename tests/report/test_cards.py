@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,9 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.record.record import Outcome, Record
 from suite.report.html.cards import cards
-from suite.report.html.entries import ACCURACY, THROUGHPUT, Entry, EntryError, checked, entries
 from suite.report.html.site import page
-from suite.report.html.summary import Summary, SummaryError, read, summary
-from suite.report.html.thumbnails import thumbnail
+from suite.report.html.summary import THROUGHPUT, Entry, Summary, SummaryError, entries, read, summary
+from suite.report.plots.card import draw_card
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
 from tests import records
@@ -42,8 +40,7 @@ def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches(
     assert card.best.date == "2026-03-01"
     assert card.best.address == "0001_a/report.html"
     assert {*card.best.flags} >= {"contaminated 1/18", "failed 1/18"}
-    assert card.thumbnail
-    assert [bar.name for bar in card.thumbnail.bars] == ["PyTorch", "TensorFlow", "JAX"]
+    assert all(name in card.picture for name in ("samples/s: PyTorch ", ", TensorFlow ", ", JAX "))
 
 
 def test_cells_that_lack_launches_make_a_run_partial_and_unsupported_ones_do_not() -> None:
@@ -109,36 +106,30 @@ def test_other_machines_and_sizes_get_cards_of_their_own() -> None:
     assert "Other CPU, 4 cores; GPU" in found[0].machine
 
 
-def test_entries_survive_json_and_what_is_no_entry_is_refused() -> None:
+SPOILT = (
+    {"n": 3}, {"n": [1, True]}, {"flags": [1]}, {"verdict": None}, {"figures": "none"},
+    {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": [float("nan")]}]},
+    {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": []}]},
+)  # fmt: skip
+
+
+def test_a_summary_survives_json_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    def reread(text: str) -> Summary:
+        (tmp_path / "run.json").write_text(text)
+        return read(tmp_path)
+
     _, one = run("a", records.launches(n=2))
-    data = json.loads(json.dumps([asdict(each) for each in one.entries]))
-    assert checked(data) == one.entries
-    for spoil in (
-        {"n": 3},
-        {"n": [1, True]},
-        {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": [float("nan")]}]},
-        {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": []}]},
-        {"figures": "none"},
-        {"flags": [1]},
-        {"verdict": None},
-    ):
-        with pytest.raises(EntryError):
-            checked([data[0] | spoil])
-    with pytest.raises(EntryError):
-        checked({})
-
-
-def test_a_summary_without_entries_is_listed_without_a_card(tmp_path: Path) -> None:
-    _, one = run("a", records.launches(n=1))
+    assert reread(one.to_json()) == one
     data = json.loads(one.to_json())
+    for spoil in SPOILT:
+        with pytest.raises(SummaryError, match="is no summary: entries"):
+            reread(json.dumps(data | {"entries": [data["entries"][0] | spoil]}))
+    hostile = reread(json.dumps(data | {"runs": [HOSTILE]}))
+    assert "\x1b" not in hostile.runs[0]
     del data["entries"], data["started"]
-    (tmp_path / "run.json").write_text(json.dumps(data))
-    old = read(tmp_path)
+    old = reread(json.dumps(data))
     assert old.entries == ()
-    assert cards([("a", old)]) == []
-    (tmp_path / "run.json").write_text(json.dumps(data | {"entries": [{}]}))
-    with pytest.raises(SummaryError, match="entry without its n"):
-        read(tmp_path)
+    assert cards([("a", old)]) == [], "an older summary is listed without a card"
 
 
 def test_hostile_words_of_a_card_stay_text() -> None:
@@ -153,16 +144,9 @@ def test_hostile_words_of_a_card_stay_text() -> None:
     assert "style" not in {name for _, attributes in read_page.tags for name in attributes}
 
 
-def test_the_drawing_of_accuracies_is_lines_over_epochs_or_bars_after_one() -> None:
-    figures = {"cell": "c", "framework": "jax", "version": "", "values": [0.5, 0.7, 0.8]}
-    entry = {"kind": ACCURACY, "workload": "w", "title": "t", "machine": "m", "verdict": "v", "n": [3, 3], "flags": []}
-    (one,) = checked([entry | {"same": "", "suite": "", "figures": [figures]}])
-    drawing = thumbnail(one)
-    assert drawing
-    assert len(drawing.curves[0].points.split()) == 3
-    (single,) = checked([entry | {"same": "", "suite": "", "figures": [figures | {"values": [0.5]}]}])
-    drawing = thumbnail(single)
-    assert drawing
-    assert drawing.bars[0].words == "0.500"
-    (none,) = checked([entry | {"same": "", "suite": "", "figures": []}])
-    assert thumbnail(none) is None
+def test_the_drawing_of_a_card_is_bars_or_lines_over_epochs() -> None:
+    lines = draw_card({"jax": [(0.5, 0.7, 0.8)]}, "test accuracy by epoch", 0)
+    assert "test accuracy by epoch: from 0.50 to 0.80, JAX" in lines
+    bars = draw_card({"jax": [(0.5,)]}, "test accuracy after one epoch", 0)
+    assert "test accuracy after one epoch: JAX 0.500" in bars
+    assert draw_card({}, "samples/s", 0) == ""

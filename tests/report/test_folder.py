@@ -81,20 +81,13 @@ def test_files_of_somebody_else_are_not_replaced(tmp_path: Path, capsys: pytest.
     assert main([str(run), "--output", str(out)]) == 0, "its own files are written anew"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--one-file"]], ids=["beside", "one-file"])
-def test_the_report_shows_the_plots_beside_it_or_holds_them(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def draw(tables: object, folder: Path, suffixes: object) -> list[Path]:
-        (folder / "throughput-a.png").write_bytes(b"drawn")
-        return [folder / "throughput-a.png"]
-
-    monkeypatch.setattr(plots, "draw", draw)
+def test_a_report_in_one_file_leads_to_no_file_beside_it(tmp_path: Path) -> None:
     run = records.save(tmp_path / "0001_a.json", records.launches(n=1))
-    assert main([str(run), "--output", str(tmp_path / "out"), *arguments]) == 0
-    assert (tmp_path / "out" / "throughput-a.png").read_bytes() == b"drawn"
-    source = "data:image/png;base64,ZHJhd24=" if arguments else "throughput-a.png"
-    assert f'src="{source}"' in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    for name, arguments in (("beside", []), ("one", ["--one-file"])):
+        assert main([str(run), "--output", str(tmp_path / name), "--extra", "none", *arguments]) == 0
+        page = (tmp_path / name / "report.html").read_text(encoding="utf-8")
+        assert ('href="cells.csv"' in page) == (not arguments)
+        assert "index.html" not in page, "there is no index above it"
 
 
 def test_what_a_killed_comparison_left_is_gone_after_the_next(tmp_path: Path) -> None:
@@ -129,26 +122,16 @@ def test_a_full_disk_leaves_no_folder(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_assets_that_lead_elsewhere_are_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (site := tmp_path / "site").mkdir()
-    (site / "assets").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LoadError, match="assets is a link"):
-        check(site, site / "run")
-    assert not list((tmp_path / "elsewhere").iterdir())
-
-
 def test_the_answer_is_printed_before_anything_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = []
 
-    def draw(*_: object) -> list[Path]:
+    def draw(*_: object) -> list[object]:
         said.append(capsys.readouterr().out)
         return []
 
-    for name in ("draw", "draw_learned", "draw_hero"):
-        monkeypatch.setattr(plots, name, draw)
+    monkeypatch.setattr(plots, "draw", draw)
     run = records.save(tmp_path / "0001_a.json", records.launches())
     assert main([str(run), "--output", str(tmp_path / "out")]) == 0
     assert "Measured 3 times only" in said[0]

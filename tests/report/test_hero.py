@@ -8,6 +8,7 @@ import pytest
 
 from suite.plan.cell import Loader
 from suite.report import plots
+from suite.report.plots.kinds.hero import hero
 from suite.report.plots.style.panels import chosen, throughputs, training_times
 from tests import records
 from tests.drawn import said
@@ -24,7 +25,7 @@ def test_every_launch_is_a_dot_and_the_verdict_stands_beside_the_bar() -> None:
     assert baseline.endswith("\u00b7 baseline")
     assert faster.endswith("x, faster")
     assert slower.endswith("x, slower")
-    plot = plots.hero([table])
+    plot = hero([table])
     assert plot is not None
     (dots,) = (line.get_xdata() for line in plot.axes[0].lines if line.get_marker() == "o")
     assert len(dots) == 18
@@ -33,7 +34,7 @@ def test_every_launch_is_a_dot_and_the_verdict_stands_beside_the_bar() -> None:
 
 
 def test_few_launches_are_not_tested_and_the_overview_says_so() -> None:
-    words = " ".join(said(plots.hero([only(records.launches(n=2))])).split())
+    words = " ".join(said(hero([only(records.launches(n=2))])).split())
     assert "x, not tested" in words
     assert "fewer than 6 launches nothing is tested" in words
     assert "faster" not in words
@@ -56,7 +57,7 @@ def test_of_many_settings_the_usual_ones_and_the_fastest_are_shown() -> None:
         "cifar100_cnn-jax-fp32-b32-compile-tuned",
         "cifar100_cnn-jax-bf16-b32-compile-tuned",
     ]
-    assert "4 of 11 cells" in said(plots.hero([table]))
+    assert "4 of 11 cells" in said(hero([table]))
 
 
 def test_a_row_without_ratio_says_so() -> None:
@@ -65,7 +66,7 @@ def test_a_row_without_ratio_says_so() -> None:
 
 
 def test_curves_stand_beside_the_bars_of_their_workload() -> None:
-    plot = plots.hero([only(records.launches())], [trained(1, recipe="no-dropout")])
+    plot = hero([only(records.launches())], [trained(1, recipe="no-dropout")])
     assert plot is not None
     assert len(plot.axes) == 2
     curves, bars = plot.axes
@@ -82,8 +83,8 @@ def test_a_run_that_only_trains_has_its_time_and_accuracy() -> None:
     panel = training_times(table)
     words = "12.0 s \u00b7 0.810"
     assert list(panel.words.values()) == [words, f"{words}, same", f"{words}, same"]
-    assert panel.values[0.0] == [12.0] * 3
-    plot = plots.hero([], [table])
+    assert [seconds for seconds, _ in panel.readings[0.0]] == [12.0] * 3
+    plot = hero([], [table])
     assert plot is not None
     assert plot.axes[0].get_ylabel() == "test accuracy (higher is better)"
     assert "n = 3 seeds" in said(plot)
@@ -91,13 +92,13 @@ def test_a_run_that_only_trains_has_its_time_and_accuracy() -> None:
 
 def test_there_is_no_overview_of_nothing(tmp_path: Path) -> None:
     table = only([records.failed(each) for each in records.launches()])
-    assert plots.hero([table]) is None
-    assert plots.hero([]) is None
-    assert plots.draw_hero([table], [], tmp_path) == []
+    assert hero([table]) is None
+    assert hero([]) is None
+    assert plots.draw([table], [], tmp_path) == []
 
 
 def test_synthetic_data_is_named() -> None:
-    assert "SYNTHETIC DATA" in said(plots.hero([only(records.launches(kind="synthetic"))]))
+    assert "SYNTHETIC DATA" in said(hero([only(records.launches(kind="synthetic"))]))
 
 
 def test_the_picture_of_the_readme_is_that_of_the_published_runs(tmp_path: Path) -> None:
@@ -112,11 +113,3 @@ def test_the_picture_of_the_readme_is_of_one_machine(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit, match="2"):
         main(["0011_cpu_cnn", "0007_loss_curve"])
     assert "the runs are of 2 machines" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_an_overview_is_written_and_described(suffix: str, tmp_path: Path) -> None:
-    (path,) = plots.draw_hero([only(records.launches())], [], tmp_path, [suffix])
-    assert path.name == f"hero.{suffix}"
-    assert path.stat().st_size > 3_000
-    assert plots.alt_text(path).startswith("Overview: training throughput")

@@ -11,6 +11,7 @@ import pytest
 from suite.plan.cell import Loader
 from suite.record.record import Record
 from suite.report import plots
+from suite.report.plots.kinds import TIMED, Kind, find_kinds
 from suite.report.tables.frame import Table
 from tests import records
 from tests.drawn import said
@@ -20,13 +21,13 @@ from tests.records import HOSTILE, everything, only, tables, watched
 USUAL = ("throughput", "phases", "step-times", "first-step")
 
 
-def kinds(held: Sequence[Record]) -> list[str]:
+def drawn(held: Sequence[Record]) -> list[str]:
     """The kinds of plot that there are of these, in order."""
-    return [kind for kind, _, make in plots.KINDS if make(only(held)) is not None]
+    return [kind.name for kind in find_kinds(TIMED) if kind.draw(only(held)) is not None]
 
 
 def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:
-    assert kinds(everything()) == [kind for kind, *_ in plots.KINDS]
+    assert drawn(everything()) == [kind.name for kind in find_kinds(TIMED)]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:
     ],
 )  # fmt: skip
 def test_a_plot_is_drawn_where_the_records_hold_what_it_needs(held: list[Record], more: set[str]) -> None:
-    assert kinds(held) == [kind for kind, *_ in plots.KINDS if kind in {*USUAL, *more}]
+    assert drawn(held) == [kind.name for kind in find_kinds(TIMED) if kind.name in {*USUAL, *more}]
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +58,15 @@ def hostile() -> list[Table]:
 
 
 def test_no_kind_breaks_on_hostile_names(hostile: list[Table], tmp_path: Path) -> None:
-    drawn = plots.draw(hostile, tmp_path, ("svg",))
-    assert [path.stem for path in drawn] == [f"{kind}-cifar100_cnn-full" for kind, *_ in plots.KINDS]
-    for path in drawn:
-        assert path.stat().st_size > 5_000
-        assert "<script" not in path.read_text()
+    pictures = plots.draw(hostile, [], tmp_path, ("svg",))
+    assert [each.name for each in pictures] == [
+        "hero",
+        *(f"{kind.name}-cifar100_cnn-full" for kind in find_kinds(TIMED)),
+    ]
+    for each in pictures:
+        assert (tmp_path / f"{each.name}.svg").read_text() == each.svg
+        assert len(each.svg) > 5_000
+        assert "<script" not in each.svg
 
 
 @pytest.mark.slow
@@ -69,27 +74,13 @@ def test_every_kind_gives_the_same_bytes_of_the_same_input(hostile: list[Table],
     folders = [tmp_path / name for name in ("a", "b")]
     for folder in folders:
         folder.mkdir()
-        plots.draw(hostile, folder, plots.WRITERS)
+        plots.draw(hostile, [], folder, ("png", "svg"))
     for path in folders[0].iterdir():
         assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
 
 
-@pytest.mark.parametrize("kind", [kind for kind, *_ in plots.KINDS])
-def test_every_kind_says_what_it_needs_to_travel_alone(kind: str) -> None:
-    make = next(make for name, _, make in plots.KINDS if name == kind)
-    words = said(make(only([replace(r, data={**r.data, "kind": "synthetic"}) for r in everything()])))
-    for expected in (
-        "CIFAR-100 CNN",
-        "full size",
-        "n = 2 launch",
-        "Example CPU 3000",
-        "2026-03-01",
-        "SYNTHETIC DATA",
-    ):
+@pytest.mark.parametrize("kind", find_kinds(TIMED), ids=lambda kind: kind.name)
+def test_every_kind_says_what_it_needs_to_travel_alone(kind: Kind) -> None:
+    words = said(kind.draw(only([replace(r, data={**r.data, "kind": "synthetic"}) for r in everything()])))
+    for expected in ("CIFAR-100 CNN", "full size", "n = 2 launch", "Example CPU 3000", "2026-03-01", "SYNTHETIC DATA"):
         assert expected in words, expected
-
-
-def test_a_plot_is_described_in_words() -> None:
-    told = plots.alt_text(Path("speed-up-cifar100_cnn-full.png"))
-    assert told == "Bar chart of each cell's throughput relative to its framework's base cell: cifar100_cnn-full"
-    assert plots.alt_text(Path("else.png")) == "else"

@@ -19,8 +19,14 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
-from suite.report import plots
+from suite.report.plots import styled
+from suite.report.plots.kinds import TIMED, TRAINED, find_kinds
+from suite.report.plots.kinds.bars import first_step, throughput
+from suite.report.plots.kinds.hero import hero
 from suite.report.plots.kinds.learning import agreement, by_epoch, by_time, first_epoch
+from suite.report.plots.kinds.lines import batch
+from suite.report.plots.kinds.scatter import step_times
+from suite.report.plots.kinds.timeline import timeline
 from suite.report.plots.style import image
 from suite.report.plots.style.look import LINE_LEAST, WIDTH_IN
 from tests import records
@@ -55,21 +61,21 @@ def trained(
 
 def every_plot() -> Iterator[tuple[str, Figure]]:
     """Every kind of plot, and the overviews of timed, of trained, and of both."""
-    with plots.styled():
-        for kind, _, make in plots.KINDS:
-            if plot := make(only(everything())):
-                yield kind, plot
+    with styled():
+        for kind in find_kinds(TIMED):
+            if plot := kind.draw(only(everything())):
+                yield kind.name, plot
         several = trained(precisions=("fp32", "bf16"))
-        for kind, _, draw in plots.LEARNING:
-            if plot := draw(several if kind != "accuracy-devices" else trained(devices=(1, 2))):
-                yield kind, plot
+        for kind in find_kinds(TRAINED):
+            if plot := kind.draw(several if kind.name != "accuracy-devices" else trained(devices=(1, 2))):
+                yield kind.name, plot
         timed = [only(everything()), *(only(records.launches(workload="imdb_lstm")),)]
         for name, tables, courses in (
             ("timed", timed, []),
             ("trained", [], [trained()]),
             ("both", timed, [trained(1)]),
         ):
-            if plot := plots.hero(tables, courses):
+            if plot := hero(tables, courses):
                 yield f"hero of {name}", plot
 
 
@@ -89,7 +95,7 @@ def texts(plot: Figure) -> list[Text]:
 def test_every_kind_is_looked_at(drawn: list[tuple[str, Figure]]) -> None:
     names = [name for name, _ in drawn]
     assert names == [
-        *(kind for kind, *_ in plots.KINDS), *(kind for kind, *_ in plots.LEARNING),
+        *(kind.name for of in (TIMED, TRAINED) for kind in find_kinds(of)),
         "hero of timed", "hero of trained", "hero of both",
     ]  # fmt: skip
 
@@ -145,7 +151,7 @@ def test_ticks_are_at_round_numbers_and_logarithmic_axes_have_plain_labels(drawn
 
 
 def test_batches_are_ticked_at_powers_of_two() -> None:
-    plot = plots.batch(only([each for size in (32, 48, 128) for each in records.launches(n=1, batch=size)]))
+    plot = batch(only([each for size in (32, 48, 128) for each in records.launches(n=1, batch=size)]))
     assert plot is not None
     _, rates, memory = plot.axes
     assert rates.get_xticks().tolist() == [32, 64, 128]
@@ -160,15 +166,15 @@ def test_two_points_are_not_joined_and_three_are() -> None:
 
     two = [each for size in (32, 64) for each in records.launches(n=2, batch=size)]
     three = [*two, *records.launches(n=2, batch=128)]
-    assert styles(plots.batch(only(two))) == {"None"}
-    assert "not joined" in said(plots.batch(only(two)))
-    assert styles(plots.batch(only(three))) == {"-"}
+    assert styles(batch(only(two))) == {"None"}
+    assert "not joined" in said(batch(only(two)))
+    assert styles(batch(only(three))) == {"-"}
     assert styles(by_epoch(trained(seeds=1, epochs=2))) == {"None"}
     assert styles(by_epoch(trained(seeds=1, epochs=LINE_LEAST))) == {"-"}
 
 
 def test_marks_of_one_batch_stand_side_by_side() -> None:
-    plot = plots.batch(only([each for size in (32, 64, 128) for each in records.launches(n=1, batch=size)]))
+    plot = batch(only([each for size in (32, 64, 128) for each in records.launches(n=1, batch=size)]))
     assert plot is not None
     places = [line.get_xdata()[0] for line in plot.axes[1].lines if line.get_marker() in ("o", "s", "^")]
     assert len(set(places)) == 3
@@ -203,7 +209,7 @@ def test_losses_are_compared_in_words_only_without_dropout() -> None:
 def test_unsupported_cells_are_named_below_and_take_no_row() -> None:
     no = [*records.launches(precision="bf16"), *records.launches(["pytorch"], compile="graph")]
     held = [*records.launches(), *(records.failed(each, "unsupported") for each in no)]
-    for make in (plots.throughput, plots.first_step, plots.step_times):
+    for make in (throughput, first_step, step_times):
         plot = make(only(held))
         (axes,) = plot.axes
         assert len(axes.get_yticks()) == 3
@@ -223,7 +229,7 @@ def idle(record: Record, seconds: float) -> Record:
 
 def test_a_timeline_ends_with_the_last_window_and_has_a_scale_with_its_unit() -> None:
     held = [idle(watched(each, gpu=False), 17.0) for each in records.launches(n=1)]
-    plot = plots.timeline(only(held))
+    plot = timeline(only(held))
     assert plot is not None
     assert plot.axes[0].get_xlim()[1] <= 27
     words = " ".join(said(plot).split())
@@ -238,7 +244,7 @@ def test_one_epoch_is_no_course_of_epochs() -> None:
 
 
 def test_a_png_is_a_white_card_with_round_corners(tmp_path: Path) -> None:
-    image.save(plots.throughput(only(records.launches())), tmp_path / "a.png")
+    image.save(throughput(only(records.launches())), tmp_path / "a.png")
     card: Any = Image.open(tmp_path / "a.png").convert("RGBA")
     across, up = card.size
     assert {card.getpixel(place)[3] for place in ((0, 0), (across - 1, 0), (0, up - 1), (across - 1, up - 1))} == {0}

@@ -12,14 +12,15 @@ from PIL import Image
 
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
-from suite.report import plots
-from suite.report.plots.kinds.bars import ADDED, PARTS
+from suite.report.plots import draw
+from suite.report.plots.kinds.bars import ADDED, PARTS, first_step, throughput
 from suite.report.plots.kinds.categories import LOOKS
+from suite.report.plots.kinds.scatter import step_times
 from suite.report.plots.style import image
-from suite.report.plots.style.canvas import whiskers
+from suite.report.plots.style.bars import whiskers
 from suite.report.plots.style.look import FACE, HATCH, MARKER
 from tests import records
-from tests.records import HOSTILE, mixed, only, tables
+from tests.records import mixed, only, tables
 
 
 def texts(plot: Figure) -> list[str]:
@@ -31,35 +32,25 @@ def texts(plot: Figure) -> list[str]:
 
 
 def written(held: Sequence[Record], folder: Path) -> list[str]:
-    return [path.name for path in plots.draw(tables(held), folder, plots.WRITERS)]
+    """The names of all plots of tables."""
+    return [each.name for each in draw(tables(held), [], folder, ("png", "svg")) if not each.leads]
 
 
 def test_each_plot_is_written_as_png_and_svg(tmp_path: Path) -> None:
     names = written(mixed(), tmp_path)
-    assert names == [
-        f"{kind}-cifar100_cnn-full.{suffix}"
-        for kind in ("throughput", "speed-up", "batch", "phases", "step-times", "first-step", "break-even")
-        for suffix in ("png", "svg")
-    ]
-    assert all((tmp_path / name).stat().st_size > 5_000 for name in names)
-
-
-def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("a", "b")]
-    for folder in folders:
-        folder.mkdir()
-        written(records.launches(n=2), folder)
-    for path in sorted(folders[0].iterdir()):
-        assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
-        assert b"<dc:date>" not in path.read_bytes()
+    kinds = ("throughput", "speed-up", "batch", "phases", "step-times", "first-step", "break-even")
+    assert names == [f"{kind}-cifar100_cnn-full" for kind in kinds]
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes.keys() == {f"{name}.{suffix}" for name in ("hero", *names) for suffix in ("png", "svg")}
+    assert min(sizes.values()) > 5_000
 
 
 def test_tables_of_the_same_workload_get_files_of_their_own(tmp_path: Path) -> None:
     other = [replace(r, data={**r.data, "digest": "0"}) for r in records.launches(["jax"], n=1)]
     synthetic = records.launches(["jax"], n=1, kind="synthetic")
     names = written([*records.launches(n=1), *other, *synthetic], tmp_path)
-    assert len(set(names)) == 3 * 4 * 2
-    assert {"throughput-cifar100_cnn-full-v2.png", "throughput-cifar100_cnn-full-synthetic.png"} <= set(names)
+    assert len(set(names)) == 3 * 4
+    assert {"throughput-cifar100_cnn-full-v2", "throughput-cifar100_cnn-full-synthetic"} <= set(names)
 
 
 def test_every_framework_has_a_colour_a_hatch_and_a_marker_of_its_own() -> None:
@@ -67,7 +58,7 @@ def test_every_framework_has_a_colour_a_hatch_and_a_marker_of_its_own() -> None:
     assert all(len(set(each.values())) == len(FRAMEWORKS) for each in (FACE, HATCH, MARKER))
 
 
-@pytest.mark.parametrize("make", [plots.throughput, plots.first_step, plots.step_times])
+@pytest.mark.parametrize("make", [throughput, first_step, step_times])
 def test_a_plot_says_what_it_needs_to_travel_alone(make: object) -> None:
     assert callable(make)
     shown = "\n".join(texts(make(only(mixed()))))
@@ -85,7 +76,7 @@ def test_a_row_whose_fingerprint_differs_is_marked() -> None:
     held = records.launches(n=1)
     assert held[2].identity
     held[2] = replace(held[2], identity=replace(held[2].identity, weights="other"))
-    shown = texts(plots.throughput(only(held)))
+    shown = texts(throughput(only(held)))
     assert "JAX !" in shown
     assert "PyTorch" in shown
 
@@ -93,7 +84,7 @@ def test_a_row_whose_fingerprint_differs_is_marked() -> None:
 def test_bars_are_medians_and_whiskers_reach_the_extremes() -> None:
     held = records.launches(["jax"], n=3)
     low, middle, high = sorted(r.samples_per_s or 0 for r in held)
-    (axes,) = plots.throughput(only(held)).axes
+    (axes,) = throughput(only(held)).axes
     assert axes.patches[0].get_width() == pytest.approx(middle)
     (dots,) = (line.get_xdata() for line in axes.lines if line.get_marker() == "o")
     assert sorted(dots) == pytest.approx([low, middle, high])
@@ -103,7 +94,7 @@ def test_bars_are_medians_and_whiskers_reach_the_extremes() -> None:
 
 def test_the_parts_of_a_start_add_up() -> None:
     held = records.launches(["jax"], n=1)
-    (axes,) = plots.first_step(only(held)).axes
+    (axes,) = first_step(only(held)).axes
     assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(
         sum(held[0].startup.values()) + (held[0].first_step_s or 0)
     )
@@ -121,19 +112,6 @@ def test_records_without_startup_or_compile_times_can_be_drawn(tmp_path: Path) -
     assert written(held, tmp_path)
 
 
-def test_hostile_names_are_drawn_as_text(tmp_path: Path) -> None:
-    machine = {"machine": {"cpu": HOSTILE, "cores": 2, "gpus": [HOSTILE, "\u4e2d\U0001f600"]}}
-    held = [
-        replace(r, environment=machine, started=HOSTILE)
-        for run in ("a", HOSTILE)
-        for r in records.launches(n=1, run=run)
-    ]
-    names = written(held, tmp_path)
-    for name in names:
-        if name.endswith(".svg"):
-            assert "<script" not in (tmp_path / name).read_text()
-
-
 def test_a_figure_grows_with_its_cells_and_labels_do_not_overlap() -> None:
     held = [
         each
@@ -141,7 +119,7 @@ def test_a_figure_grows_with_its_cells_and_labels_do_not_overlap() -> None:
         for mode in ("eager", "graph", "compile")
         for each in records.launches(n=1, batch=batch, compile=mode)
     ]
-    plot = plots.throughput(only(held))
+    plot = throughput(only(held))
     plot.canvas.draw()
     (axes,) = plot.axes
     boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
@@ -152,7 +130,7 @@ def test_a_figure_grows_with_its_cells_and_labels_do_not_overlap() -> None:
 
 def test_the_longest_labels_stay_inside_the_figure() -> None:
     held = [each for run in ("a", "W" * 70) for each in records.launches(n=1, run=run)]
-    plot = plots.throughput(only(held))
+    plot = throughput(only(held))
     plot.canvas.draw()
     (axes,) = plot.axes
     assert min(label.get_window_extent().x0 for label in axes.get_yticklabels()) >= 0
@@ -165,7 +143,7 @@ def test_a_very_tall_figure_keeps_within_what_can_be_drawn() -> None:
 
 
 def test_the_palette_keeps_every_framework_s_colour_and_keeps_pale_lines_apart(tmp_path: Path) -> None:
-    plot = plots.first_step(only(mixed()))  # with all the colours that parts of a start have
+    plot = first_step(only(mixed()))  # with all the colours that parts of a start have
     looks = [(face, alpha) for face in FACE.values() for alpha in (1.0, 0.45, 0.3)]
     for place, (face, alpha) in enumerate(looks):
         plot.add_artist(Rectangle((0.1 * place, 0), 0.1, 0.05, facecolor=face, alpha=alpha, edgecolor="none", zorder=9))
@@ -190,7 +168,7 @@ def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:
     held = records.launches(n=2)
     train = held[0].phases["train"]
     held[0] = replace(held[0], phases={"train": replace(train, windows=(*train.windows[1:], Window(20, 100.0)))})
-    plot = plots.step_times(only(held))
+    plot = step_times(only(held))
     assert any("ms, up to 15," in text for text in texts(plot))
     assert plot.axes[0].get_xlim()[1] < 200
 

@@ -63,6 +63,21 @@ def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
     assert not [name for name in first if "partial" in name]
 
 
+def test_a_report_belongs_to_its_site_and_leads_to_a_raw_run_that_lies_in_it(tmp_path: Path) -> None:
+    site, outside = tmp_path / "site", saved(tmp_path, "0001_a", records.launches(n=2))
+    inside = records.save(site / "runs" / "machine" / "0002_b.json", records.launches(n=1))
+    for each in (outside, str(inside)):
+        assert main([each, "--publish", str(site)]) == 0
+    assert 'href="../runs/machine/0002_b.json"' in (site / "0002_b" / "report.html").read_text(encoding="utf-8")
+    page = (site / "0001_a" / "report.html").read_text(encoding="utf-8")
+    assert 'href="../index.html"' in page
+    assert "raw run" not in page
+    assert str(tmp_path) not in page
+    # Compared again without --publish, the report still belongs to the site and stays the same.
+    assert main([outside, "--output", str(site / "0001_a"), "--extra", "none"]) == 0
+    assert (site / "0001_a" / "report.html").read_text(encoding="utf-8") == page
+
+
 def test_runs_gather_the_newest_first_whatever_the_order(tmp_path: Path) -> None:
     days = {"0001_a": "2026-03-01", "0002_b": "2026-05-02", "0003_c": "2026-04-03"}
     runs = [

@@ -16,6 +16,7 @@ from suite.analysis.records.load import find, load
 from suite.analysis.rows.groups import group
 from suite.plan.cell import FRAMEWORKS
 from suite.report import plots
+from suite.report.plots.kinds.hero import hero
 from suite.report.tables.frame import table
 
 #: The runs with throughput of both workloads in full size, on one machine.
@@ -40,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables = [table(each) for each in groups if not trains_to_the_end(each)]
     trained = [learned(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
     with plots.styled():
-        plot = plots.hero(tables, trained)
+        plot = hero(tables, trained)
         if plot is None:
             return 1
-        plots.WRITERS[options.output.suffix.removeprefix(".")](plot, options.output)
+        plots.save(plot, options.output)
     return 0
 
 

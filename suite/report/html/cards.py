@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.wording import NONE, figure, middle
 from suite.plan.cell import FRAMEWORKS
@@ -14,9 +16,8 @@ from suite.record.text import clean
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.names import framework as named
 from suite.report.format.text import capital
-from suite.report.html.entries import ACCURACY, FRAMEWORK, Entry, Figure
-from suite.report.html.summary import Summary
-from suite.report.html.thumbnails import Thumbnail, thumbnail
+from suite.report.html.summary import ACCURACY, FRAMEWORK, Entry, Figure, Summary
+from suite.report.plots import card as drawing
 
 #: Runs in a trend, at most: the newest.
 TREND_MOST = 8
@@ -53,45 +54,59 @@ class Card:
     title: str
     machine: str
     best: Line
-    thumbnail: Thumbnail | None
+    picture: Markup
     further: Sequence[Line]
     others: Sequence[Line]
     trend: Trend | None
 
 
-Found = tuple[str, Summary, Entry]  # the run's folder, its summary, and one of its entries
+Answer = tuple[str, Summary, Entry]  # the run's folder, its summary, and one of its entries
 
 
 def cards(runs: Iterable[tuple[str, Summary]]) -> list[Card]:
     """Returns a card for each kind of measurement, workload and machine, in the order of ``runs``: the newest first."""
-    alike: dict[tuple[str, str, str], list[Found]] = {}
+    alike: dict[tuple[str, str, str], list[Answer]] = {}
     for folder, run in runs:
         for entry in run.entries:
             alike.setdefault((entry.kind, entry.workload, entry.machine), []).append((folder, run, entry))
-    return [_card(found) for found in alike.values()]
+    return [_card(answers, number) for number, answers in enumerate(alike.values())]
 
 
-def _card(found: Sequence[Found]) -> Card:
-    best = max(found, key=_answers)  # of equals the first, which is the newest
+def _card(answers: Sequence[Answer], number: int) -> Card:
+    best = max(answers, key=_rank)  # of equals the first, which is the newest
     entry = best[2]
-    others = [each for each in found if each is not best]
-    questions: dict[str, Found] = {}
+    others = [each for each in answers if each is not best]
+    questions: dict[str, Answer] = {}
     for each in others:
         if each[2].by != FRAMEWORK:
             questions.setdefault(each[2].by, each)
     rest = [each for each in others if each not in questions.values()]
-    subject = "training to the end" if entry.kind == ACCURACY else "throughput"
-    title = f"{capital(entry.title)}: {subject}"
-    machine = entry.machine or "machine not recorded"
-    further = [_line(*each) for each in questions.values()]
     return Card(
-        title, machine, _line(*best), thumbnail(entry), further, [_line(*each) for each in rest], _trend(found, entry)
+        title=f"{capital(entry.title)}: {'training to the end' if entry.kind == ACCURACY else 'throughput'}",
+        machine=entry.machine or "machine not recorded",
+        best=_line(*best),
+        picture=_picture(entry, number),
+        further=[_line(*each) for each in questions.values()],
+        others=[_line(*each) for each in rest],
+        trend=_trend(answers, entry),
     )
 
 
-def _answers(found: Found) -> tuple[bool, int, int]:
+def _picture(entry: Entry, number: int) -> Markup:
+    """Returns the highest median of each framework, or its accuracy by epoch."""
+    epochs = max((len(each.values) for each in entry.figures), default=0)
+    unit, shown = ("test accuracy by epoch", epochs) if epochs > 1 else ("test accuracy after one epoch", 1)
+    if entry.kind != ACCURACY:
+        unit, shown = "samples/s", 1
+    values: dict[str, list[Sequence[float]]] = {}
+    for each in entry.figures:
+        values.setdefault(each.framework, []).append(each.values[:shown])
+    return Markup(drawing.draw_card(values, unit, number))  # noqa: S704 - which escapes all text
+
+
+def _rank(answer: Answer) -> tuple[bool, int, int]:
     """Returns how well a run says which framework is fastest: whether it compares them, how many, and how often."""
-    entry = found[2]
+    entry = answer[2]
     return entry.by == FRAMEWORK, len({each.framework for each in entry.figures}), entry.n[1]
 
 
@@ -109,9 +124,9 @@ def _line(folder: str, run: Summary, entry: Entry) -> Line:
     )
 
 
-def _trend(found: Sequence[Found], shown: Entry) -> Trend | None:
+def _trend(answers: Sequence[Answer], shown: Entry) -> Trend | None:
     """Returns the figures of the cells that most runs have, one cell per framework; None with fewer than two runs."""
-    same = [each for each in found if each[2].same == shown.same][:TREND_MOST]
+    same = [each for each in answers if each[2].same == shown.same][:TREND_MOST]
     counts = Counter(each.cell for _, _, entry in same for each in entry.figures)
     chosen: dict[str, str] = {}
     for each in shown.figures:

@@ -21,14 +21,11 @@ from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import plots
 from suite.report.format.text import no_formula
-from suite.report.html.document import ASSETS, charts_script
-from suite.report.html.entries import entries
-from suite.report.html.page import Link, Place, report
-from suite.report.html.summary import SummaryError, read, summary
+from suite.report.html.page import Link, report
+from suite.report.html.summary import SummaryError, entries, read, summary
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, columns, scaling
 from suite.report.tables.breakdowns import breakdowns
-from suite.report.tables.excerpt import excerpt
 from suite.report.tables.frame import Table, cells
 from suite.report.tables.tidy import launches, write_parquet
 from suite.report.tables.words import legend
@@ -50,8 +47,8 @@ EXTRAS = ("svg", "parquet")
 class Compared:
     """Throughput tables, accuracy tables, and the launches and names of the files they come from.
 
-    With ``one_file`` the report embeds its plots; otherwise it shows those beside it. With ``published`` the folder is
-    one of a site, which has an index and the chart library. ``paths`` are the files, for links to those in the site.
+    With ``one_file`` the report has no links to files beside it. With ``published`` the folder is one of a site, which
+    has an index. ``paths`` are the files, for links to those in the site.
     """
 
     loaded: Loaded
@@ -77,8 +74,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         if tables:
             _write_csv(cells(tables), staging / "cells.csv")
         if learned:
-            frame = pd.concat([each.frame for each in learned])
-            _write_csv(frame, staging / "accuracy.csv")
+            _write_csv(pd.concat([each.frame for each in learned]), staging / "accuracy.csv")
             _write_csv(epochs(loaded.launches), staging / "epochs.csv")
         frame = launches(loaded.launches)
         _write_csv(frame, staging / LAUNCHES)
@@ -87,33 +83,22 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
                 write_parquet(frame, staging / "launches.parquet")
             except ImportError:
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
-        suffixes = [suffix for suffix in plots.WRITERS if suffix == "png" or suffix in extras]
-        plot_paths = plots.draw([excerpt(each) for each in tables], staging, suffixes)
-        plot_paths += plots.draw_learned(learned, staging, suffixes)
-        plot_paths += plots.draw_hero(tables, learned, staging, suffixes)
-        images = [path for path in plot_paths if path.suffix == ".png"]
-        in_site = compared.published or is_site(folder.parent)
         files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
-        told = answer(tables, learned)
-        script, text = charts_script()
+        links = () if compared.one_file else _links(folder, files, compared)
+        drawings = plots.draw(tables, learned, staging, ["png", *(["svg"] if "svg" in extras else [])])
+        conclusion = answer(tables, learned)
         page = report(
             tables,
+            learned,
             loaded,
-            images,
-            compared.sources,
-            frame=frame,
-            learned=learned,
-            one_file=compared.one_file,
-            place=Place(
-                () if compared.one_file else _links(folder, files, compared.paths, in_site),
-                f"../{ASSETS}/{script}" if in_site else script,
-            ),
-            told=told,
+            answer=conclusion,
+            launches=frame,
+            drawings=drawings,
+            sources=compared.sources,
+            links=links,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
-        if not in_site and not compared.one_file:
-            (staging / script).write_text(text, encoding="utf-8")
-        shown = entries(tables, learned, told, counts(loaded))
+        shown = entries(tables, learned, conclusion, counts(loaded))
         (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
     return notes
 
@@ -131,14 +116,15 @@ def is_site(folder: Path) -> bool:
         return False
 
 
-def _links(folder: Path, files: Sequence[str], paths: Sequence[Path], in_site: bool) -> tuple[Link, ...]:
+def _links(folder: Path, files: Sequence[str], compared: Compared) -> list[Link]:
     """Returns links to the index, to the files of the report, and to the raw runs that lie in the same site."""
+    in_site = compared.published or is_site(folder.parent)
     links = [Link("All runs", f"../{INDEX}")] if in_site else []
     links += [Link(name, quote(name)) for name in files]
     site = folder.resolve().parent
-    inside = [path.resolve().relative_to(site) for path in paths if in_site and path.resolve().is_relative_to(site)]
-    links += [Link(f"raw run {clean(path.stem, 60)}", quote(f"../{path.as_posix()}")) for path in inside]
-    return tuple(links)
+    paths = [path.resolve() for path in compared.paths if in_site]
+    inside = [path.relative_to(site) for path in paths if path.is_relative_to(site)]
+    return links + [Link(f"raw run {clean(path.stem, 60)}", quote(f"../{path.as_posix()}")) for path in inside]
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -200,8 +186,7 @@ def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
     """
     ids = set(runs)
     folder_name = name.lstrip(".") or "run"
-    taken = folder_name.lower() in (INDEX, ASSETS)  # names that a site needs itself
-    folder_name = f"run-{folder_name}" if taken else folder_name
+    folder_name = f"run-{folder_name}" if folder_name.lower() == INDEX else folder_name
     suffix = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
     suffix = re.sub(r"[^\w.-]", "_", suffix)[:80]
     for folder in (parent / folder_name, parent / f"{folder_name}-{suffix}"):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from suite.analysis.accuracy.comparison import Learned
 from suite.analysis.bottlenecks.explained import EXPLAINED
 from suite.analysis.rows.groups import Group
 from suite.report.format.names import workload
 from suite.report.format.text import capital
 from suite.report.format.view import View
 from suite.report.html.document import PageTable
+from suite.report.tables import accuracy, columns, scaling
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
-from suite.report.tables.scaling import views
 from suite.report.text.why import Told, is_profiled, once
 
 #: Columns that explain a result and do not decide it.
@@ -34,40 +35,39 @@ class Section:
     scalings: Sequence[Section] = ()
 
 
-def section(identity: str, view: View, group: Group) -> Section:
+def sections(tables: Sequence[Table], learned: Sequence[Learned]) -> list[Section]:
+    """Returns a section for each table, those of throughput first."""
+    made = []
+    for number, table in enumerate(tables):
+        section = _section(f"table{number}", columns.view(table), table.group)
+        scalings = _parts(f"table{number}-scaling", scaling.views(table))
+        if is_profiled([table]):
+            parts = _parts(f"table{number}-part", breakdowns(table))
+            section = replace(section, why=once(table, EXPLAINED), breakdowns=parts)
+        made.append(replace(section, scalings=scalings))
+    for number, each in enumerate(learned, len(tables)):
+        made.append(_section(f"learned{number}", accuracy.view(each), each.group))
+    return made
+
+
+def _section(identity: str, view: View, group: Group) -> Section:
     """Returns the section of a table. ``identity`` is its name within the page."""
     caption = "One row per cell; the best value of a column is marked." if view.whole.best else "One row per cell."
-    table = _table(identity, caption, view, _more(view))
     kind = "training to the end" if group.rows[0].cell.recipe else "throughput"
-    narrow = _narrow(view, group)
-    return Section(f"{capital(workload(group))}: {kind}", view.title, replace(table, narrow=narrow), view.notes)
+    table = replace(_table(identity, caption, view), more=_more(view), narrow=_narrow(view, group))
+    return Section(f"{capital(workload(group))}: {kind}", view.title, table, view.notes)
 
 
-def _table(identity: str, caption: str, view: View, more: frozenset[int] = frozenset()) -> PageTable:
+def _parts(identity: str, views: Iterable[View]) -> list[Section]:
+    return [
+        Section(view.title, "", _table(f"{identity}{number}", view.title, view), view.notes)
+        for number, view in enumerate(views)
+    ]
+
+
+def _table(identity: str, caption: str, view: View) -> PageTable:
     grid = view.whole
-    return PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best, more)
-
-
-def scaled(section: Section, table: Table) -> Section:
-    """Returns the section of a table of timed cells with its weak and strong scaling, if it has several devices."""
-    found = enumerate(views(table))
-    parts = [
-        Section(view.title, "", _table(f"{section.table.id}-scaling{number}", view.title, view), view.notes)
-        for number, view in found
-    ]
-    return replace(section, scalings=parts)
-
-
-def explained(section: Section, table: Table) -> Section:
-    """Returns the section of a table of timed cells with what explains it; without any profile nothing does."""
-    if not is_profiled([table]):
-        return section
-    found = enumerate(breakdowns(table))
-    parts = [
-        Section(view.title, "", _table(f"{section.table.id}-part{number}", view.title, view), view.notes)
-        for number, view in found
-    ]
-    return replace(section, why=once(table, EXPLAINED), breakdowns=parts)
+    return PageTable(identity, caption, grid.headers, grid.rows, grid.align, grid.names, grid.best)
 
 
 def _narrow(view: View, group: Group) -> frozenset[int]:
@@ -76,9 +76,9 @@ def _narrow(view: View, group: Group) -> frozenset[int]:
     if "verdict" not in headers:
         return frozenset()
     modes = {(row.cell.framework, row.cell.compile) for row in group.rows}
-    told = {"ratio", "verdict", *headers[: view.whole.names]}
-    told -= {"compile"} if len(modes) == len({name for name, _ in modes}) else set()
-    return frozenset(place for place, header in enumerate(headers) if header not in told)
+    shown = {"ratio", "verdict", *headers[: view.whole.names]}
+    shown -= {"compile"} if len(modes) == len({name for name, _ in modes}) else set()
+    return frozenset(place for place, header in enumerate(headers) if header not in shown)
 
 
 def _more(view: View) -> frozenset[int]:

@@ -15,9 +15,10 @@ from urllib.parse import quote
 from suite.analysis.records.load import REPORT, SUMMARY, LoadError
 from suite.analysis.rows.wording import DASH, NONE
 from suite.record.text import clean
+from suite.report.format.names import count
 from suite.report.format.view import LEFT
 from suite.report.html.cards import cards
-from suite.report.html.document import ASSETS, PageTable, charts_script, render
+from suite.report.html.document import PageTable, render
 from suite.report.html.folder import GENERATOR, INDEX, MARK, staged
 from suite.report.html.summary import Summary, SummaryError, read
 
@@ -28,10 +29,6 @@ def check(site: Path, folder: Path) -> None:
     """Raises `LoadError` unless a report in ``folder`` would lie directly in the site, links followed."""
     if folder.resolve().parent != site.resolve():
         raise LoadError(f"{folder} does not lie directly in {site}: a site holds its runs, and leads nowhere else")
-    if (site / ASSETS).is_symlink():
-        raise LoadError(
-            f"{site / ASSETS} is a link, and nothing is written where it leads: make it a folder, or remove it"
-        )
     index = site / INDEX
     if index.is_dir():
         raise LoadError(f"{index} is a folder, where the index goes: rename it, its report stays readable")
@@ -45,9 +42,6 @@ def publish(site: Path) -> list[str]:
         runs, notes = scan(site)
         with staged(site, ours=True) as place:  # `check` has verified that the index is ours
             (place / INDEX).write_text(page(runs), encoding="utf-8")
-        with staged(site / ASSETS, ours=True) as place:
-            name, text = charts_script()
-            (place / name).write_text(text, encoding="utf-8")
     return notes
 
 
@@ -78,7 +72,7 @@ def page(runs: Sequence[tuple[str, Summary]]) -> str:
         "index.html.jinja",
         title="Training benchmarks: all runs",
         generator=GENERATOR,
-        counted=f"{_count(len(runs), 'run')} on {_count(machines, 'machine')}",
+        counted=f"{count(len(runs), 'run')} on {count(machines, 'machine')}",
         cards=cards(runs),
         runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
         links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],
@@ -97,10 +91,6 @@ def _texts(run: Summary) -> list[str]:
         ", ".join(run.versions),
     ]
     return [text or NONE for text in texts]
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}" + ("" if n == 1 else "s")
 
 
 @contextlib.contextmanager

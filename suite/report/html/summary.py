@@ -3,25 +3,78 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from statistics import mean
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from suite.analysis.accuracy.comparison import Learned, courses
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.records.load import SUMMARY, Launch
+from suite.analysis.rows.groups import Group, Row, flags_of
+from suite.analysis.rows.missing import Count
+from suite.plan.schema import SchemaError, decode
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.html.entries import Entry, EntryError, checked, version
+from suite.report.tables.excerpt import excerpt
+from suite.report.tables.frame import Table
+from suite.report.text.answer import Answer
 
 SCHEMA = 1
+#: Bytes of a summary, and characters of a text in it, at most: anybody may have written it.
+LARGEST, TEXT_MOST = 1 << 20, 300
+CELLS_MOST, VALUES_MOST = 100, 1000
 
-#: Bytes of a summary, at most.
-LARGEST = 1 << 20
+THROUGHPUT, ACCURACY = "throughput", "accuracy"
+FRAMEWORK = "framework"
+
+Number = Annotated[int, Meta(ge=0, lt=10**9)]
+Value = Annotated[float, Meta(ge=0, lt=1e15)]
 
 
 class SummaryError(ValueError):
     """A file that is not a summary; the message says why."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A cell: its framework with its version, and its ``values``.
+
+    These are the median, the lowest and the highest throughput over launches, or the mean test accuracy by epoch.
+    """
+
+    cell: str
+    framework: str
+    version: str
+    values: Annotated[tuple[Value, ...], Meta(min_length=1, max_length=VALUES_MOST)]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the index shows of a table of a run.
+
+    ``n`` are the fewest and the most successful launches of a cell (seeds, in training to the end), without cells that
+    have none. ``flags`` are what a reader must know of the launches. ``same`` is the digest of data and workload: only
+    figures of the same may be set side by side. ``suite`` is the version of the suite, where it was recorded.
+    ``by`` is the axis that was compared along; older summaries do not say.
+    """
+
+    kind: str
+    workload: str
+    title: str
+    machine: str
+    verdict: str
+    n: tuple[Number, Number]
+    flags: Annotated[tuple[str, ...], Meta(max_length=CELLS_MOST)]
+    same: str
+    suite: str
+    by: str = FRAMEWORK
+    figures: Annotated[tuple[Figure, ...], Meta(max_length=CELLS_MOST)] = ()
 
 
 @dataclass(frozen=True)
@@ -39,14 +92,45 @@ class Summary:
     versions: tuple[str, ...]
     data: tuple[str, ...]
     workloads: tuple[str, ...]
-    cells: int
-    launches: int
-    ok: int
+    cells: Number
+    launches: Number
+    ok: Number
     started: str = ""
-    entries: tuple[Entry, ...] = field(default=())
+    entries: Annotated[tuple[Entry, ...], Meta(max_length=CELLS_MOST)] = ()
 
     def to_json(self) -> str:
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+
+def read(folder: Path) -> Summary:
+    """Returns the summary of a published folder. Raises `SummaryError`, and `OSError` if there is none."""
+    path = folder / SUMMARY
+    if path.stat().st_size > LARGEST:
+        raise SummaryError("is too large")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise SummaryError("is no JSON") from None
+    schema = data.pop("schema", None) if isinstance(data, dict) else None
+    if type(schema) is not int or schema < 1:
+        raise SummaryError("has no schema")
+    if schema > SCHEMA:
+        raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
+    try:
+        return _cleaned(decode(Summary, data))
+    except SchemaError as error:
+        raise SummaryError(f"is no summary: {error}") from None
+
+
+def _cleaned(value: Any) -> Any:
+    """Returns the value with all text in it cleaned again."""
+    if isinstance(value, str):
+        return clean(value, TEXT_MOST)
+    if isinstance(value, tuple):
+        return tuple(map(_cleaned, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{each.name: _cleaned(getattr(value, each.name)) for each in fields(value)})
+    return value
 
 
 def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summary:
@@ -60,8 +144,8 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
         runs=_distinct(launch.run for launch in launches),
         dates=_distinct([*days[:1], *days[-1:]]),
         machines=_distinct(map(processor, known)),
-        devices=_distinct(_device(record) for record in known),
-        versions=tuple(sorted(_distinct(map(version, known)))),
+        devices=_distinct(gpus(record) or ("CPU" if processor(record) else "") for record in known),
+        versions=tuple(sorted(_distinct(map(_version, known)))),
         data=_distinct(clean(record.data.get("kind", ""), 20) for record in records),
         workloads=tuple(sorted(_distinct(f"{r.cell.workload} {r.cell.size}" for r in records))),
         cells=len({(launch.run, launch.record.cell) for launch in launches}),
@@ -72,44 +156,81 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
     )
 
 
-def read(folder: Path) -> Summary:
-    """Returns the summary of a published folder. Raises `SummaryError`, and `OSError` if there is none."""
-    path = folder / SUMMARY
-    if path.stat().st_size > LARGEST:
-        raise SummaryError("is too large")
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise SummaryError("is no JSON") from None
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if type(schema) is not int or schema < 1:
-        raise SummaryError("has no schema")
-    if schema > SCHEMA:
-        raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
-    try:
-        return Summary(**{each.name: _checked(each.name, data.get(each.name)) for each in fields(Summary)})
-    except EntryError as error:
-        raise SummaryError(str(error)) from None
+def entries(
+    tables: Sequence[Table], learned: Sequence[Learned], answer: Answer, counts: Sequence[Count] = ()
+) -> tuple[Entry, ...]:
+    """Returns an entry per table, whose cards in the ``answer`` are in the same order.
+
+    ``counts`` say how many launches of each run are missing.
+    """
+    partial = [f"partial: {each.missing} of {each.planned} launches missing" for each in counts if each.missing]
+    parts = [(THROUGHPUT, each.group, _rates(each)) for each in tables]
+    parts += [(ACCURACY, each.group, _accuracies(each)) for each in learned]
+    return tuple(
+        Entry(
+            kind=kind,
+            workload=f"{group.workload} {group.size} {group.data_kind}",
+            title=card.title,
+            machine=next((row.machine for row in group.rows if row.machine), ""),
+            verdict=card.verdict,
+            n=_n(group),
+            flags=(*partial, *_flags(group, bool(partial))),
+            same=f"{group.data_digest[:12]} {group.spec_digest[:12]}",
+            suite=next((clean(record.run["suite"], 40) for record in _records(group) if record.run.get("suite")), ""),
+            by=group.by,
+            figures=figures,
+        )
+        for (kind, group, figures), card in zip(parts, answer.cards, strict=True)
+    )
 
 
-def _checked(name: str, value: Any) -> Any:
-    """Returns the value with its text cleaned again, since anybody may have written the file."""
-    if name in ("cells", "launches", "ok"):
-        if type(value) is not int or not 0 <= value < 10**9:
-            raise SummaryError(f"has {name} that are no number")
-        return value
-    if name == "entries":
-        return checked([] if value is None else value)
-    if name == "started":
-        return clean(value, 40) if isinstance(value, str) else ""
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise SummaryError(f"has {name} that are no texts")
-    return tuple(clean(each, 120) for each in value)
+def _rates(table: Table) -> tuple[Figure, ...]:
+    shown = excerpt(table)
+    names = ("samples_per_s", "samples_per_s_min", "samples_per_s_max")
+    values = zip(shown.group.rows, shown.frame[[*names]].to_numpy(dtype=float).tolist(), strict=True)
+    return tuple(_figure(row, each) for row, each in values if all(map(math.isfinite, each)))
 
 
-def _device(record: Record) -> str:
-    """Returns the GPUs, or ``CPU`` for a launch without any."""
-    return gpus(record) or ("CPU" if processor(record) else "")
+def _accuracies(table: Learned) -> tuple[Figure, ...]:
+    figures = []
+    for row in table.group.rows[:CELLS_MOST]:
+        seeds = [[epoch.test_accuracy for epoch in course.epochs] for course in courses(row)]
+        if seeds:
+            figures.append(_figure(row, [mean(values) for values in zip(*seeds, strict=False)][:VALUES_MOST]))
+    return tuple(figures)
+
+
+def _figure(row: Row, values: Iterable[float]) -> Figure:
+    version = next(filter(None, map(_version, row.ok)), "")
+    return Figure(row.cell.id, row.cell.framework, version, tuple(float(f"{value:.4g}") for value in values))
+
+
+def _version(record: Record) -> str:
+    """Returns the framework's package, which is the first in the record, and its version."""
+    packages = record.environment.get("packages")
+    if not isinstance(packages, dict) or not packages:
+        return ""
+    name, number = next(iter(packages.items()))
+    return f"{clean(name, 40)} {clean(number, 40)}"
+
+
+def _records(group: Group) -> list[Record]:
+    return [launch.record for row in group.rows for launch in (*row.launches, *row.control)]
+
+
+def _n(group: Group) -> tuple[int, int]:
+    counts = [len(row.ok) for row in group.rows if row.ok] or [0]
+    return min(counts), max(counts)
+
+
+def _flags(group: Group, partial: bool) -> tuple[str, ...]:
+    """Returns what is wrong with some launches, each with the number of launches."""
+    records = _records(group)
+    failed = sum(not record.outcome.ok and record.outcome.status != "unsupported" for record in records)
+    counts = Counter(flag for record in records for flag in flags_of(record))
+    uneven = not partial and len({len(row.launches) for row in group.rows}) > 1
+    words = [f"{name} {count}/{len(records)}" for name, count in sorted(counts.items())]
+    return (*([f"failed {failed}/{len(records)}"] if failed else []), *(["partial"] if uneven else []), *words)
 
 
 def _distinct(words: Iterable[str] | Sequence[str]) -> tuple[str, ...]:

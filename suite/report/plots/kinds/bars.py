@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -16,18 +16,10 @@ from suite.analysis.rows.wording import figure, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.report.format.names import framework
 from suite.report.format.text import spread
-from suite.report.plots.style.canvas import BAR, absent, bars, beside, canvas, left_out, whiskers
-from suite.report.plots.style.look import (
-    DOT,
-    INK,
-    PALE,
-    ROUND,
-    apart,
-    frameworks,
-    legend,
-    plain_numbers,
-    swatch,
-)
+from suite.report.plots.kinds import kind
+from suite.report.plots.style.bars import absent, bars, beside, rate_bars, rates_of, stack, whiskers
+from suite.report.plots.style.canvas import canvas, left_out
+from suite.report.plots.style.look import INK, PALE, ROUND, frameworks, legend, plain_numbers, swatch
 from suite.report.tables.curves import SpeedUp, StepParts, speed_ups, step_parts
 from suite.report.tables.frame import Table
 
@@ -51,6 +43,7 @@ PERCENT_MOST = 160.0
 FASTEST = "the significantly fastest of one precision and batch size; if several tie, all."
 
 
+@kind("throughput", "Bar chart of training throughput by cell, in samples per second; higher is better", place=1)
 def throughput(table: Table) -> Figure:
     """Bars: median over launches; whisker: lowest to highest launch; dots: the launches."""
     best = table.leaders.get("samples_per_s", frozenset())
@@ -61,39 +54,20 @@ def throughput(table: Table) -> Figure:
         "Bar: median over launches. Whisker: lowest to highest. Dot: one launch.",
         notes=[f"Star, bold: {FASTEST}"] if best else [],
     )
-    rates = rates_of(places)
-    highest = rate_bars(axes, places, rates)
+    readings = {y: rates for y, row in places.items() if (rates := rates_of(row))}
+    highest = rate_bars(axes, places, readings, "samples/s")
     for y, row in places.items():
-        if y in rates:
-            leads = row.key in best
-            words, weight = f"{figure(median(rates[y]))}{'*' * leads}", "bold" if leads else "normal"
-            axes.text(max(rates[y]) + 0.012 * highest, y, words, va="center", color=INK, weight=weight)
+        if y in readings:
+            leads, rates = row.key in best, [rate for rate, _ in readings[y]]
+            words, weight = f"{figure(median(rates))}{'*' * leads}", "bold" if leads else "normal"
+            axes.text(max(rates) + 0.012 * highest, y, words, va="center", color=INK, weight=weight)
         else:
             absent(axes, y, row)
     axes.set_xlim(0, 1.1 * highest)
     return plot
 
 
-def rates_of(places: Mapping[float, Row]) -> dict[float, list[float]]:
-    """Returns the throughputs of the launches of each row that has any."""
-    rates = {y: [rate for record in row.ok if (rate := record.samples_per_s)] for y, row in places.items()}
-    return {y: row_rates for y, row_rates in rates.items() if row_rates}
-
-
-def rate_bars(axes: Any, places: Mapping[float, Row], rates: Mapping[float, Sequence[float]]) -> float:
-    """Draw a bar to the median of each row's values, a whisker over all, and a dot for each; returns the highest."""
-    medians = {y: median(values) for y, values in rates.items()}
-    bars(axes, places, medians)
-    whiskers(axes, {y: (medians[y], min(values), max(values)) for y, values in rates.items() if len(values) > 1})
-    dots = [
-        (value, y + offset)
-        for y, values in rates.items()
-        for value, offset in zip(values, apart(len(values), 0.18), strict=True)
-    ]
-    axes.plot(*zip(*dots, strict=True), "o", **DOT)
-    return max(value for value, _ in dots)
-
-
+@kind("speed-up", "Bar chart of each cell's throughput relative to its framework's base cell", place=2)
 def speed_up(table: Table) -> Figure | None:
     """Bars from 1 along a logarithmic axis, so that half as fast is as long as twice as fast."""
     by_row = {each.row.key: each for each in speed_ups(table)}
@@ -114,10 +88,17 @@ def speed_up(table: Table) -> Figure | None:
     )
     axes.axvspan(1 / (1 + table.margin), 1 + table.margin, color="#E4E4E4", linewidth=0, zorder=0)
     ratios = {y: each for y, row in places.items() if (each := by_row[row.key]).blocks}
-    bars(axes, places, {y: each.value - 1 for y, each in ratios.items()}, dict.fromkeys(ratios, 1.0))
+    words = {y: spread(each.value, each.low, each.high) for y, each in ratios.items()}
+    bars(
+        axes,
+        places,
+        {y: each.value - 1 for y, each in ratios.items()},
+        {y: f"{words[y]} times its base, {each.blocks} blocks" for y, each in ratios.items()},
+        dict.fromkeys(ratios, 1.0),
+    )
     whiskers(axes, {y: (each.value, each.low, each.high) for y, each in ratios.items() if each.blocks > 1})
     for y in places:
-        beside(axes, y, spread(ratios[y].value, ratios[y].low, ratios[y].high) if y in ratios else "base")
+        beside(axes, y, words.get(y, "base"))
     axes.axvline(1, color=INK, linewidth=1)
     low = min(0.9, *(each.low for each in by_row.values())) / 1.06
     high = max(1 / 0.9, *(each.high for each in by_row.values())) * 1.06
@@ -144,6 +125,7 @@ def _base_notes(ratios: Iterable[SpeedUp], table: Table) -> list[str]:
     return [base, f"Grey: differences within the margin of {table.margin:.1%}, which do not count."]
 
 
+@kind("phases", "Bar chart of the share of a training step that compute takes, and that loading adds", place=4)
 def phases(table: Table) -> Figure | None:
     """Bars: the steps, and what loading adds; a mark for the loader alone.
 
@@ -176,9 +158,8 @@ def phases(table: Table) -> Figure | None:
     alone = {y: share for y, (_, _, share) in by_y.items() if share is not None}
     top = min(PERCENT_MOST, max(102.0, *(compute + added for compute, added, _ in by_y.values()), *alone.values()))
     computes = {y: compute for y, (compute, _, _) in by_y.items()}
-    bars(axes, places, computes)
-    added = [added for _, added, _ in by_y.values()]
-    axes.barh(list(by_y), added, left=list(computes.values()), height=BAR, **ADDED)
+    bars(axes, places, computes, {y: f"compute, {figure(compute)} %" for y, compute in computes.items()})
+    stack(axes, {y: added for y, (_, added, _) in by_y.items()}, dict(computes), "added by loading: {} %", **ADDED)
     for mark, beyond in (("D", False), (">", True)):
         at = [y for y, share in alone.items() if (share > top) == beyond]
         axes.plot([min(alone[y], top) for y in at], at, mark, **ALONE, clip_on=False)
@@ -199,6 +180,7 @@ def _shares(each: StepParts) -> tuple[float, float, float | None]:
     return unit * each.compute_s, unit * each.loading_s, None if each.input_s is None else unit * each.input_s
 
 
+@kind("first-step", "Bar chart of the seconds from the start of the process to the end of the first step", place=6)
 def first_step(table: Table) -> Figure:
     """Stacked bars: the medians of the parts from the start of the process to the end of the first step."""
     plot, axes, places = canvas(
@@ -211,11 +193,9 @@ def first_step(table: Table) -> Figure:
     parts = {y: _parts(row) for y, row in places.items() if row.ok}
     longest = max(sum(each.values()) for each in parts.values()) or 1.0
     left = dict.fromkeys(parts, 0.0)
-    for key, _, color, hatch in PARTS:
-        widths = [each[key] for each in parts.values()]
-        look = {"color": color, "hatch": hatch, "edgecolor": INK, "linewidth": 0.6}
-        axes.barh(list(parts), widths, left=list(left.values()), height=BAR, **look)
-        left = {y: begin + width for (y, begin), width in zip(left.items(), widths, strict=True)}
+    for key, words, color, hatch in PARTS:
+        widths = {y: each[key] for y, each in parts.items()}
+        stack(axes, widths, left, f"{words}: {{}} s", color=color, hatch=hatch, edgecolor=INK, linewidth=0.6)
     for y, row in places.items():
         if y in parts:
             axes.text(left[y] + 0.012 * longest, y, f"{figure(left[y])} s", va="center", color=INK)

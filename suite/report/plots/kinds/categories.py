@@ -11,7 +11,9 @@ from matplotlib.patches import Patch
 from suite.analysis.bottlenecks.costs import Costs, costs
 from suite.analysis.rows.wording import figure
 from suite.record.profile import CATEGORIES
-from suite.report.plots.style.canvas import BAR, ROW_IN, left_out, rows_of, sheet, stacked
+from suite.report.plots.kinds import kind
+from suite.report.plots.style.bars import stack
+from suite.report.plots.style.canvas import ROW_IN, left_out, rows_of, sheet, stacked
 from suite.report.plots.style.look import INK, KEY, SMALL, WIDTH_IN, wide
 from suite.report.plots.style.naming import NOTED, among, title_of, unsupported_note
 from suite.report.tables.frame import Table
@@ -44,6 +46,7 @@ REST = "the rest"
 LINE_IN = 0.185
 
 
+@kind("categories", "Stacked bars of where the time of a training step goes, by category of operations", place=13)
 def categories(table: Table) -> Figure | None:
     """Bars: medians over the launches with a profile, scaled to the timed step, which is a mark."""
     found = {row.key: each for row in table.group.rows if (each := costs(row))}
@@ -80,8 +83,7 @@ def categories(table: Table) -> Figure | None:
             y: units[row.key] * (_rest(found[row.key], named) if name == REST else found[row.key].seconds[name])
             for y, row in places.items()
         }
-        axes.barh(list(places), list(widths.values()), left=list(begins.values()), height=BAR, zorder=2, **_look(name))
-        begins = {y: begin + widths[y] for y, begin in begins.items()}
+        stack(axes, widths, begins, f"{name}: {{}} ms", zorder=2, **_look(name))
     timed = {y: units[row.key] * found[row.key].step_s for y, row in places.items()}
     longest = max(*timed.values(), *begins.values())
     for y, value in timed.items():

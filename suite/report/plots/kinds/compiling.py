@@ -10,9 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from suite.analysis.rows.wording import figure
+from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import FACE, INK, KEY, LETTERS, SMALL, WIDTH_IN, framed, from_zero, round_ticks, wide
 from suite.report.plots.style.naming import NOTED, among, names_of_sets, workload_name
+from suite.report.plots.style.vectors import point_out
 from suite.report.tables.curves import Course, courses
 from suite.report.tables.frame import Table
 
@@ -24,6 +26,7 @@ ACROSS_IN, UP_IN, BETWEEN_IN = 4.4, 2.3, 0.8
 PANELS = 12
 
 
+@kind("break-even", "Training time by steps for each compile mode, with the points where one pays off", place=9)
 def break_even(table: Table) -> Figure | None:
     """A panel per cell that ran in several compile modes: elapsed time against steps, crossings marked."""
     mode_sets = courses(table)
@@ -59,9 +62,11 @@ def break_even(table: Table) -> Figure | None:
 def _courses(axes: Any, modes: Sequence[Course], verdicts: Sequence[str]) -> None:
     end = _last_step(modes)
     steps = np.array([0.0, end])
-    for course in modes:
+    for course, words in zip(modes, verdicts, strict=True):
         style = {"linestyle": DASHES[course.row.cell.compile], "linewidth": 1.8}
-        axes.plot(steps, course.first_s + steps * course.step_s, color=FACE[course.row.cell.framework], **style)
+        times = course.first_s + steps * course.step_s
+        (line,) = axes.plot(steps, times, color=FACE[course.row.cell.framework], **style)
+        point_out(line, [words])
         if course.pays_after and course.pays_after <= end:
             place = course.pays_after, course.at(course.pays_after)
             axes.plot(*place, "o", color="white", markeredgecolor=INK, markersize=6, zorder=4)

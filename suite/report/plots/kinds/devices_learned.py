@@ -12,14 +12,16 @@ from suite.analysis.rows.groups import Row
 from suite.analysis.scaling.course_gains import seconds_to
 from suite.plan.cell import STRATEGIES_OF, Cell
 from suite.report.format.names import FRAMEWORKS, strategy
-from suite.report.plots.kinds.devices import FILLINGS, Spread, by_devices, marked
-from suite.report.plots.kinds.lines import DASHES, Look
-from suite.report.plots.style.canvas import sheet
-from suite.report.plots.style.look import KEY, SMALL, WIDTH_IN, apart, framed, from_zero, wide
+from suite.report.plots.kinds import TRAINED, kind
+from suite.report.plots.kinds.devices import FILLINGS
+from suite.report.plots.kinds.devices import MARGIN as ENDS
+from suite.report.plots.kinds.lines import DASHES, Look, Spread, by_twos, marked
+from suite.report.plots.style.canvas import keyed_sheet
+from suite.report.plots.style.look import apart, framed, from_zero
 from suite.report.plots.style.naming import title_of, values_of
 
-#: Inches: the height of each panel, and the space between them.
-HEIGHTS, CLOSE = (2.4, 1.7), 0.2
+#: The height of each panel in inches.
+HEIGHTS = (2.4, 1.7)
 #: How far the marks of one number of devices stand apart, as a power of two.
 DODGE = 0.05
 
@@ -27,47 +29,43 @@ DODGE = 0.05
 OWN = ("devices", "strategy", "run")
 
 
+@kind(
+    "accuracy-devices", "Seconds to the target accuracy, and the last accuracy, by number of devices",
+    place=23, of=TRAINED,
+)  # fmt: skip
 def to_accuracy(table: Learned) -> Figure | None:
     """Seconds to the target above, the last test accuracy below, against devices; none without several of them."""
-    found = lines(table)
-    if not found:
+    sets = lines(table)
+    if not sets:
         return None
     target = target_of(table.group)
     settings = [name for name in table.group.varying if name not in OWN]
-    looks = [_look(cell, rows, settings) for cell, rows in found]
-    right = max(0.75 + wide([line for look in looks for line in look.name.split("\n")], SMALL), 1.4)
-    across = max(4.0, WIDTH_IN - 0.95 - right)
+    looks = [_look(cell, rows, settings) for cell, rows in sets]
     recipe = table.group.rows[0].cell.recipe
-    layout = sheet(
+    plot, panels = keyed_sheet(
         table.group,
         title_of(table.group, "Time to accuracy", without=[*OWN, *settings]),
         "Median over seeds; whisker: lowest to highest. Seconds of training, without evaluation, where all seeds "
         f"reached {target:g}.",
-        (across, sum(HEIGHTS) + CLOSE),
-        left=0.95,
-        right=right,
+        HEIGHTS,
+        [look.handle() for look in looks],
         per="line",
         notes=[
             f"Recipe: {recipe}. The batch of each device stays the same, so more devices see a larger global batch."
         ],
     )
-    panels = [layout.axes(0, sum(HEIGHTS[:at]) + at * CLOSE, across, high) for at, high in enumerate(HEIGHTS)]
     framed(panels[0], f"seconds to {target:g}\n(lower is better)")
     framed(panels[1], "test accuracy\n(higher is better)")
-    for (_, rows), look, power in zip(found, looks, apart(len(found), DODGE * (len(found) - 1)), strict=True):
+    for (_, rows), look, power in zip(sets, looks, apart(len(sets), DODGE * (len(sets) - 1)), strict=True):
         timed = [(row, list(seconds_to(row, target).values())) for row in rows]
         reached = [(row.cell.devices * 2**power, _spread(seconds)) for row, seconds in timed if seconds]
-        marked(panels[0], [place for place, _ in reached], [value for _, value in reached], look)
-        ends = [[course.final_accuracy for course in courses(row)] for row in rows]
-        marked(panels[1], [row.cell.devices * 2**power for row in rows], [_spread(each) for each in ends], look)
+        marked(panels[0], [place for place, _ in reached], [value for _, value in reached], look, "s")
+        ends = [_spread([course.final_accuracy for course in courses(row)]) for row in rows]
+        marked(panels[1], [row.cell.devices * 2**power for row in rows], ends, look, "test accuracy")
     from_zero(panels[0])
-    counts = sorted({row.cell.devices for _, rows in found for row in rows})
-    for axes in panels:
-        by_devices(axes, counts, last=axes is panels[-1])
-    key = layout.axes(across + 0.1, 0, right - 0.1, sum(HEIGHTS) + CLOSE)
-    key.set_axis_off()
-    key.legend(handles=[look.handle() for look in looks], **{**KEY, "bbox_to_anchor": (0, 1)})
-    return layout.figure
+    counts = sorted({row.cell.devices for _, rows in sets for row in rows})
+    by_twos(panels, counts, (counts[0] / ENDS, counts[-1] * ENDS), "devices")
+    return plot
 
 
 def lines(table: Learned) -> list[tuple[Cell, list[Row]]]:

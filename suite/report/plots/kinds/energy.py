@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import first_gpu
-from suite.report.format.names import framework
+from suite.analysis.rows.wording import figure
+from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import (
     FACE,
@@ -23,10 +24,12 @@ from suite.report.plots.style.look import (
     WIDTH_IN,
     frameworks,
     legend,
+    mark,
     round_ticks,
     wide,
 )
 from suite.report.plots.style.naming import NOTED, among, labels, title_of
+from suite.report.plots.style.vectors import point_out
 from suite.report.tables.curves import Consumption, consumptions
 from suite.report.tables.frame import Table
 
@@ -36,6 +39,7 @@ NUMBERED = 40
 NEAR_IN = 0.22
 
 
+@kind("energy", "Energy per sample against throughput, with the Pareto front", place=8)
 def energy(table: Table) -> Figure | None:
     """A mark per cell, numbered by throughput; marks on the Pareto front are filled and joined by a line."""
     points = sorted(consumptions(table), key=lambda each: -each.samples_per_s)
@@ -62,7 +66,10 @@ def energy(table: Table) -> Figure | None:
         name = each.row.cell.framework
         color = FACE[name] if each.on_front else "white"
         style = {"markeredgecolor": INK if each.on_front else FACE[name], "markersize": 7, "markeredgewidth": 1.2}
-        axes.plot(each.samples_per_s, each.joules, MARKER[name], color=color, **style)
+        (drawn,) = axes.plot(each.samples_per_s, each.joules, MARKER[name], color=color, **style)
+        point_out(
+            drawn, [f"{names[each.row.key]}: {figure(each.samples_per_s)} samples/s, {figure(each.joules)} J each"]
+        )
     right_most, top = 1.08 * max(each.samples_per_s for each in points), 1.1 * max(each.joules for each in points)
     across, up = layout.inside
     places = [(each.samples_per_s / right_most * across, each.joules / top * up) for each in named]
@@ -81,7 +88,7 @@ def energy(table: Table) -> Figure | None:
     round_ticks(axes.yaxis)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
-    legend(axes, [*map(_mark, frameworks(rows)), Line2D([], [], color=PALE, linestyle="--", label="Pareto front")])
+    legend(axes, [*map(mark, frameworks(rows)), Line2D([], [], color=PALE, linestyle="--", label="Pareto front")])
     return layout.figure
 
 
@@ -102,11 +109,6 @@ def _front(axes: Any, points: list[Consumption]) -> None:
         front = [each for each in points if each.on_front and each.row.machine == machine]
         at = [each.samples_per_s for each in front], [each.joules for each in front]
         axes.plot(*at, color=PALE, linestyle="--", linewidth=1, zorder=1)
-
-
-def _mark(name: str) -> Line2D:
-    style: dict[str, Any] = {"markerfacecolor": FACE[name], "markeredgecolor": INK, "markersize": 7}
-    return Line2D([], [], linestyle="", marker=MARKER[name], label=framework(name), **style)
 
 
 def _energy_note(rows: list[Row]) -> str:

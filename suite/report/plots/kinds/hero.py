@@ -12,7 +12,8 @@ from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.inference import LEAST
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import SETTING_NAMES, counts, framework
-from suite.report.plots.kinds.bars import FASTEST, rate_bars
+from suite.report.plots.kinds import COMPARISON, kind
+from suite.report.plots.kinds.bars import FASTEST
 from suite.report.plots.kinds.learning import (
     ASIDE,
     TURNS,
@@ -22,6 +23,7 @@ from suite.report.plots.kinds.learning import (
     loss_axes,
     loss_lines,
 )
+from suite.report.plots.style.bars import rate_bars
 from suite.report.plots.style.canvas import Sheet, paper, rows_of
 from suite.report.plots.style.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
 from suite.report.plots.style.naming import NOTED, NOTED_WORDS, VALUES, dates, plain, workload_short
@@ -37,6 +39,10 @@ BOLD = 1.13
 Cell = Panel | Learned
 
 
+@kind(
+    "hero", "Overview: training throughput of the frameworks with verdicts, and learning curves if there are any",
+    place=0, of=COMPARISON,
+)  # fmt: skip
 def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | None:
     """A row per workload: curves where cells of it trained to the end, then bars of throughput with their verdicts.
 
@@ -45,12 +51,13 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     """
     timed = [each for each in tables if any(record.samples_per_s for row in each.group.rows for record in row.ok)]
     trained = [each for each in learned if any(courses(row) for row in each.group.rows)]
-    rows = _rows(timed, trained)
+    panels = [throughputs(each) for each in timed]
+    rows = _rows(panels, trained)
     if not rows:
         return None
     heights = [max(each.height if isinstance(each, Panel) else CURVES_IN[1] for each in row) for row in rows]
     total = sum(heights) + len(rows) * (HEAD_IN + AXIS_IN) + (len(rows) - 1) * BETWEEN_IN
-    all_rows = [row for group in _groups(timed, trained) for row in group.rows]
+    all_rows = [row for each in (*timed, *trained) for row in each.group.rows]
     present = {row.cell.framework for row in all_rows if row.ok}
     machines = list(dict.fromkeys(row.machine for row in all_rows if row.machine))
     subjects = ["Learning curves"] if trained else []
@@ -60,7 +67,7 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     sheet = paper(
         f"{words[0].upper()}{words[1:]} of {who}",
         [plain(" · ".join([*machines, dates(all_rows)]), 200)],
-        _caption(timed, trained),
+        _caption(timed, panels, trained),
         (WIDTH_IN - 2 * MARGIN_IN, total),
         left=MARGIN_IN,
         right=MARGIN_IN,
@@ -79,16 +86,12 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     return sheet.figure
 
 
-def _groups(timed: Sequence[Table], trained: Sequence[Learned]) -> list[Group]:
-    return [*(each.group for each in timed), *(each.group for each in trained)]
-
-
-def _rows(timed: Sequence[Table], trained: Sequence[Learned]) -> list[list[Cell]]:
+def _rows(panels: Sequence[Panel], trained: Sequence[Learned]) -> list[list[Cell]]:
     """Returns what stands side by side, from top to bottom."""
     rows: list[list[Cell]] = []
-    for name in dict.fromkeys(group.workload for group in _groups(timed, trained)):
+    for name in dict.fromkeys(each.group.workload for each in (*panels, *trained)):
         curves: list[Cell] = [each for each in trained if each.group.workload == name]
-        bars: list[Cell] = [throughputs(each) for each in timed if each.group.workload == name]
+        bars: list[Cell] = [each for each in panels if each.group.workload == name]
         bars = bars or [training_times(each) for each in trained if each.group.workload == name]
         rows += [[*curves[at : at + 1], each] for at, each in enumerate(bars)]
     if trained:
@@ -102,7 +105,7 @@ def _bars(sheet: Sheet, panel: Panel, corner: tuple[float, float], space: tuple[
     left, right = 0.1 + wide(panel.names), 0.25 + wide(panel.words.values(), BOLD * SMALL)
     axes = sheet.axes(x + left, y + HEAD_IN, max(0.8, space[0] - left - right), min(space[1], 1.7 * panel.height))
     rows_of(axes, panel.places, panel.headings, panel.names)
-    highest = rate_bars(axes, panel.places, panel.values)
+    highest = rate_bars(axes, panel.places, panel.readings, "samples/s" if panel.noun == "launch" else "s")
     axes.set_xlim(0, 1.02 * highest)
     axes.xaxis.get_major_locator().set_params(nbins=4)
     axes.set_xlabel(panel.unit, size=SMALL)
@@ -110,7 +113,7 @@ def _bars(sheet: Sheet, panel: Panel, corner: tuple[float, float], space: tuple[
         weight = "bold" if place in panel.bold else "normal"
         at = axes.get_yaxis_transform()
         axes.text(1.04, place, words, transform=at, va="center", size=SMALL, color=INK, weight=weight)
-    n = [len(values) for values in panel.values.values()]
+    n = [len(each) for each in panel.readings.values()]
     _head(sheet, corner, panel.group, panel.title, f"n = {counts(n, panel.noun)}")
 
 
@@ -155,13 +158,12 @@ def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n
     sheet.figure.text(x, (y - 0.23) / up, plain(words, 80), size=SMALL, va="center", color=PALE)
 
 
-def _caption(timed: Sequence[Table], trained: Sequence[Learned]) -> list[str]:
+def _caption(timed: Sequence[Table], panels: Sequence[Panel], trained: Sequence[Learned]) -> list[str]:
     """Returns what bars, ratios and curves are, and of which runs."""
     dot = listing([*(["launch"] if timed else []), *(["seed"] if trained and not timed else [])])
     words = [f"Bar: median. Whisker: lowest to highest. Dot: one {dot}."]
     if timed:
         words += _ratios(timed)
-        panels = [throughputs(each) for each in timed]
         if any(panel.bold for panel in panels):
             words.append(f"Bold: {FASTEST}")
         shown = sum(len(panel.places) for panel in panels)
@@ -176,9 +178,9 @@ def _caption(timed: Sequence[Table], trained: Sequence[Learned]) -> list[str]:
     if trained:
         words.append(TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {ASIDE}")
         words.append(agreement_note([each for each in trained if shows_losses(each)]))
-    names = [name for each in timed for name in throughputs(each).names]
+    names = [name for panel in panels for name in panel.names]
     words.append(NOTED_WORDS if any(name.endswith(NOTED) for name in names) else "")
-    runs = dict.fromkeys(row.run for group in _groups(timed, trained) for row in group.rows)
+    runs = dict.fromkeys(row.run for each in (*timed, *trained) for row in each.group.rows)
     return [*words, f"Run{'s' if len(runs) > 1 else ''} {listing(list(runs))}."]
 
 

@@ -18,9 +18,22 @@ from suite.analysis.accuracy.comparison import Learned, courses, target_of
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.wording import listing
 from suite.report.format.names import framework
+from suite.report.plots.kinds import TRAINED, kind
 from suite.report.plots.style.canvas import sheet
-from suite.report.plots.style.look import FACE, GRID, INK, LINE_LEAST, MARKER, PALE, SMALL, WIDTH_IN, apart, round_ticks
+from suite.report.plots.style.look import (
+    FACE,
+    INK,
+    LINE_LEAST,
+    MARKER,
+    PALE,
+    SMALL,
+    WIDTH_IN,
+    apart,
+    framed,
+    round_ticks,
+)
 from suite.report.plots.style.naming import name_of, title_of, varying, workload_short
+from suite.report.plots.style.vectors import point_out
 from workloads.data.dataset import Array
 
 INSIDE_IN = (WIDTH_IN - 0.85 - 0.75, 3.4)
@@ -70,6 +83,7 @@ def loss_lines(table: Learned, points: int = 120) -> list[Line]:
     return lines
 
 
+@kind("accuracy-epochs", "Test accuracy by epoch, a line for each framework and seed", place=21, of=TRAINED)
 def by_epoch(table: Learned) -> Figure | None:
     """Test accuracy against epoch; none if there is one epoch only."""
     lines = accuracy_lines(table, "epochs")
@@ -82,7 +96,8 @@ def by_epoch(table: Learned) -> Figure | None:
 
 def epochs_axes(axes: Any, table: Learned, lines: Sequence[Line]) -> None:
     """Draw test accuracy against epoch."""
-    _framed(axes, "epoch", "test accuracy (higher is better)")
+    framed(axes, "test accuracy (higher is better)", 7)
+    axes.set_xlabel("epoch")
     asides = apart(len(lines), DODGE * (len(lines) - 1) * min(1.0, len(lines[0].x) / 4))
     for line, aside in zip(lines, asides, strict=True):
         _draw(axes, line, line.x + aside)
@@ -94,14 +109,15 @@ def epochs_axes(axes: Any, table: Learned, lines: Sequence[Line]) -> None:
     _legend(axes, lines, "lower right")
 
 
+@kind("accuracy-time", "Test accuracy by seconds of training, a line for each framework and seed", place=22, of=TRAINED)
 def by_time(table: Learned) -> Figure | None:
     """Test accuracy against the seconds of training that it took, evaluation left out."""
     lines = accuracy_lines(table, "seconds")
     if not lines:
         return None
     plot, axes = _canvas(table, "Test accuracy over training time", lines)
-    _framed(axes, "seconds of training (median over seeds; evaluation not counted; less is better)", "")
-    axes.set_ylabel("test accuracy (higher is better)")
+    framed(axes, "test accuracy (higher is better)", 7)
+    axes.set_xlabel("seconds of training (median over seeds; evaluation not counted; less is better)")
     for line in lines:
         _draw(axes, line, line.x)
     _target(axes, table)
@@ -111,6 +127,7 @@ def by_time(table: Learned) -> Figure | None:
     return plot
 
 
+@kind("first-epoch-loss", "Training loss over the first epoch, a line for each framework", place=24, of=TRAINED)
 def first_epoch(table: Learned) -> Figure | None:
     """The training loss of the first epoch."""
     lines = loss_lines(table)
@@ -123,7 +140,8 @@ def first_epoch(table: Learned) -> Figure | None:
 
 def loss_axes(axes: Any, lines: Sequence[Line]) -> None:
     """Draw the training loss against the step. Markers take turns along the lines."""
-    _framed(axes, "training step", "training loss (lower is better)")
+    framed(axes, "training loss (lower is better)", 7)
+    axes.set_xlabel("training step")
     count = len(lines)
     apart_by = max(1, len(lines[0].x) // (MARKED * count))
     for place, line in enumerate(lines):
@@ -174,17 +192,22 @@ def _draw(axes: Any, line: Line, x: Array, every: tuple[int, int] | None = None)
     colour, joined, full = FACE[line.framework], len(x) >= LINE_LEAST, line.precision == "fp32"
     if len(line.seeds) > 1:
         thin: dict[str, Any] = {"linewidth": 0.7} if joined else {"linestyle": "", "marker": ".", "markersize": 4}
-        for seed in line.seeds:
-            axes.plot(x, seed, color=colour, alpha=0.45, zorder=2, **thin)
+        for number, seed in enumerate(line.seeds):
+            (drawn,) = axes.plot(x, seed, color=colour, alpha=0.45, zorder=2, **thin)
+            point_out(drawn, [f"{line.label}, seed {number + 1} of {len(line.seeds)}, in the end {seed[-1]:.4f}"])
     style: dict[str, Any] = {
         "linewidth": 1.5 if every is None else 0.8,
         "linestyle": ("-" if full else "--") if joined else "",
         "markerfacecolor": colour if full else "white",
     }
-    axes.plot(
+    (drawn,) = axes.plot(
         x, line.middle, color=colour, marker=MARKER[line.framework], markersize=5.5, markeredgecolor=INK,
         markeredgewidth=0.6, markevery=every, label=line.label, zorder=3, **style,
     )  # fmt: skip
+    first, step = every or (0, 1)
+    places = line.x if every else range(1, len(x) + 1)
+    marks = list(zip(places, line.middle, strict=True))[first::step]
+    point_out(drawn, [f"{line.label}, {'step' if every else 'epoch'} {at:.0f}: {value:.4f}" for at, value in marks])
 
 
 def _target(axes: Any, table: Learned) -> None:
@@ -216,14 +239,6 @@ def _canvas(
     notes = [note, recipe]
     layout = sheet(table.group, words, marks(lines, offset), INSIDE_IN, left=0.85, right=0.75, per="line", notes=notes)
     return layout.figure, layout.axes()
-
-
-def _framed(axes: Any, across: str, up: str) -> None:
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
-    round_ticks(axes.yaxis)
-    axes.grid(color=GRID, linewidth=0.6)
-    axes.spines["left"].set_visible(True)
 
 
 def _legend(axes: Any, lines: Sequence[Line], place: str) -> None:

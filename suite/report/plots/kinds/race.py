@@ -10,16 +10,17 @@ from matplotlib.figure import Figure
 from suite.analysis.search.racing import WORSE, Race
 from suite.plan.cell import Cell
 from suite.report.format.names import count
-from suite.report.plots.style.canvas import BAR, ROW_IN, paper
+from suite.report.plots.style.bars import BAR
+from suite.report.plots.style.canvas import ROW_IN, paper
 from suite.report.plots.style.look import (
     BEHIND,
     GRID,
     INK,
     LETTERS,
     PALE,
-    SMALL,
     WIDTH_IN,
     face,
+    legend,
     round_ticks,
     swatch,
     wide,
@@ -65,10 +66,7 @@ def race_plot(race: Race) -> Figure | None:
     for step in race.path:
         axes.axvline(step.launches, color=PALE, linewidth=0.6, linestyle=":", zorder=1)
     frameworks = dict.fromkeys(cell.framework for cell in cells)
-    axes.legend(
-        handles=[swatch(name) for name in frameworks], loc="lower right", bbox_to_anchor=(1, 1), ncols=len(frameworks),
-        frameon=False, fontsize=SMALL, borderaxespad=0.2, columnspacing=1.2, handlelength=1.6,
-    )  # fmt: skip
+    legend(axes, [swatch(name) for name in frameworks])
     return sheet.figure
 
 

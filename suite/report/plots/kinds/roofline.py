@@ -15,6 +15,7 @@ from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE
 from suite.report.format.names import framework
+from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import left_out, sheet
 from suite.report.plots.style.look import (
     FACE,
@@ -26,9 +27,11 @@ from suite.report.plots.style.look import (
     WIDTH_IN,
     frameworks,
     legend,
+    mark,
     plain_numbers,
 )
 from suite.report.plots.style.naming import among, title_of
+from suite.report.plots.style.vectors import point_out
 from suite.report.tables.frame import Table
 
 #: The letter beside a mark, and what it stands for.
@@ -42,6 +45,9 @@ LETTERS_OF = {
 UP_IN, LEFT_IN, RIGHT_IN = 4.2, 0.85, 0.35
 
 
+@kind(
+    "roofline", "Roofline: rate of each part of a training step against its FLOPs per byte, below the peaks", place=14
+)
 def roof(table: Table) -> Figure | None:
     """A mark per part and framework under the roof, of the setting that most frameworks have."""
     placed = _chosen(roofline(table.group))
@@ -75,7 +81,8 @@ def roof(table: Table) -> Figure | None:
         style = {"markeredgecolor": INK, "markersize": 6.5, "markeredgewidth": 0.8, "zorder": 3}
         if part.name == STEP:  # hollow and behind, since it lies among its parts
             style = {"markeredgecolor": FACE[name], "markersize": 9, "markeredgewidth": 1.8, "zorder": 2}
-        axes.plot(x, y, MARKER[name], color="white" if part.name == STEP else FACE[name], **style)
+        (drawn,) = axes.plot(x, y, MARKER[name], color="white" if part.name == STEP else FACE[name], **style)
+        point_out(drawn, [f"{framework(name)}, {part.name}: {figure(y)} GFLOP/s at {figure(x)} FLOP per byte"])
         axes.annotate(
             LETTERS_OF[part.name][0], (x, y), (6, -3), "data", "offset points", size=SMALL, color=INK, zorder=4
         )
@@ -89,7 +96,7 @@ def roof(table: Table) -> Figure | None:
     axes.set_ylabel("GFLOP/s (higher is better)")
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
-    legend(axes, [*map(_mark, frameworks(rows)), Line2D([], [], color=PALE, linewidth=1.6, label="roof")])
+    legend(axes, [*map(mark, frameworks(rows)), Line2D([], [], color=PALE, linewidth=1.6, label="roof")])
     return layout.figure
 
 
@@ -133,8 +140,3 @@ def _ticks(axes: Any) -> None:
         axis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 300 else (1.0, 2.0, 5.0)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(plain_numbers())
-
-
-def _mark(name: str) -> Line2D:
-    style: dict[str, Any] = {"markerfacecolor": FACE[name], "markeredgecolor": INK, "markersize": 7}
-    return Line2D([], [], linestyle="", marker=MARKER[name], label=framework(name), **style)

@@ -9,11 +9,14 @@ from matplotlib.figure import Figure
 
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.wording import figure
-from suite.report.plots.style.canvas import absent, bars, beside, canvas, whiskers
+from suite.report.plots.kinds import kind
+from suite.report.plots.style.bars import absent, bars, beside, whiskers
+from suite.report.plots.style.canvas import canvas
 from suite.report.plots.style.look import INK, PALE, apart
 from suite.report.tables.frame import Table, step_times_ms
 
 
+@kind("step-times", "Box plot of the scatter of step times around the median of each cell", place=5)
 def step_times(table: Table) -> Figure:
     """Boxes: quartiles over the windows of all launches; dots: the windows, a line of dots per launch.
 
@@ -40,6 +43,10 @@ def step_times(table: Table) -> Figure:
         axes,
         places,
         {y: q3 - q1 for y, (_, q1, q3, _) in quartiles.items()},
+        {
+            y: f"half of the windows within {q1:.0f} to {q3:.0f} % of the median"
+            for y, (_, q1, q3, _) in quartiles.items()
+        },
         {y: each[1] for y, each in quartiles.items()},
     )
     axes.vlines(

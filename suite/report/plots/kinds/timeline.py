@@ -12,11 +12,15 @@ from matplotlib.patches import Patch
 
 from suite.analysis.records.readings import GPU_LINES
 from suite.analysis.rows.timelines import Line, Trace, trace, until_the_end
+from suite.analysis.rows.wording import figure
 from suite.record.record import PHASES
+from suite.record.text import clean
 from suite.report.format.text import rounded_up
+from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, legend, round_ticks, wide
 from suite.report.plots.style.naming import NOTED, among, labels, title_of
+from suite.report.plots.style.vectors import point_out
 from suite.report.tables.frame import Table
 
 GIB = 2**30
@@ -68,6 +72,7 @@ ON_GPU = (
 )
 
 
+@kind("timeline", "Use of CPU, GPU and memory over the time of one launch per cell", place=7)
 def timeline(table: Table) -> Figure | None:
     """One launch per cell, the median by throughput, up to its last measured window; None without timelines."""
     recorded_traces = [row_trace for row in table.group.rows if (row_trace := trace(row))]
@@ -135,7 +140,8 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float, full: 
             if name in each.spans:
                 bursts = [(begin, end - begin) for begin, end in each.spans[name]]
                 band = {"edgecolor": PALE, "linewidth": 0.0, "zorder": 1}
-                axes.broken_barh(bursts, (y - full / 2, full), **SHADE[name], **band)
+                drawn = axes.broken_barh(bursts, (y - full / 2, full), **SHADE[name], **band)
+                point_out(drawn, [f"{PHASE_NAMES[name]} windows, launch {each.block}"])
     base, ceiling = full / 2, -full / 2
     for y, each in enumerate(traces):
         axes.plot([0, end_s], [y + base] * 2, color=PALE, linewidth=0.5, zorder=2)
@@ -143,7 +149,10 @@ def _column(axes: Any, column: Column, traces: list[Trace], end_s: float, full: 
         for name, dashes in zip(column.metrics, ("solid", "dashed"), strict=False):
             if name in each.lines:
                 parts = _parts(each.lines[name], y, top * column.scale, full)
-                axes.add_collection(LineCollection(parts, colors=INK, linewidths=1.0, linestyles=dashes, zorder=3))
+                drawn = LineCollection(parts, colors=INK, linewidths=1.0, linestyles=dashes, zorder=3)
+                highest = f"{figure(each.lines[name].highest / column.scale)} {column.unit}"
+                point_out(drawn, [f"{clean(each.row.cell.id)}, launch {each.block}: {column.title}, up to {highest}"])
+                axes.add_collection(drawn)
     better = f"\n({column.better})" if column.better else "\n"
     axes.set_title(f"{column.title} in {column.unit}{better}", size=SMALL, loc="left", color=INK)
     axes.set_facecolor("none")  # else it covers a long name that stands above the bands

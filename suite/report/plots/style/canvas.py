@@ -11,8 +11,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from suite.analysis.rows.groups import Group, Row
-from suite.plan.cell import FRAMEWORKS
-from suite.report.plots.style.look import BEHIND, GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, face, round_ticks, wide
+from suite.report.plots.style.look import (
+    BEHIND,
+    GRID,
+    INK,
+    KEY,
+    LETTERS,
+    PALE,
+    SMALL,
+    WIDTH_IN,
+    round_ticks,
+    wide,
+)
 from suite.report.plots.style.naming import (
     NOTED,
     NOTED_WORDS,
@@ -29,11 +39,13 @@ from suite.report.plots.style.naming import (
 )
 from suite.report.tables.frame import Table
 
-ROW_IN, BAR = 0.32, 0.68  # the height of a row in inches, and of a bar in rows
+ROW_IN = 0.32  # the height of a row in inches
 HEADING = 0.9  # the height in rows of a heading over rows that share settings
 LEAST_IN = 3.0  # the least width of the axes
+ACROSS_IN, UNITS_IN, CLOSE_IN = 4.0, 0.95, 0.2  # the same beside a legend, the room for y, and between two axes
 TITLE, HEAD, CAPTION = 84, 136, 136  # characters of a line
 LINE_IN = 0.19  # the height of a line of the subtitle and of the caption
+KEY_LINE_IN, KEY_LEAST_IN = 0.17, 1.4  # the height of a line of a legend beside the axes, and the least width of it
 SETTINGS_OF_A_HEADING = ("run", "machine", "size", "precision", "batch", "loader", "devices")
 
 
@@ -74,6 +86,30 @@ def sheet(
     part = f"Shown: {group.part}." if group.part else ""
     caption = [marks, *notes, NOTED_WORDS if noted else "", part, runs_of(group)]
     return paper(title, subtitle_of(group, per), caption, inside, left=left, right=right)
+
+
+def keyed_sheet(
+    group: Group,
+    title: str,
+    marks: str,
+    heights: Sequence[float],
+    handles: Sequence[Any],
+    *,
+    per: str = "cell",
+    notes: Sequence[str] = (),
+    noted: bool = False,
+) -> tuple[Figure, list[Any]]:
+    """Returns a figure and its axes, which lie one below the other and share x; on their right is the legend."""
+    lines = [line for handle in handles for line in str(handle.get_label()).split("\n")]
+    right = max(0.75 + wide(lines, SMALL), KEY_LEAST_IN)
+    across = max(ACROSS_IN, WIDTH_IN - UNITS_IN - right)
+    high = max(sum(heights) + CLOSE_IN * (len(heights) - 1), KEY_LINE_IN * len(lines) + 0.1 * len(handles))
+    layout = sheet(group, title, marks, (across, high), left=UNITS_IN, right=right, per=per, notes=notes, noted=noted)
+    key = layout.axes(across + 0.1, 0, right - 0.1, high)
+    key.set_axis_off()
+    key.legend(handles=handles, **{**KEY, "bbox_to_anchor": (0, 1)})
+    tops = [sum(heights[:at]) + at * CLOSE_IN for at in range(len(heights))]
+    return layout.figure, [layout.axes(0, top, across, high) for top, high in zip(tops, heights, strict=True)]
 
 
 def paper(
@@ -170,41 +206,6 @@ def rows_of(axes: Any, places: Mapping[float, Row], headings: Mapping[float, str
         axes.text(0.0, y, words, transform=place, va="center", size=LETTERS, weight="bold", color=INK, bbox=BEHIND)
     round_ticks(axes.xaxis)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
-
-
-def bars(
-    axes: Any, places: Mapping[float, Row], widths: Mapping[float, float], left: Mapping[float, float] | None = None
-) -> None:
-    """Draw bars in their frameworks' looks; all bars of one look at once, which is faster."""
-    for name in FRAMEWORKS:
-        at = [y for y in widths if places[y].cell.framework == name]
-        begin = [left[y] if left else 0.0 for y in at]
-        if at:
-            axes.barh(at, [widths[y] for y in at], left=begin, height=BAR, zorder=2, **face(name))
-
-
-def whiskers(axes: Any, ranges: Mapping[float, tuple[float, float, float]], capsize: float = 3) -> None:
-    """Draw a whisker for each (value, low, high)."""
-    values = [value for value, _, _ in ranges.values()]
-    # Not below zero: of equal figures, the low one may be above the value by a rounding.
-    ends = [
-        [max(0.0, value - low) for value, low, _ in ranges.values()],
-        [max(0.0, high - value) for value, _, high in ranges.values()],
-    ]
-    if ranges:
-        look = {"ecolor": INK, "capsize": capsize, "elinewidth": 1, "capthick": 1}
-        axes.errorbar(values, list(ranges), xerr=ends, fmt="none", **look)
-
-
-def absent(axes: Any, y: float, row: Row) -> None:
-    """Write the row's outcome where its bar would begin."""
-    place = axes.get_yaxis_transform()
-    axes.text(0.01, y, plain(row.outcome, 60), transform=place, va="center", style="italic", color=PALE, bbox=BEHIND)
-
-
-def beside(axes: Any, y: float, words: str) -> None:
-    """Write text for a row on the right of the axes."""
-    axes.text(1.01, y, words, transform=axes.get_yaxis_transform(), va="center", color=INK)
 
 
 def left_out(table: Table, shown: Iterable[Row], why: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -70,6 +71,12 @@ def swatch(name: str) -> Patch:
     return Patch(**face(name), label=framework(name))
 
 
+def mark(name: str) -> Line2D:
+    """Returns the entry of a legend for a framework's marks."""
+    style: dict[str, Any] = {"markerfacecolor": FACE[name], "markeredgecolor": INK, "markersize": 7}
+    return Line2D([], [], linestyle="", marker=MARKER[name], label=framework(name), **style)
+
+
 def frameworks(rows: Iterable[Row]) -> list[str]:
     """Returns the frameworks of the rows with a successful launch, in their usual order."""
     shown = {row.cell.framework for row in rows if row.ok}
@@ -113,10 +120,10 @@ def from_zero(axes: Any) -> None:
     axes.set_ylim(0, 1.08 * axes.dataLim.y1)
 
 
-def framed(axes: Any, unit: str) -> None:
-    """Add a grid and the unit of the y axis."""
+def framed(axes: Any, unit: str, most: int = 6) -> None:
+    """Adds a grid and the unit of the y axis, which has at most so many ticks."""
     axes.set_ylabel(unit)
-    round_ticks(axes.yaxis, 6)
+    round_ticks(axes.yaxis, most)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
 

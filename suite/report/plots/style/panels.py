@@ -13,6 +13,7 @@ from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.wording import figure
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.catalog.settings import SETTINGS as CATALOG
+from suite.report.plots.style.bars import Reading, rates_of
 from suite.report.plots.style.canvas import stacked
 from suite.report.plots.style.naming import among, name_of, varying
 from suite.report.tables.frame import Table
@@ -27,13 +28,13 @@ HEIGHT_IN = 0.28
 
 @dataclass(frozen=True)
 class Panel:
-    """Bars of one workload: rows by their y, headings, labels, the values and words of each row, and bold rows."""
+    """Bars of one workload: rows by their y, headings, labels, the readings and words of each row, and bold rows."""
 
     group: Group
     places: dict[float, Row]
     headings: dict[float, str]
     names: list[str]
-    values: dict[float, list[float]]
+    readings: dict[float, list[Reading]]
     words: dict[float, str]
     bold: frozenset[float]
     title: str
@@ -57,7 +58,7 @@ def throughputs(table: Table) -> Panel:
         places,
         headings,
         names,
-        {y: [rate for record in row.ok if (rate := record.samples_per_s)] for y, row in places.items()},
+        {y: rates_of(row) for y, row in places.items()},
         {y: _verdict(table, row, figures[row.key]) for y, row in places.items()},
         frozenset(y for y, row in places.items() if row.key in leaders),
         "training throughput",
@@ -128,7 +129,10 @@ def training_times(learned: Learned) -> Panel:
         {float(at): row for at, row in enumerate(rows)},
         {},
         [name_of(row, [name for name in varying(group) if name != "run"]) for row in rows],
-        {float(at): [course.train_s[-1] for course in courses(row)] for at, row in enumerate(rows)},
+        {
+            float(at): [(course.train_s[-1], f"{figure(course.train_s[-1])} s, one seed") for course in courses(row)]
+            for at, row in enumerate(rows)
+        },
         words,
         frozenset(),
         f"time of {epochs} epoch{'' if epochs == 1 else 's'}, final accuracy",
