@@ -7,7 +7,6 @@ that option. It does not affect tests other than `suite/test_training.py`.
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.plan.suggest import nearest
-from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
+from suite.session.advice import advice, unmeasured
 from suite.session.engines import LOCAL
 from suite.session.engines import options as engine_options
 from suite.session.interrupts import interruptible
@@ -31,11 +30,9 @@ from suite.session.journal import JournalError
 from suite.session.launches import settings
 from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
-from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import SaveError, fitting, name_fits, save_failed, saved_whole
 from suite.session.terminal import PytestTerminal
-from suite.session.wording import launches as counted
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 
@@ -115,7 +112,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
         return
     chosen = options.chosen_matrix(metafunc.config)
-    control = chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
+    fixed = options.budget_s(metafunc.config) is None
+    control = fixed and chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
     control = control and not all(cell.recipe for cell in chosen.cells)  # which would train to the same end twice
     planned = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
     launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in planned}
@@ -180,6 +178,16 @@ def _prepare(run: Run) -> None:
 def launch(launch_id: str, request: pytest.FixtureRequest) -> tuple[Cell, int]:
     """The cell and the number of a launch."""
     return request.config.stash[_LAUNCHES][launch_id]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Pass over a launch that a run with a budget no longer needs: it is no test that was skipped."""
+    run = item.config.stash.get(_RUN, None)
+    if not run or getattr(item, "originalname", "") != TEST:
+        return None
+    launch_id = item.callspec.params["launch_id"]  # type: ignore[attr-defined]
+    return run.leaves_out(*item.config.stash[_LAUNCHES][launch_id]) or None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -274,25 +282,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
         terminalreporter.section("comparison")
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
-    resume_command = command(config.invocation_params.args, run.info["id"])
-    if run.done < run.total:
-        missing = counted(run.total - run.done)
-        write(f"{missing} did not run; the others are in {run.journal.path}. Continue with: {resume_command}")
-    elif failed := sum(may_pass(record.outcome) for record in run.failed):
-        write(f"{counted(failed)} failed for reasons that may pass. Try again with: {resume_command}")
-    elif run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
-        write(f"Test which differences are significant with: {resume_command} --launches={LEAST_TESTED}")
+    if line := advice(run, config.invocation_params.args):
+        write(line)
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
     write(f"Compare with: python -m suite.compare{hint}")
 
 
 def _unmeasured(config: pytest.Config) -> str:
     """Why a session that was to launch something measured nothing; empty where it measured or had nothing to do."""
-    run = config.stash.get(_RUN, None)
-    if _LAUNCHES not in config.stash or (run and any(record.outcome.ok for record in run.records)):
-        return ""
-    counts = Counter(record.outcome.status for record in run.records) if run else Counter[str]()
-    return ", ".join(f"{counted(count)} {status}" for status, count in counts.items()) or "no launch ran"
+    return unmeasured(config.stash.get(_RUN, None)) if _LAUNCHES in config.stash else ""
 
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()

@@ -61,7 +61,7 @@ ROOMS = {
     "record": {"catalog", "plan"},
     "monitor": {"catalog", "plan", "record"},
     "worker": {"catalog", "plan", "record"},
-    "session": {"catalog", "plan", "record", "monitor", "export"},
+    "session": {"catalog", "plan", "record", "monitor", "export", "analysis"},
     "analysis": {"catalog", "plan", "record"},
     "export": {"catalog", "plan", "record", "analysis"},
     "report": {"catalog", "plan", "record", "analysis"},

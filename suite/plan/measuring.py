@@ -15,6 +15,12 @@ CONTROL = 1000
 #: Launches from which `suite.compare` tests for significance, so that a control makes sense.
 LEAST_TESTED = 6
 
+#: A run with a budget is looked at after each block from the first of these to the last, and stops when it is decided.
+FIRST_LOOK, LAST_LOOK = 4, 20
+
+#: What the launches of such a run say of its design.
+SEQUENTIAL = "sequential"
+
 #: Deadline of one launch, and of one that trains to its end, unless the command line says otherwise.
 LONGEST_S, LONGEST_TRAINING_S = 900.0, 86_400.0
 

@@ -33,9 +33,11 @@ from suite.plan.command_line import (
 )  # fmt: skip
 from suite.plan.command_line import add as add_options
 from suite.plan.device import has_gpu
+from suite.plan.engine import LOCAL
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
-from suite.plan.measuring import LEAST_TESTED
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
 from suite.plan.named import named
+from suite.plan.objective import budget
 from suite.plan.sweep import AXES, parsed, swept, usual
 from workloads import registry
 
@@ -82,6 +84,12 @@ def add(parser: pytest.Parser, *more: Option) -> None:
         help=f"leave out the A/A control: from {LEAST_TESTED} launches on, the cells of one framework (PyTorch if it "
         "is measured) run twice, which shows how much noise alone changes a ratio",
     )  # fmt: skip
+    group.addoption(
+        "--budget", metavar="TIME",
+        help="measure until all is decided, or for so long, such as 10min: the run is looked at after each block "
+        f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: a fixed number of "
+        "launches)",
+    )  # fmt: skip
     add_options(group.addoption, MIN_WINDOW, MAX_TIME, EPOCHS)
     group.addoption(
         "--target", type=float, metavar="A", help="test accuracy to which they are timed (default: that of the recipe)"
@@ -126,7 +134,9 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
     plan = chosen.plan if min_window is None else with_windows(chosen.plan, min_window, "--min-window")
-    launches = config.getoption("launches") or chosen.launches
+    if budget_s(config) is not None and any(cell.recipe for cell in cells):
+        raise MatrixError("--budget is for timed steps; cells that train to their end take --launches")
+    launches = LAST_LOOK if budget_s(config) is not None else config.getoption("launches") or chosen.launches
     check_size(len(cells), launches)
     return replace(chosen, cells=cells, launches=launches, plan=plan)
 
@@ -139,6 +149,23 @@ def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     own = [name for place in config.getoption("workloads") for name in registry.register(place)]
     axes = {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}
     return {"workload": tuple(dict.fromkeys(own)), **axes} if own else axes
+
+
+def budget_s(config: pytest.Config) -> float | None:
+    """The seconds of ``--budget``; None for a fixed number of launches. Raises `MatrixError`."""
+    text = config.getoption("budget")
+    if text is None:
+        return None
+    if config.getoption("launches"):
+        raise MatrixError(
+            "--budget stops when all is decided, and --launches fixes their number; leave out one of them"
+        )
+    if config.getoption("on") != LOCAL:
+        raise MatrixError(f"--budget measures on this host; with --on {config.getoption('on')} give --launches")
+    seconds = budget(text).seconds
+    if seconds is None:
+        raise MatrixError(f"--budget is {text!r}; write a time, such as 10min")
+    return seconds
 
 
 def _check_numbers(config: pytest.Config) -> None:

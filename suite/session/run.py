@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any
 
 from suite.plan.cell import AUTO, Cell
-from suite.plan.measuring import CONTROL
+from suite.plan.measuring import CONTROL, SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
 from suite.session.engines.cluster import open_hosts
 from suite.session.hosts import Host
 from suite.session.hosts.site import prepare
-from suite.session.journal import Journal
+from suite.session.journal import Journal, JournalError
 from suite.session.launches import batch_finder, devices
 from suite.session.launches.launch import LaunchError, interpreter
 from suite.session.launches.launcher import Launcher
@@ -27,6 +27,7 @@ from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
 from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
+from suite.session.stopping import Stopping
 from suite.session.terminal import CommandTerminal
 from suite.session.wording import described, duration, launches
 from workloads.data.progress import waiting
@@ -73,6 +74,7 @@ class Run:
         host = self._hosts.hosts[0]
         self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
         self._dispatch: Dispatch | None = None
+        self._stopping = Stopping(self.settings.budget_s, self.say) if self.settings.budget_s else None
         if about.driver:
             self.info.setdefault("driver", about.driver)
         if last:
@@ -133,6 +135,19 @@ class Run:
         self.ahead([(cell, number)])
         return self.launch(cell, number)
 
+    def leaves_out(self, cell: Cell, number: int) -> bool:
+        """Whether a run with a budget does not need the launch that would be next; then it is not planned any more."""
+        due = self.planned[self.done : self.done + 1] == [(cell, number)]
+        if not self._stopping or not due or not self._stopping.leaves_out(cell, number, self.records):
+            return False
+        del self.planned[self.done]
+        return True
+
+    @property
+    def undecided(self) -> int:
+        """How many comparisons a run left undecided when its budget was used up."""
+        return self._stopping.left if self._stopping else 0
+
     @property
     def side_by_side(self) -> int:
         """How many blocks run at a time."""
@@ -177,7 +192,10 @@ class Run:
             self.say(f"{launches(len(remaining))}; those with a recipe train to the end{words}")
         elif remaining:
             first = "the first block: " if self.settings.search else ""
-            self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
+            if self._stopping:
+                self.say(f"until all is decided, for about {duration(self._stopping.budget_s)} at most")
+            else:
+                self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
         keys = [key_of(cell, number) for cell, number in self.planned]
@@ -248,13 +266,18 @@ class Run:
         settings = self.settings
         cells = cells_digest(cell for cell, _ in self.planned)
         if settings.resume:
-            return Journal(journal_of(settings, cells), {})
+            journal = Journal(journal_of(settings, cells), {})
+            if settings.budget_s and journal.run.get("design") != SEQUENTIAL:
+                journal.close()
+                raise JournalError(f"{journal.path} has a fixed number of launches; leave out --budget to continue it")
+            return journal
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
         if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
             run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
         info["typed"] = settings.typed
+        info |= {"design": SEQUENTIAL} if settings.budget_s else {}
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from suite.analysis.search import elimination
-from suite.analysis.search.elimination import LEVEL, dominated, fit, share, spent, tied, worse
+from suite.analysis.search.elimination import LEVEL, dominated, share, spent, tied, worse
+from suite.analysis.statistics.two_way import fit
 from tests.studies.tune import rates
 from tests.studies.tune_methods import ours
 from tests.studies.tune_worlds import worlds

@@ -45,9 +45,14 @@ def groups(run: str) -> tuple[Group, ...]:
     return tuple(group(load([numbered(run)]).launches))
 
 
-@cache
 def of_launches(run: str, workload: str) -> tuple[float, ...]:
-    """How far each launch lies from its cell's mean and its block's, in logarithms.
+    """How far each launch lies from its cell's mean and its block's, in logarithms."""
+    return tuple(residuals(run, workload).ravel().tolist())
+
+
+@cache
+def residuals(run: str, workload: str) -> Values:
+    """The same, as an array (cells, blocks).
 
     Of a table of I cells and J blocks only (I - 1)(J - 1) of IJ such residuals are free, so that they are stretched.
     """
@@ -58,7 +63,8 @@ def of_launches(run: str, workload: str) -> tuple[float, ...]:
     logs = np.array([[math.log(rate or 1.0) for _, rate in sorted(each)] for each in found if len(each) == len(blocks)])
     rest = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     rows, columns = logs.shape
-    return tuple((rest * math.sqrt(rows * columns / ((rows - 1) * (columns - 1)))).ravel().tolist())
+    stretched: Values = rest * math.sqrt(rows * columns / ((rows - 1) * (columns - 1)))
+    return stretched
 
 
 @cache

@@ -21,6 +21,7 @@ from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.scaling.communication import Communication, Exchange, communication, exchange, threads_per_device
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio, decided, ratio_to
+from suite.analysis.statistics.sequential import common
 from suite.plan.cell import AUTO, FRAMEWORKS, Cell
 
 WEAK, STRONG = "weak", "strong"
@@ -80,13 +81,14 @@ class Scaling:
 def scalings(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[Scaling]:
     """The scalings of a group, the weak ones first, in the order of its rows; none without cells of several devices."""
     sets = [(kind, strategy, rows) for kind in KINDS for strategy, rows in _sets(group.rows, kind)]
+    shared = common(group.rows)
     formed: dict[_Key, Ratio] = {}
     tests: dict[_Key, Paired] = {}
     for kind, strategy, (base, *others) in sets:
         for row in others:
             for per in (1.0, row.cell.devices / base.cell.devices):
                 key = kind, strategy, row.key, per == 1.0
-                formed[key], test = ratio_to(row, base, verdicts, per=per)
+                formed[key], test = ratio_to(row, base, verdicts, per=per, shared=shared)
                 tests |= {key: test} if test else {}
     formed |= decided(formed, tests, margin)
     found = []

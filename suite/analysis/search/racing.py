@@ -9,8 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from suite.analysis.search.elimination import Fit, Scores, fit, spent, tied
+from suite.analysis.search.elimination import spent, tied
 from suite.analysis.search.objectives import mean, score, value
+from suite.analysis.statistics.two_way import Fit, Scores, fit
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
 from suite.record.record import Record

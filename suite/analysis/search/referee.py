@@ -18,9 +18,10 @@ import numpy as np
 from suite.analysis.accuracy.learning import learned_worse, reference
 from suite.analysis.identity.comparability import UNPROVED
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.search.elimination import LEVEL, dominated, fit, worse
+from suite.analysis.search.elimination import LEVEL, dominated, worse
 from suite.analysis.search.objectives import figure_of, mean, score, shown, why_none
 from suite.analysis.search.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Exit, Race, Step, table
+from suite.analysis.statistics.two_way import fit
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
 from suite.plan.space import lacking_too, larger_than

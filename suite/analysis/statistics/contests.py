@@ -24,7 +24,8 @@ from suite.analysis.rows.axes import AXES, OF_A_FRAMEWORK, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.ratios import NO_BLOCK, Ratio, by_block, counterpart
+from suite.analysis.statistics.ratios import NO_BLOCK, Ratio, by_block, counterpart, paired_test
+from suite.analysis.statistics.sequential import Common, common
 
 #: How several leaders tie: all are equal; none can be told from another; or some pair is decided all the same.
 EQUAL, UNDECIDED, PARTLY = "equal", "undecided", "partly decided"
@@ -139,7 +140,7 @@ def contests(
         if row.ok and _rate(row):
             entered.setdefault(tuple((name, SETTINGS[name](row)) for name in names), []).append(row)
     ranked = {key: _fastest(rows, verdicts) for key, rows in entered.items()}
-    at = base(AXES["framework"], group.rows, baseline)
+    at, shared = base(AXES["framework"], group.rows, baseline), common(group.rows)
     gaps: dict[tuple[RowKey, RowKey], Gap] = {}
     tests: dict[tuple[RowKey, RowKey], Paired] = {}
     for rows in ranked.values():
@@ -150,7 +151,7 @@ def contests(
             elif counterpart(first, group, at) is second:
                 gaps[pair] = _of_ratio(formed[first.key])
             else:
-                gaps[pair], test = _between(first, second, group, verdicts)
+                gaps[pair], test = _between(first, second, group, verdicts, shared)
                 tests |= {pair: test} if test else {}
     _decide(gaps, tests, [ratio.raw for ratio in formed.values() if ratio.raw is not None], margin)
     return [
@@ -222,7 +223,9 @@ def _of_ratio(ratio: Ratio) -> Gap:
     return Gap(ratio.value, ratio.low, ratio.high, ratio.blocks, ratio.verdict, ratio.reason, ratio.raw, in_table=True)
 
 
-def _between(first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Verdict]) -> tuple[Gap, Paired | None]:
+def _between(
+    first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Verdict], shared: Common
+) -> tuple[Gap, Paired | None]:
     """The gap of two rows of one run before its test, and the test if there are enough blocks."""
     reason = obstacle(first, second, verdicts, group.across)
     if reason or first.run != second.run:
@@ -230,7 +233,7 @@ def _between(first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Ve
     ratios = by_block(first, second)
     if not ratios:
         return Gap(reason=NO_BLOCK), None
-    return Gap(median(ratios), min(ratios), max(ratios), len(ratios)), statistics.paired(ratios)
+    return Gap(median(ratios), min(ratios), max(ratios), len(ratios)), paired_test(first, second, shared)
 
 
 def _decide(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
+from types import MappingProxyType
 from typing import TypeVar
 
 from suite.analysis.identity.comparability import obstacle
@@ -15,6 +17,7 @@ from suite.analysis.rows.environments import differences
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import LEAST, MARGIN, Paired
+from suite.analysis.statistics.sequential import Common, common, stopped
 from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
 from suite.record.record import Record
 
@@ -56,10 +59,11 @@ def ratios(
     Ratios are formed along the group's axis, to its value ``baseline``; None means the natural one.
     """
     at = base(AXES[group.by], group.rows, baseline)
+    shared = common(group.rows)
     formed: dict[RowKey, Ratio] = {}
     tested: dict[RowKey, Paired] = {}
     for row in group.rows:
-        formed[row.key], test = _ratio(row, group, at, verdicts)
+        formed[row.key], test = _ratio(row, group, at, verdicts, shared)
         if test:
             tested[row.key] = test
     return formed | decided(formed, tested, margin)
@@ -99,27 +103,36 @@ def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     return min(candidates, key=distance, default=None)
 
 
-def _ratio(row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict]) -> tuple[Ratio, Paired | None]:
+def _ratio(
+    row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], shared: Common
+) -> tuple[Ratio, Paired | None]:
     """The ratio before its test, and the test if there are enough launches."""
     if not row.ok:
         return Ratio(), None  # its outcome says why
     other = counterpart(row, group, at)
     if other is None:
         return Ratio(reason=f"no ratio: {_missing(row, group, at)}"), None
-    return ratio_to(row, other, verdicts, across=group.across)
+    return ratio_to(row, other, verdicts, across=group.across, shared=shared)
 
 
 def ratio_to(
-    row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], *, across: bool = False, per: float = 1.0
+    row: Row,
+    other: Row,
+    verdicts: Mapping[RowKey, Verdict],
+    *,
+    across: bool = False,
+    per: float = 1.0,
+    shared: Common = MappingProxyType({}),
 ) -> tuple[Ratio, Paired | None]:
     """The ratio of two rows before its test, and the test if there are enough launches; none of a row to itself.
 
-    Within a run, ratios are divided by ``per`` first: the throughput per device.
+    Within a run, ratios are divided by ``per`` first: the throughput per device. ``shared`` are the variances of runs
+    with looks.
     """
     name = other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
     if reason := obstacle(row, other, verdicts, across):
         return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
-    formed, test = _within_run(row, other, per) if other.run == row.run else _between_runs(row, other)
+    formed, test = _within_run(row, other, per, shared) if other.run == row.run else _between_runs(row, other)
     if formed is None:
         return Ratio(baseline=name, reason=f"no ratio to {name}: {NO_BLOCK}"), None
     speed = differences(row, other)[1]
@@ -150,12 +163,21 @@ def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[floa
     ]
 
 
-def _within_run(row: Row, other: Row, per: float) -> tuple[Ratio | None, Paired | None]:
+def _within_run(row: Row, other: Row, per: float, shared: Common) -> tuple[Ratio | None, Paired | None]:
     block_ratios = [ratio / per for ratio in by_block(row, other)]
     if not block_ratios:
         return None, None
     formed = Ratio(median(block_ratios), min(block_ratios), max(block_ratios), len(block_ratios))
-    return formed, statistics.paired(block_ratios)
+    return formed, paired_test(row, other, shared, per)
+
+
+def paired_test(row: Row, other: Row, shared: Common, per: float = 1.0) -> Paired | None:
+    """The test of two rows of one run by its design, fixed or with looks; None with too few blocks."""
+    if row.run not in shared:
+        return statistics.paired([ratio / per for ratio in by_block(row, other)])
+    rates = {r.block: (r.samples_per_s, o.samples_per_s) for r, o in pairs(row.ok, other.ok)}
+    logs = {block: math.log(one / another / per) for block, (one, another) in rates.items() if one and another}
+    return stopped(logs, shared[row.run])
 
 
 def _between_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:

@@ -105,6 +105,8 @@ def best(table: Table) -> dict[str, list[int]]:
 def _leaders(
     group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
 ) -> dict[str, frozenset[RowKey]]:
+    if group.is_sequential:
+        return {}  # their number of launches follows from the throughput, so that nothing else is tested
     shared = kinds and all(kinds[0] in record.memory for row in group.rows for record in row.ok)
 
     def peak(record: Record) -> float | None:

@@ -11,6 +11,7 @@ from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitored, number
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.tables.frame import Table
 from suite.report.tables.several import has_several
@@ -93,7 +94,8 @@ def foot_lines(table: Table) -> list[str]:
     if table.tested:
         lines += _tests(table, launched)
     else:
-        few = f"; a test needs at least {LEAST}" if fewest < LEAST else ""
+        least = group.launches_tested
+        few = f"; a test needs at least {least}" if fewest < least else ""
         lines.append(f"Significance was not tested: {launched}{few}.")
     lines += _choice_of_modes(table)
     lines += _detectable(table)
@@ -112,9 +114,14 @@ def _tests(table: Table, launched: str) -> list[str]:
     """Describes what was tested and how, and which rows are undecided."""
     frame = table.frame
     count = int((frame["ratio_verdict"] != "").sum())
+    how = (
+        f"group-sequential t-test on the logarithms of the ratios per block, looked at after each block from the "
+        f"{FIRST_LOOK}th to the {LAST_LOOK}th and stopped when decided, repeated confidence intervals"
+        if table.group.is_sequential
+        else "paired t-test on the logarithms of the ratios per block"
+    )
     lines = [
-        f"Test: paired t-test on the logarithms of the ratios per block, Holm's correction over the {count} tests of "
-        f"this table, margin {table.margin:.1%}, {launched}.",
+        f"Test: {how}, Holm's correction over the {count} tests of this table, margin {table.margin:.1%}, {launched}.",
         *_controls(table),
     ]
     for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):

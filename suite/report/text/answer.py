@@ -87,7 +87,9 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         cards.append(
             _card(group, *(doubted if _doubt(table) else [f"{verdict}{_flagged(group, short=True)}", verdict]))
         )
-    if tables and (most := max(_most(table.group) for table in tables)) < LEAST:
+    if tables and (most := max(_most(table.group) for table in tables)) < min(
+        table.group.launches_tested for table in tables
+    ):
         timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
     else:
         timed = [text + _untested(table) for text, table in zip(timed, tables, strict=True)]
@@ -181,7 +183,7 @@ def _most(group: Group) -> int:
 
 def _untested(table: Table) -> str:
     few = _most(table.group)
-    return f"; nothing is tested with {count(few, 'launch')}" if few < LEAST else ""
+    return f"; nothing is tested with {count(few, 'launch')}" if few < table.group.launches_tested else ""
 
 
 def _doubt(table: Table) -> str:

@@ -92,6 +92,8 @@ class Launcher:
             "block": record.block,
             "position": position,
         }
+        if design := self.info.get("design"):
+            run["design"] = design
         if resumed := self.info.get("resumed"):
             run["resumed"] = resumed
         if host := self.host.about.name:

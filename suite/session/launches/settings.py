@@ -15,7 +15,7 @@ from suite.plan.command_line import JOURNALS, bytes_of
 from suite.plan.device import has_gpu
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
-from suite.plan.options import chosen_axes
+from suite.plan.options import budget_s, chosen_axes
 from suite.plan.sweep import AXES, described
 from suite.record.environment import redact
 from suite.session.engines import LOCAL
@@ -50,6 +50,7 @@ class Settings:
     placement: str = "pack"  # of the ranks of a launch on the hosts of a cluster
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
     trusted_network: bool = False  # where a server that obeys whoever connects may be started
+    budget_s: float | None = None  # with it a run is looked at after each block, and stops when it is decided
     typed: dict[str, Any] = field(default_factory=dict)  # the options that chose cells and windows, by their names
 
     @classmethod
@@ -105,7 +106,14 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
     """The settings of a run of the chosen matrix."""
     sweep = described(chosen_axes(config)) or None
     return Settings.of(
-        config.option, chosen.name, chosen.launches, chosen.plan, sweep=sweep, search=None, typed=typed(config)
+        config.option,
+        chosen.name,
+        chosen.launches,
+        chosen.plan,
+        sweep=sweep,
+        search=None,
+        typed=typed(config),
+        budget_s=budget_s(config),
     )
 
 

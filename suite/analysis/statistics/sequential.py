@@ -1,0 +1,199 @@
+"""Group-sequential tests: looks after each block from the fourth on, so that a comparison ends when it is decided.
+
+A run that is looked at after every block and stopped at the first significant result would call noise a difference far
+more often than its level says. The level is therefore spent over the looks by an error-spending function (Lan and
+DeMets, Biometrika 70, 1983), here Pocock's form, which spends early: most of a comparison's differences are large. The
+boundaries follow from the joint distribution of the looks by recursive integration (Armitage, McPherson and Rowe,
+Journal of the Royal Statistical Society A 132, 1969; Jennison and Turnbull, Group Sequential Methods, 2000, chapter
+19), and are the same as those of R's packages gsDesign and ldbounds (`tests/analysis/test_sequential.py`).
+
+Boundaries are those of a known variance. Few blocks know their variance badly, so each pair's is moderated towards the
+one that all pairs of the table share, as if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical
+Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
+
+A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
+over the sequential p-values of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American
+Statistical Association 103, 2008). Intervals are repeated confidence intervals (Jennison and Turnbull, 1989): they hold
+at all looks together, and so at the one where a pair stopped. They are wider than those of a fixed number of launches.
+Both only ever get surer, so that a decision stays, and a table may be made whenever one likes.
+
+How often such a table is wrong, and how soon it decides: ``python -m tests.studies.stopping``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from suite.analysis.rows.groups import Row
+from suite.analysis.statistics.inference import LEVEL, Paired
+from suite.analysis.statistics.two_way import fit
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
+
+Array = NDArray[np.float64]
+
+#: The degrees of freedom that the pairs' common variance is worth in each pair's own.
+PRIOR = 3.0
+#: Points of the grid on which densities are integrated, and how many deviations it reaches.
+_POINTS, _REACH = 401, 8.0
+
+
+@dataclass(frozen=True)
+class Design:
+    """When a run is looked at: after each block from ``first`` to ``most``; the whole level is spent by then."""
+
+    first: int = FIRST_LOOK
+    most: int = LAST_LOOK
+
+    @property
+    def looks(self) -> range:
+        return range(self.first, self.most + 1)
+
+
+DESIGN = Design()
+
+
+def spent(level: float, share: float) -> float:
+    """The part of a level that Pocock's form of spending has used after this share of the blocks."""
+    return level * math.log1p((math.e - 1) * min(1.0, share))
+
+
+@cache
+def boundaries(design: Design, level: float) -> tuple[float, ...]:
+    """For each look, the two-sided chance under no difference below which a test of this level rejects there."""
+    return tuple(2 * float(special.ndtr(-bound)) for bound in _bounds(design, level))
+
+
+def _bounds(design: Design, level: float) -> list[float]:
+    """The boundaries as standard scores: at each look the tails beyond them hold what is newly spent."""
+    grid = np.linspace(-_REACH, _REACH, _POINTS)
+    step = grid[1] - grid[0]
+    bounds: list[float] = []
+    before, used = 0, 0.0
+    density = inside = np.empty(0)
+    for look in design.looks:
+        # `density` is that of the score at the last look, where nothing was rejected yet; now it moves on to this one.
+        if before:
+            spread = math.sqrt(1 - before / look)
+            moved = (grid[:, None] - grid[None, :] * math.sqrt(before / look)) / spread
+            density = np.exp(-(moved**2) / 2) @ (density * inside) * step / (spread * math.sqrt(2 * math.pi))
+        else:
+            density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
+        new = spent(level, look / design.most) - used
+        bounds.append(_bound(grid, density, new / 2))
+        inside = _weights(grid, bounds[-1])
+        before, used = look, used + new
+    return bounds
+
+
+def _bound(grid: Array, density: Array, tail: float) -> float:
+    """The score beyond which the density holds this much, on one side."""
+    step = grid[1] - grid[0]
+    beyond = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * step)])  # from the left, by symmetry
+    at = int(np.searchsorted(beyond, tail))
+    low, high = beyond[at - 1], beyond[at]
+    # The density falls off so fast that its logarithm, not itself, is straight between two points.
+    share = (math.log(tail) - math.log(max(low, 1e-300))) / (math.log(high) - math.log(max(low, 1e-300)))
+    return -float(grid[at - 1] + share * step)
+
+
+def _weights(grid: Array, bound: float) -> Array:
+    """How much of each point's cell lies within the bounds: 1 inside, 0 outside, a part at the edge."""
+    step = grid[1] - grid[0]
+    weights: Array = np.clip((bound - np.abs(grid)) / step + 0.5, 0.0, 1.0)
+    return weights
+
+
+#: Levels at which boundaries are known; between them they are straight in logarithms.
+_LEVELS = tuple(float(level) for level in np.geomspace(1e-7, 0.8, 28))
+
+
+@cache
+def _table(design: Design) -> Array:
+    """The logarithms of the boundaries (levels, looks)."""
+    return np.log(np.array([boundaries(design, level) for level in _LEVELS]))
+
+
+def sequential_p(chance: float, look: int, design: Design) -> float:
+    """The lowest level whose boundary a test of this two-sided chance crosses at this look."""
+    if chance <= 0.0:
+        return 0.0
+    column = _table(design)[:, look - design.first]
+    if math.log(chance) >= column[-1]:
+        return 1.0
+    return float(math.exp(np.interp(math.log(chance), column, np.log(_LEVELS))))
+
+
+#: By the id of a run with looks, the variance of a pair's logarithm that its rows share, as it was after each block.
+Common = Mapping[str, Mapping[int, float]]
+
+
+def common(rows: Iterable[Row]) -> Common:
+    """The shared variances of the rows of one table; runs of a fixed design have none."""
+    by_run: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.is_sequential:
+            by_run.setdefault(row.run, []).append(row)
+    return {run: _after_each_block(of_run) for run, of_run in by_run.items()}
+
+
+def _after_each_block(rows: Sequence[Row]) -> dict[int, float]:
+    rates = [{record.block: record.samples_per_s for record in row.ok} for row in rows]
+    blocks = sorted({block for each in rates for block in each})
+    scores = np.log([[each.get(block) or math.nan for each in rates] for block in blocks])
+    deviations = {block: fit(scores[: at + 1]).deviation for at, block in enumerate(blocks)}
+    return {block: 0.0 if math.isnan(found) else 2 * found**2 for block, found in deviations.items()}
+
+
+def stopped(logs: Mapping[int, float], common: Mapping[int, float], design: Design = DESIGN) -> Paired | None:
+    """The test of a pair from the logarithms of its ratios by block, however long ago it was decided.
+
+    ``common`` is the variance that all pairs of the table share, as it was after each block; None before any look.
+    """
+    found = looks(logs, common, design)
+    return found[-1] if found else None
+
+
+def looks(logs: Mapping[int, float], common: Mapping[int, float], design: Design = DESIGN) -> list[Paired]:
+    """The same after each look: the lowest p-value, and what all intervals have in common, so far.
+
+    Blocks after the last look are no part of it.
+    """
+    blocks = sorted(logs)
+    values = np.array([logs[block] for block in blocks])
+    found: list[Paired] = []
+    for count in design.looks:
+        if count > len(blocks):
+            break
+        found.append(_together(found, look_at(values[:count], common[blocks[count - 1]], design)))
+    return found
+
+
+def _together(before: Sequence[Paired], new: Paired) -> Paired:
+    """A look's test with what earlier ones have shown: repeated intervals hold at all looks together."""
+    if not before:
+        return new
+    low, high = max(before[-1].low, new.low), min(before[-1].high, new.high)
+    if low > high:  # the intervals exclude each other, by chance or since the machine has changed
+        low, high = new.low, new.high
+    return Paired(min(max(new.value, low), high), low, high, min(before[-1].p, new.p), new.blocks)
+
+
+def look_at(logs: Array, common: float, design: Design = DESIGN) -> Paired:
+    """The test of one pair after so many blocks: its mean, repeated 95 % interval, and sequential p-value."""
+    count = len(logs)
+    freedom = count - 1 + PRIOR
+    error = math.sqrt((float(np.var(logs)) * count + PRIOR * common) / freedom / count)
+    mean = float(logs.mean())
+    if error < 1e-12:  # no scatter at all, which only generated figures have
+        return Paired(math.exp(mean), math.exp(mean), math.exp(mean), float(abs(mean) < 1e-12), count)
+    chance = 2 * float(special.stdtr(freedom, -abs(mean) / error))
+    reach = -float(special.stdtrit(freedom, boundaries(design, LEVEL)[count - design.first] / 2)) * error
+    p = sequential_p(chance, count, design)
+    return Paired(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), p, count)

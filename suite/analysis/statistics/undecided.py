@@ -1,0 +1,58 @@
+"""What a run that stops when it is decided has still to decide: the tests that its answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.axes import AXES, base
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.statistics.contests import Gap, contests
+from suite.analysis.statistics.family import Family
+from suite.analysis.statistics.gains import gains
+from suite.analysis.statistics.inference import MARGIN, holm
+from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
+from suite.plan.cell import Cell
+from suite.record.record import Record
+
+UNDECIDED = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How many tests there are, how many are decided, and the cells that a test which is not needs more launches of."""
+
+    tests: int
+    decided: int
+    cells: frozenset[Cell]
+
+
+def standing(records: Iterable[Record], margin: float = MARGIN) -> Standing:
+    """What is decided of a run, with one correction over all tests, as an answer makes it."""
+    groups = group(Launch(record, str(record.run.get("id", "")), "") for record in records)
+    found = [each for one in groups for each in _tests(one, margin)]
+    corrected = holm([tested.raw or 0.0 for tested, _ in found])
+    together = Family(dict(zip((tested.raw or 0.0 for tested, _ in found), corrected, strict=True)))
+    left = [cells for tested, cells in found if together.decided(tested, margin).verdict == UNDECIDED]
+    return Standing(len(found), len(found) - len(left), frozenset(cell for cells in left for cell in cells))
+
+
+def _tests(one: Group, margin: float) -> Iterator[tuple[Ratio | Gap, tuple[Cell, Cell]]]:
+    """The tests of a group, each with the two cells that it compares."""
+    identities = verdicts({row.key: row.ok for row in one.rows})
+    formed = ratios(one, None, identities, margin)
+    at = base(AXES["framework"], one.rows, None)
+    for row in one.rows:
+        other = counterpart(row, one, at)
+        if other and formed[row.key].raw is not None:
+            yield formed[row.key], (row.cell, other.cell)
+    for contest in contests(one, None, identities, formed, margin):
+        by_name = {row.cell.framework: row.cell for row in contest.rows}
+        for (first, second), gap in contest.gaps.items():
+            if gap.raw is not None and not gap.in_table:
+                yield gap, (by_name[first], by_name[second])
+    for gain in gains(one, identities, margin):
+        if gain.ratio.raw is not None:
+            yield gain.ratio, (gain.row.cell, gain.before.cell)

@@ -1,0 +1,48 @@
+"""Ends a run with a budget: which cells no longer take part, from nothing but the launches that there are.
+
+So a run that was killed goes on as it would have gone on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from suite.plan.cell import Cell
+from suite.plan.measuring import FIRST_LOOK
+from suite.record.record import Record
+
+
+@dataclass
+class Stopping:
+    """``budget_s`` are the seconds of launches after which no block begins. ``say`` tells how things stand."""
+
+    budget_s: float
+    say: Callable[[str], None]
+    #: What was not decided when the time was over.
+    left: int = 0
+    _block: int = -1
+    _cells: frozenset[Cell] | None = field(default=None)  # that take part; None for all
+
+    def leaves_out(self, cell: Cell, block: int, records: Sequence[Record]) -> bool:
+        """Whether a launch is not needed, given those of the blocks before."""
+        if block != self._block:
+            self._block = block
+            self._look(block, records)
+        return self._cells is not None and cell not in self._cells
+
+    def _look(self, block: int, records: Sequence[Record]) -> None:
+        if block < FIRST_LOOK or self._cells == frozenset():
+            return
+        from suite.analysis.statistics.undecided import standing  # SciPy, which no other run needs
+
+        now = standing(records)
+        spent_s = sum(float(record.run.get("took_s") or 0.0) for record in records)
+        over = spent_s >= self.budget_s
+        self._cells = frozenset() if over else now.cells
+        self.left = now.tests - now.decided
+        words = f"after {block} blocks {now.decided} of {now.tests} comparisons are decided"
+        if over and self.left:
+            self.say(f"{words}, and the budget is used up")
+        else:
+            self.say(f"{words}; {len(self._cells)} cells go on" if self._cells else words)
