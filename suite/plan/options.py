@@ -87,8 +87,7 @@ def add(parser: pytest.Parser, *more: Option) -> None:
     group.addoption(
         "--budget", metavar="TIME",
         help="measure until all is decided, or for so long, such as 10min: the run is looked at after each block "
-        f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: a fixed number of "
-        "launches)",
+        f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: fixed launches)",
     )  # fmt: skip
     add_options(group.addoption, MIN_WINDOW, MAX_TIME, EPOCHS)
     group.addoption(
