@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from suite.catalog import devices
 from suite.catalog.settings import SETTINGS
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO
@@ -111,8 +112,7 @@ def add(parser: pytest.Parser) -> None:
         "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
     )
     group.addoption(
-        "--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
-        help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
+        "--device", type=one_of("device", devices.CHOICES), default="auto", metavar="DEVICE", help=devices.HELP,
     )  # fmt: skip
     group.addoption("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
     group.addoption(

@@ -11,6 +11,7 @@ from typing import Any
 from suite.analysis.records.load import STORAGE
 from suite.analysis.rows.wording import percent
 from suite.analysis.statistics.inference import MARGIN
+from suite.catalog import devices
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
@@ -139,8 +140,8 @@ def _add_others(made: argparse.ArgumentParser) -> None:
     how.add_argument("--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
                      help="real, synthetic, or auto (default: auto)")  # fmt: skip
     how.add_argument("--data-dir", metavar="DIR", help="folder with the official archives (default: $SUITE_DATA_DIR)")
-    how.add_argument("--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
-                     help="cpu, cuda, or auto: a GPU if there is one (default: auto)")  # fmt: skip
+    how.add_argument("--device", type=one_of("device", devices.CHOICES), default="auto", metavar="DEVICE",
+                     help=devices.HELP)  # fmt: skip
     how.add_argument("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
     how.add_argument("--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",
                      help=PLACEMENT)  # fmt: skip

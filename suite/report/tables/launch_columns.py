@@ -15,6 +15,7 @@ from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.wording import NONE
 from suite.catalog.metrics import METRICS, Metric
+from suite.catalog.phases import PHASES
 from suite.catalog.setting import TEXT, WHOLE
 from suite.catalog.settings import SETTINGS
 from suite.record.text import clean
@@ -114,11 +115,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions",
            lambda launch: _text(launch.record.environment, "digest")),
     Column("machine", TEXT, "", "processor, cores, GPUs", lambda launch: intern(machine(launch.record))),
-    *_of_phase("train", "training with its loader"),
-    *_of_phase("compute", "the same steps on batches already on the device"),
-    *_of_phase("input", "only the loader and the transfer to the device"),
+    *(column for each in PHASES.values() if each.of_every_cell for column in _of_phase(each.name, each.meaning)),
     Column("local_samples_per_s", NUMBER, "samples/s",
-        "the steps of `compute` without communication, of several devices"),
+        f"{PHASES['local'].meaning}, of several devices"),
     Column("local_step_ms_median", NUMBER, "ms", "median over the windows of the mean time per step"),
     Column("communication_percent", NUMBER, "%",
         "share of a step of `compute` that communication costs; negative if steps without it took longer"),
