@@ -14,15 +14,15 @@ from msgspec import Meta
 
 from suite.plan.schema import SchemaError, decode
 from suite.plan.suggest import unknown
+from workloads.spec import WORKLOADS, read_declaration
 
-WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer")
 #: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
 OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
 COMPILES = ("eager", "graph", "compile", "max", "nographs")
 #: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
-KERNELS_OF = {"imdb_lstm": ("cudnn", "scan"), "imdb_transformer": ("fused", "plain")}
+KERNELS_OF = {name: kernels for name in WORKLOADS if (kernels := read_declaration(name).kernels)}
 KERNELS = ("auto", *(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
 SIZES = ("full", "small")

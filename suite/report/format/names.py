@@ -7,15 +7,12 @@ from collections.abc import Iterable, Sequence
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.contests import Contest
+from workloads import registry
+from workloads.spec import read_declaration
 
 FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 
-WORKLOADS = {
-    "cifar100_cnn": "CIFAR-100 CNN",
-    "cifar100_resnet18": "CIFAR-100 ResNet-18",
-    "imdb_lstm": "IMDB LSTM",
-    "imdb_transformer": "IMDB Transformer",
-}
+WORKLOADS = {name: read_declaration(name).title for name in registry.WORKLOADS}
 
 #: What users of each framework call the strategies of several devices.
 STRATEGIES = {
@@ -101,9 +98,14 @@ def frameworks(names: Sequence[str], mark: str = "and") -> str:
     return listing([framework(name) for name in names], mark)
 
 
+def workload_title(name: str) -> str:
+    """Returns what a workload's spec calls it; its name where that is not known here."""
+    return read_declaration(name).title or name
+
+
 def workload(group: Group) -> str:
     """Returns ``small CIFAR-100 CNN``, and ``IMDB LSTM (synthetic data)`` where the data is not the real one."""
-    name = WORKLOADS.get(group.workload, group.workload)
+    name = workload_title(group.workload)
     sized = name if group.size == "full" else f"{group.size} {name}"
     return sized if group.data_kind == "real" else f"{sized} ({group.data_words.lower()})"
 

@@ -19,7 +19,8 @@ from types import ModuleType
 from typing import Any
 
 from suite.plan import allocators, tunings
-from suite.plan.cell import KERNELS_OF, Cell
+from suite.plan.cell import Cell
+from workloads.spec import read_declaration
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
@@ -57,13 +58,6 @@ CUDA_ONLY = {
 }
 
 
-#: Workloads that gradient checkpointing would make slower without making them smaller.
-ONE_BLOCK = {
-    "imdb_lstm": "imdb_lstm is one recurrent layer: to compute it again, the backward pass would hold all of its "
-    "activations at once, as without checkpointing"
-}
-
-
 def choose(
     cell: Cell, device: str, name: str, *, cuda: bool, installation: Callable[[], Mapping[str, Any]], other: str
 ) -> str:
@@ -86,15 +80,15 @@ def check(cell: Cell, device: str) -> None:
     """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
     if device == "cpu" and cell.precision in CUDA_ONLY:
         raise UnsupportedError(f"{CUDA_ONLY[cell.precision]}; this device is a CPU")
-    if cell.kernel not in ("auto", *KERNELS_OF.get(cell.workload, ())):
-        layer = "LSTM" if cell.kernel in KERNELS_OF["imdb_lstm"] else "attention"
-        raise UnsupportedError(f"{cell.workload} has no {layer} whose kernel could be {cell.kernel}")
+    declared = read_declaration(cell.workload)
+    if cell.kernel not in ("auto", *declared.kernels):
+        raise UnsupportedError(f"{cell.workload} has no layer whose kernel could be {cell.kernel}")
     if cell.kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
     if reason := allocators.lacking(cell, device) or tunings.lacking(cell):
         raise UnsupportedError(reason)
-    if cell.checkpointing == "on" and cell.workload in ONE_BLOCK:
-        raise UnsupportedError(ONE_BLOCK[cell.workload])
+    if cell.checkpointing == "on" and declared.one_block:
+        raise UnsupportedError(declared.one_block)
 
 
 def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
