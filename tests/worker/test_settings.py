@@ -95,7 +95,7 @@ def test_mixed_precision_keeps_its_weights_in_float32(workload: str, framework: 
         ({"precision": "fp16"}, "tensor cores of a GPU; this device is a CPU"),
         ({"kernel": "cudnn"}, "cuDNN needs a CUDA device"),
         ({"workload": "cifar100_cnn", "kernel": "scan"}, "has no LSTM"),
-        ({"kernel": "fused"}, "imdb_lstm has no attention whose kernel could be fused"),
+        ({"kernel": "fused"}, "imdb_lstm has no layer whose kernel could be fused"),
         ({"workload": "imdb_transformer", "kernel": "scan"}, "imdb_transformer has no LSTM"),
     ],
 )
