@@ -14,9 +14,6 @@ import pytest
 
 from suite.analysis.identity.tolerances import (
     DROPOUT_APART,
-    DROPOUT_LAYERS,
-    DROPOUT_SCATTERS,
-    DROPOUT_SPREAD,
     OPTIMIZER,
     tolerance_of,
 )
@@ -28,7 +25,7 @@ from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import each_framework, needs_frameworks
 from tests.subjects import apart, proof, subject
-from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, specification
+from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, read_declaration, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 
@@ -181,8 +178,8 @@ FIRST = {"cifar100_cnn": "conv2a/kernel", "imdb_transformer": "block1_attention/
 def test_dropout_spreads_every_layer_s_input_and_draws_anew_in_every_step(workload: str, framework: str) -> None:
     found = drawn(framework) if workload == "cifar100_cnn" else draws(subject(workload, framework))
     if workload == "cifar100_cnn":
-        bound = DROPOUT_APART + DROPOUT_SCATTERS[workload]
-        assert found.spread == pytest.approx(DROPOUT_SPREAD[workload, "small"], rel=bound)
+        bound = DROPOUT_APART + read_declaration(workload).dropout_bounds.scatter
+        assert found.spread == pytest.approx(read_declaration(workload).dropout_bounds.spread["small"], rel=bound)
     assert found.layers[FIRST[workload]] == pytest.approx(0.1**0.5, rel=0.05), "what a rate of .1 makes"
     assert found.shared == pytest.approx(1.0, abs=0.5)
     assert len(set(found.losses)) == len(found.losses)
@@ -193,10 +190,10 @@ def test_dropout_spreads_every_layer_s_input_and_draws_anew_in_every_step(worklo
 @each_framework
 def test_another_rate_of_dropout_is_beyond_the_bound(framework: str) -> None:
     found, usual = drawn(framework, 0.1, 0.3, 0.5, 0.5), drawn(framework)
-    assert found.spread > 1.03 * DROPOUT_SPREAD["cifar100_cnn", "small"]
+    assert found.spread > 1.03 * read_declaration("cifar100_cnn").dropout_bounds.spread["small"]
     apart = {name: found.layers[name] / spread for name, spread in usual.layers.items() if spread}
     assert max(apart, key=lambda name: apart[name]) == "conv3a/kernel"
-    assert max(apart.values()) > 1 + DROPOUT_LAYERS["cifar100_cnn"]
+    assert max(apart.values()) > 1 + read_declaration("cifar100_cnn").dropout_bounds.apart
 
 
 @needs_frameworks

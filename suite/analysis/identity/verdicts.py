@@ -24,8 +24,6 @@ from typing import TypeVar
 from suite.analysis.identity.by_itself import by_itself
 from suite.analysis.identity.norm import by, implementation, majority, norm
 from suite.analysis.identity.tolerances import (
-    DROPOUT_LAYERS,
-    DROPOUT_LAYERS_OF_OTHERS,
     EXACT,
     LARGEST_UPDATE,
     MEASURED_AT_OTHER_BATCHES,
@@ -37,6 +35,7 @@ from suite.analysis.records.ledger import UNACCOUNTED, unaccounted
 from suite.plan.strategies import normalised_apart
 from suite.record.evidence import Identity, Trace
 from suite.record.record import Record
+from workloads.spec import read_declaration
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -199,7 +198,7 @@ def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
     if name in ("float64", "evaluation"):
         return EXACT
     if name == "dropout":
-        return replace(EXACT, updates=DROPOUT_LAYERS.get(record.cell.workload, DROPOUT_LAYERS_OF_OTHERS))
+        return replace(EXACT, updates=read_declaration(record.cell.workload).dropout_bounds.apart)
     if name == "own" and record.cell.precision not in MEASURED_AT_OTHER_BATCHES:
         return replace(tolerance.early, updates=LARGEST_UPDATE)
     return tolerance if name == "fingerprint" else tolerance.early

@@ -10,27 +10,17 @@ from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, NONE, listing
 from suite.analysis.scaling.course_gains import Gain, gains
 from suite.analysis.scaling.efficiency import STRONG
+from suite.plan.matrix import STUDIED
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, Grid, View
 from suite.report.tables.several import launch_count
+from workloads.spec import read_declaration
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
 #: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.
-STUDY = {
-    "cifar100_cnn": "200 epochs: TensorFlow .407 (1:48 h), PyTorch .467 (2:14 h), Keras .552 (1:47 h)",
-    "imdb_lstm": "50 epochs: TensorFlow .875 (2:18 h), PyTorch .877 (0:17 h), Keras .878 (about 6.4 h)",
-}
-DIFFERENT = {
-    "cifar100_cnn": (
-        "There, TensorFlow read planar images as interleaved ones, only PyTorch augmented and left a dropout on during "
-        "the test, and only Keras decayed the learning rate. Here, all three train the same model on the same batches"
-    ),
-    "imdb_lstm": (
-        "There, TensorFlow and Keras did not use cuDNN's LSTM, and each framework had its own vocabulary, order and "
-        "initial weights"
-    ),
-}
+STUDY = {name: read_declaration(name).study for name in STUDIED}
+DIFFERENT = {name: read_declaration(name).study_differs for name in STUDIED}
 
 
 def view(table: Learned) -> View:

@@ -28,11 +28,11 @@ from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.counted import Counted
 from suite.worker.launch.outcome import check
-from suite.worker.launch.probe import lstm_error
+from suite.worker.launch.probe import LSTM_TENSORS, lstm_error
 from suite.worker.launch.training import evaluate
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array, Split
-from workloads.spec import weights_digest
+from workloads.weights import weights_digest
 
 #: Steps and batch in float64, for which XLA has no fast convolution on a CPU: a step of two images of the full
 #: `cifar100_cnn` took as long as one of 32 in float32.
@@ -177,7 +177,7 @@ def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     batches = [training.put(batch) for batch in host_batches]
     before = training.weights()
     errors = {}
-    if subject.cell.workload == "imdb_lstm":
+    if before.keys() == LSTM_TENSORS:
         errors["lstm"] = lstm_error(subject.cell, before, host_batches[0][0], training.logits(batches[0]))
     training.compile(batches[0])
     losses = check([training.step(batch) for batch in batches], training, "the fingerprint")

@@ -32,6 +32,9 @@ PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
 PEAK_DRAWN = 1024
 PEAK_TIMES, PEAK_WINDOW_S = 5, 0.1
 
+#: The tensors of a network that `lstm_logits` can compute.
+LSTM_TENSORS = {"embedding/table", "lstm/kernel", "lstm/recurrent", "lstm/bias", "logits/kernel", "logits/bias"}
+
 
 def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str, float]:
     """The relative errors of a matrix product and of a convolution in the cell's precision.
