@@ -13,7 +13,7 @@ from suite.analysis.scaling.efficiency import STRONG
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, Grid, View
-from suite.report.tables.several import launch_count
+from suite.report.tables.figures import launch_count
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
 #: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.

@@ -12,8 +12,8 @@ from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitored, number
 from suite.report.format.names import SETTING_NAMES, counts
+from suite.report.tables.figures import has_several
 from suite.report.tables.frame import Table
-from suite.report.tables.several import has_several
 
 #: Below a table along the number of devices.
 ANOTHER_TRAINING = (
