@@ -71,19 +71,19 @@ def test_few_launches_are_shown_and_not_tested() -> None:
     (weak, _), (_, sentence, *_) = scaling.views(few), answer([few]).sentences
     assert "verdict" not in weak.grid.headers
     assert any(note.startswith("Significance was not tested") for note in weak.notes)
-    assert "at 1.8" in sentence
+    assert "faster in PyTorch with DDP (1.8" in sentence
     assert "not tested" in sentence
 
 
 def test_the_answer_has_one_sentence_for_scaling() -> None:
     sentences = answer([made(several())]).sentences
-    (told,) = [text for text in sentences if "two devices train" in text]
-    assert told.startswith("On the CIFAR-100 CNN, two devices train 1.8")
-    for words in ("x as fast as one in PyTorch with DDP (95 % interval", "efficiency 9", "communication costs 1"):
+    (told,) = [text for text in sentences if "on two devices" in text]
+    assert told.startswith("Training on two devices instead of one makes the CIFAR-100 CNN")
+    for words in ("faster in PyTorch with DDP (1.8", "95 % interval", "efficiency 9", "communication costs 1"):
         assert words in told
     assert told.endswith("each has 4 threads of the processor, where one has 8.")
     along = answer([made(several(), "devices")])
-    assert "two devices train" in along.sentences[0]
+    assert "on two devices" in along.sentences[0]
     assert along.cards[0].verdict.startswith("2 devices over 1: PyTorch 1.8")
 
 

@@ -14,7 +14,7 @@ from suite.plan.matrix import STUDIED
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, Grid, View
-from suite.report.tables.several import launch_count
+from suite.report.tables.figures import launch_count
 from workloads.spec import read_declaration
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the

@@ -100,8 +100,7 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its 95 % interval, with fewer the
     median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
     """
-    kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    sound = [row for row, kind in kinds if row.ok and kind not in UNSOUND]
+    sound = [row for row in table.group.rows if row.ok and table.identities[row.key].kind not in UNSOUND]
     bases = _bases(sound)
     ratios: list[SpeedUp] = []
     for row in sound:
@@ -172,7 +171,7 @@ def batches(table: Table) -> list[Series]:
 
 def memory_kind(table: Table) -> str:
     """Returns the kind of peak memory that the table shows; empty if no row has any."""
-    return next((str(kind) for kind in table.frame["peak_memory_kind"] if kind), "")
+    return next((cell.peak_memory_kind for cell in table.cells if cell.peak_memory_kind), "")
 
 
 def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
@@ -263,8 +262,7 @@ def consumptions(table: Table) -> list[Consumption]:
 
     Rows whose fingerprint differs are ignored in the front and never on it.
     """
-    kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    measured = [(each, kind) for row, kind in kinds if (each := _consumption(row))]
+    measured = [(each, table.identities[row.key].kind) for row in table.group.rows if (each := _consumption(row))]
     rivals: dict[str, list[tuple[float, float]]] = {}
     for each, kind in measured:
         if kind not in UNSOUND:

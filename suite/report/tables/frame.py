@@ -94,14 +94,6 @@ def table(
     return replace(made, cells=rows)
 
 
-def best(table: Table) -> dict[str, list[int]]:
-    """Returns the rows with the significantly best value of each marked metric; several if they tie."""
-    keys = [row.key for row in table.group.rows]
-    return {
-        name: [index for index, key in enumerate(keys) if key in best_keys] for name, best_keys in table.leaders.items()
-    }
-
-
 def _leaders(
     group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
 ) -> dict[str, frozenset[RowKey]]:

@@ -76,9 +76,9 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
             text = clauses.sentence(each.contests, _where(group)) + _absent(group)
             verdict = clauses.card(each.contests, clauses.CARD - len(_flagged(group, short=True)))
             every_gain += [(group, gain) for gain in each.gains]
-            grown += [f"{_where(group)}, {words}"] if (words := devices.sentence(each.scalings)) else []
-        elif group.by == "devices" and (words := devices.sentence(each.scalings)):
-            text, verdict = f"{_where(group)}, {words}", devices.card(each.scalings)
+            grown.append(devices.sentence(each.scalings, f"the {workload(group)}"))
+        elif group.by == "devices" and (words := devices.sentence(each.scalings, f"the {workload(group)}")):
+            text, verdict = words, devices.card(each.scalings)
         else:
             text = along(group, each.gains, table.baseline)
             verdict = along_card(group, each.gains)
