@@ -26,7 +26,7 @@ from suite.report.plots.kinds.learning import (
 from suite.report.plots.style.bars import rate_bars
 from suite.report.plots.style.canvas import Sheet, paper, rows_of
 from suite.report.plots.style.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
-from suite.report.plots.style.naming import NOTED, NOTED_WORDS, VALUES, dates, plain, workload_short
+from suite.report.plots.style.naming import VALUES, dates, noted_words, plain, workload_short
 from suite.report.plots.style.panels import Panel, throughputs, training_times
 from suite.report.tables.frame import Table
 
@@ -178,8 +178,7 @@ def _caption(timed: Sequence[Table], panels: Sequence[Panel], trained: Sequence[
     if trained:
         words.append(TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {ASIDE}")
         words.append(agreement_note([each for each in trained if shows_losses(each)]))
-    names = [name for panel in panels for name in panel.names]
-    words.append(NOTED_WORDS if any(name.endswith(NOTED) for name in names) else "")
+    words.append(noted_words([name for panel in panels for name in panel.names]))
     runs = dict.fromkeys(row.run for each in (*timed, *trained) for row in each.group.rows)
     return [*words, f"Run{'s' if len(runs) > 1 else ''} {listing(list(runs))}."]
 
