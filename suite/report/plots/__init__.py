@@ -40,10 +40,15 @@ def draw(
     names = [_name(each.group) for each in tables]
     names += [f"{_name(each.group)}-{each.group.rows[0].cell.recipe}" for each in learned]
     subjects: list[tuple[str, str, tuple[Any, ...]]] = [(COMPARISON, "", (tables, learned))]
-    for name, each in zip(_unique(names), (*tables, *learned), strict=True):
-        if any(row.ok for row in each.group.rows):
-            timed = isinstance(each, Table)
-            subjects.append((TIMED if timed else TRAINED, name, (excerpt(each) if timed else each,)))
+    parts: list[tuple[str, Any]] = [
+        *((TIMED, excerpt(each)) for each in tables),
+        *((TRAINED, each) for each in learned),
+    ]
+    subjects += [
+        (of, name, (each,))
+        for name, (of, each) in zip(_unique(names), parts, strict=True)
+        if any(row.ok for row in each.group.rows)
+    ]
     drawings = []
     with styled():
         for of, name, subject in subjects:
