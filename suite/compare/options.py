@@ -126,7 +126,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="add the report to the static site in DIR: a folder for it there, and index.html over all of them",
     )
     parser.add_argument(
-        "--one-file", action="store_true", help="embed the plots in report.html, so that it needs no other file"
+        "--one-file", action="store_true", help="leave links to the files beside report.html out of it, so that it can be mailed alone"
     )
     parser.add_argument(
         "--extra",

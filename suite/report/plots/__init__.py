@@ -55,17 +55,18 @@ def draw(
             for kind in find_kinds(of):
                 if plot := kind.draw(*subject):
                     stem = "-".join(filter(None, (kind.name, name)))
-                    for suffix in suffixes:
-                        save(plot, folder / f"{stem}.{suffix}")
                     words = ": ".join(filter(None, (kind.words, name)))
-                    drawings.append(Drawing(stem, words, vectors.draw_svg(plot), leads=of == COMPARISON))
+                    svg = vectors.draw_svg(plot)
+                    for suffix in suffixes:
+                        save(plot, folder / f"{stem}.{suffix}", svg)
+                    drawings.append(Drawing(stem, words, svg, leads=of == COMPARISON))
     return drawings
 
 
-def save(plot: Figure, path: Path) -> None:
-    """Writes a figure as PNG, or as SVG where the path ends so."""
+def save(plot: Figure, path: Path, svg: str = "") -> None:
+    """Writes a figure as PNG, or as SVG where the path ends so; ``svg`` is what it is, if it was drawn already."""
     if path.suffix == ".svg":
-        path.write_text(vectors.draw_svg(plot), encoding="utf-8")
+        path.write_text(svg or vectors.draw_svg(plot), encoding="utf-8")
     else:
         image.save(plot, path)
 
