@@ -20,7 +20,7 @@ from suite.report.format.text import rounded_up
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, legend, round_ticks, wide
-from suite.report.plots.style.naming import NOTED, among, labels, title_of
+from suite.report.plots.style.naming import among, labels_of, title_of
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.frame import Table
 
@@ -82,7 +82,7 @@ def timeline(table: Table) -> Figure | None:
     on_gpu = not recorded.isdisjoint(GPU_LINES)
     columns = [column for column in (WITH_GPU if on_gpu else WITHOUT) if not recorded.isdisjoint(column.metrics)]
     rows = [each.row for each in shown]
-    names = labels(table, rows)
+    names = labels_of(table, rows)
     left = 0.65 + wide(names)
     between = BETWEEN_IN * (len(columns) - 1)
     above = (WIDTH_IN - 0.2 - left - between) / len(columns) < COLUMN_IN  # names stand above their bands
@@ -105,7 +105,7 @@ def timeline(table: Table) -> Figure | None:
         left=left,
         right=0.2,
         notes=notes,
-        noted=any(name.endswith(NOTED) for name in names),
+        labels=names,
     )
     end_s = max(1.0, *(each.end_s for each in shown))
     for place, column in enumerate(columns):
