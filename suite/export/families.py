@@ -5,16 +5,15 @@ Names follow Prometheus' conventions: a prefix, base units, and `_total` for wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from suite.plan.cell import Cell
 
 PREFIX = "training_suite_"
 
 #: The settings of a cell, as labels.
-CELL = (
-    "workload", "framework", "precision", "batch", "compile", "loader", "size", "accumulate", "kernel", "recipe",
-    "devices", "strategy", "checkpointing", "allocator", "tuning", "interface",
-)  # fmt: skip
+CELL = tuple(each.name for each in fields(Cell))
 LAUNCH = ("run", *CELL, "launch")
 GPU = ("gpu", "name")
 

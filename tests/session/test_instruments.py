@@ -17,7 +17,7 @@ from tests import records
 
 def test_a_launch_on_several_gpus_says_how_they_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus: Any = ["first", "second", "third"]
-    monkeypatch.setattr(local, "opened", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
+    monkeypatch.setattr(local, "open_nvml", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
     monkeypatch.setattr(local, "idle", lambda _: None)
     monkeypatch.setattr(local, "links", lambda used: [f"GPUs: {', '.join(used)}"])
     with contextlib.ExitStack() as until:

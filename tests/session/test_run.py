@@ -13,9 +13,9 @@ import pytest
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
+from suite.session.eta import LEAST, durations
 from suite.session.hosts import local
 from suite.session.launches.settings import Settings
-from suite.session.pace import LEAST, durations
 from suite.session.run import Run
 from workloads.data.dataset import DataError
 
@@ -109,9 +109,9 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
     again, said = made(tmp_path, cells, resume=path.stem)
     again.prepare()
     again.close()
-    assert again._pace.known
+    assert again._eta.known
     assert said[-1].startswith("1 launch, about "), said
-    assert 40 < again._pace.left_s([cells[0]]) < 60
+    assert 40 < again._eta.left_s([cells[0]]) < 60
 
 
 def test_the_search_for_the_largest_batch_is_noted_apart() -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from suite.plan.cell import COMPILES_OF, LATER, USUAL_COMPILE, Cell
+from suite.plan.cell import COMPILES_OF, USUAL_COMPILE, Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Record
 
@@ -41,7 +41,7 @@ WEIGHTS = {"workload": 2.0, "framework": 2.0, "size": 3.0, "recipe": 5.0, "loade
 
 
 @dataclass
-class Pace:
+class Eta:
     """The durations of the launches of a run so far, in seconds, and estimates for the others."""
 
     plan: Plan
@@ -120,20 +120,7 @@ def _seconds(value: Any) -> float:
 
 def _distance(cell: Cell, other: Cell) -> float:
     """In how many settings two cells differ, weighted; the usual compile modes of two frameworks count as the same."""
-    names = (
-        "workload",
-        "framework",
-        "precision",
-        "batch",
-        "loader",
-        "size",
-        "accumulate",
-        "kernel",
-        "recipe",
-        "devices",
-        "strategy",
-        *LATER,
-    )
+    names = [each.name for each in fields(Cell) if each.name != "compile"]
     modes = [each.compile != USUAL_COMPILE[each.framework] and each.compile for each in (cell, other)]
     different = [name for name in names if getattr(cell, name) != getattr(other, name)]
     return sum(WEIGHTS.get(name, 1.0) for name in different) + (modes[0] != modes[1])
