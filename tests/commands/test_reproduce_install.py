@@ -106,7 +106,7 @@ def test_what_may_be_installed_is_what_the_project_installs_itself() -> None:
     assert set(WORKER_REQUIREMENTS) - {"psutil"} <= set(project["dependencies"])
     extras = project["optional-dependencies"]
     for framework, names in INSTALLABLE.items():
-        source = Path(f"suite/worker/frameworks/{framework}.py").read_text()
+        source = Path(f"suite/worker/frameworks/{framework}/training.py").read_text()
         (told,) = re.findall(r"^DISTRIBUTIONS = \((.*)\)", source, re.M)
         recorded = set(re.findall(r'"([\w-]+)"', told))
         interfaces = {"keras", "lightning"} if framework == "pytorch" else {"keras"}

@@ -115,7 +115,7 @@ class Tracker(Observer):
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
-            return self._gone()
+            return self._note_end()
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._unread:
@@ -123,7 +123,7 @@ class Tracker(Observer):
                     return None
                 received = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not received:
-                    return self._gone()
+                    return self._note_end()
                 self._unread += received
         answer, _, self._unread = self._unread.partition(b"\n")
         try:
@@ -135,9 +135,10 @@ class Tracker(Observer):
             return None
         return said
 
-    def _gone(self) -> None:
-        """Say that the process has ended by itself."""
+    def _note_end(self) -> dict[str, Any] | None:
+        """Note that the process has ended by itself; there is no answer."""
         self.problem = f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
+        return None
 
     def _end(self) -> None:
         """End the process and whatever it started."""
