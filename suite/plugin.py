@@ -26,6 +26,7 @@ from suite.record.retry import may_pass
 from suite.record.saved import SCHEMA
 from suite.session.engines import LOCAL
 from suite.session.engines import options as engine_options
+from suite.session.formatting import count_launches
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches import settings
@@ -33,9 +34,8 @@ from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
 from suite.session.resume import command
 from suite.session.run import Run
-from suite.session.storage import SaveError, fitting, name_fits, save_failed, saved_whole
+from suite.session.storage import SaveError, name_fits, save_failed, saved_whole, shorten_name
 from suite.session.terminal import PytestTerminal
-from suite.session.wording import launches as counted
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 
@@ -102,7 +102,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if saved and not name_fits(saved):
         raise pytest.UsageError(f"--benchmark-save={saved[:20]}... is too long for the name of a file")
     if saved == AUTOMATIC:
-        config.option.benchmark_save = fitting(chosen.name)
+        config.option.benchmark_save = shorten_name(chosen.name)
     elif saved and Path(saved).exists():
         raise pytest.UsageError(
             f"--benchmark-save took {saved!r} for a name: put it last, as in `pytest {saved} --benchmark-save`, "
@@ -276,10 +276,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
     resume_command = command(config.invocation_params.args, run.info["id"])
     if run.done < run.total:
-        missing = counted(run.total - run.done)
+        missing = count_launches(run.total - run.done)
         write(f"{missing} did not run; the others are in {run.journal.path}. Continue with: {resume_command}")
     elif failed := sum(may_pass(record.outcome) for record in run.failed):
-        write(f"{counted(failed)} failed for reasons that may pass. Try again with: {resume_command}")
+        write(f"{count_launches(failed)} failed for reasons that may pass. Try again with: {resume_command}")
     elif run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
         write(f"Test which differences are significant with: {resume_command} --launches={LEAST_TESTED}")
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
@@ -292,7 +292,7 @@ def _unmeasured(config: pytest.Config) -> str:
     if _LAUNCHES not in config.stash or (run and any(record.outcome.ok for record in run.records)):
         return ""
     counts = Counter(record.outcome.status for record in run.records) if run else Counter[str]()
-    return ", ".join(f"{counted(count)} {status}" for status, count in counts.items()) or "no launch ran"
+    return ", ".join(f"{count_launches(count)} {status}" for status, count in counts.items()) or "no launch ran"
 
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths, _ = find(options.run, options.storage)
         with waiting("reading the launches"):
             loaded = load(paths)
-        stored = chosen([launch.record for launch in loaded.launches if not launch.record.control], options.k)
+        stored = select_cells([launch.record for launch in loaded.launches if not launch.record.control], options.k)
         if options.install:
             install(stored, options.install, options.yes, _ask, _say)
         restore_handlers = interruptible()
@@ -122,7 +122,7 @@ def _status(verdicts: Iterable[Verdict]) -> int:
     return 0 if not unsettled else 3 if unsettled == {"inconclusive"} else 1
 
 
-def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
+def select_cells(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
     """Returns the launches of the cells whose id contains the text. Raises `LoadError` if there is none."""
     cells = by_cell(record for record in launches if text in record.cell.id)
     if not cells:
