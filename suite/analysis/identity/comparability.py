@@ -59,12 +59,13 @@ def _changed(rows: Iterable[Row]) -> list[str]:
     changes = []
     if len(drivers := _distinct(_driver(record) for record in records)) > 1:
         changes.append(f"the driver changed within the run ({', '.join(drivers)})")
+    gpus = [gpu for record in records if (gpu := first_gpu(record))]
     for name, words, unit in (("power_limit_w", "power limit", "W"), ("max_sm_clock_mhz", "highest clock", "MHz")):
-        known = (number(first_gpu(record).get(name)) for record in records)
+        known = (number(gpu.get(name)) for gpu in gpus)
         limits = _distinct(figure(value, 4) for value in known if value is not None)
         if len(limits) > 1:
             changes.append(f"the GPU's {words} changed within the run ({', '.join(limits)} {unit})")
-    for row in rows:
+    for row in rows if gpus else ():
         clocks = [clock for record in row.ok if (clock := clock_mhz(record))]
         if clocks and max(clocks) - min(clocks) > CLOCK_MOST * median(clocks):
             extremes = f"{figure(min(clocks), 4)} to {figure(max(clocks), 4)} MHz"
