@@ -12,6 +12,7 @@ import pandas as pd
 
 from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, share
 from suite.analysis.bottlenecks.underutilisation import symptoms
+from suite.analysis.findings import Findings
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
@@ -69,6 +70,11 @@ class Table:
     def launches(self) -> list[int]:
         """How many launches each row started."""
         return [len(row.launches) for row in self.group.rows]
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What all outputs read of it besides its figures, each made once."""
+        return Findings(self.group, self.base, self.ratios, self.identities, self.margin)
 
 
 def table(
