@@ -93,7 +93,7 @@ def test_each_framework_takes_the_compile_modes_that_it_has() -> None:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_modes_of_a_framework_are_those_of_its_file(framework: str) -> None:
-    tree = ast.parse((ROOT / f"suite/worker/frameworks/{framework}.py").read_text())
+    tree = ast.parse((ROOT / f"suite/worker/frameworks/{framework}/training.py").read_text())
     tables = [
         node.value
         for node in tree.body
