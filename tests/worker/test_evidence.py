@@ -19,8 +19,8 @@ from suite.analysis.identity.tolerances import (
 )
 from suite.plan.cell import FRAMEWORKS
 from suite.record.evidence import Draws
-from suite.worker.evidence.collected import float64, own
 from suite.worker.evidence.draws import draws, spread
+from suite.worker.evidence.fingerprint import float64, own
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import each_framework, needs_frameworks

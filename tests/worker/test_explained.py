@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.worker.evidence.explained import explained
+from suite.worker.evidence.fingerprint import explained
 from workloads.spec import specification
 
 
