@@ -258,14 +258,13 @@ def _scaling(scaling: efficiency.Scaling) -> Scaling:
 
 
 def _explanation(pair: Pair, told: Told) -> Explanation:
-    found = pair.causes
-    words = {"title": told.title, "verdict": told.verdict, "lines": told.lines}
-    cells = {"cell": pair.row.cell.id, "other": pair.other.cell.id}
-    if not found:
-        return Explanation(**cells, **words)
-    covered = {"covered": found.row.covered, "other_covered": found.other.covered}
-    same = {name: getattr(found, name) for name in ("per", "step_s", "other_step_s", "blocks", "causes", "against")}
-    return Explanation(**cells, **words, **covered, **same)
+    figures: dict[str, Any] = {}
+    if causes := pair.causes:
+        names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
+        figures = {name: getattr(causes, name) for name in names}
+        figures |= {"covered": causes.row.covered, "other_covered": causes.other.covered}
+    figures |= {"cell": pair.row.cell.id, "other": pair.other.cell.id}
+    return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)
 
 
 def _trained(table: Learned, verdict: str) -> AccuracyTable:
@@ -279,7 +278,9 @@ def _trained(table: Learned, verdict: str) -> AccuracyTable:
 
 
 def _trained_cell(row: Mapping[str, Any]) -> TrainedCell:
-    values = {each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name) for each in _FIELDS}
+    values: dict[str, Any] = {
+        each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name) for each in _FIELDS
+    }
     values["epochs"] = None if row["epochs"] is None else int(row["epochs"])
     return TrainedCell(**values | {"to_baseline": _difference(row, ""), "to_fp32": _difference(row, "fp32_")})
 
