@@ -23,6 +23,7 @@ from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import monitored
 from suite.record.json_schema import schema_of
 from suite.record.text import clean
+from suite.report.tables.accuracy import rows
 from suite.report.tables.cells import Spread, TimedCell
 from suite.report.tables.frame import Table
 from suite.report.tables.words import title
@@ -268,12 +269,11 @@ def _explanation(pair: Pair, told: Told) -> Explanation:
 
 
 def _trained(table: Learned, verdict: str) -> AccuracyTable:
-    frame = table.frame.astype(object).where(table.frame.notna(), None)
     return AccuracyTable(
         **_head(table.group, verdict),
         recipe_digest=table.group.spec_digest,
         baseline=table.baseline,
-        cells=[_trained_cell({str(name): value for name, value in row.items()}) for row in frame.to_dict("records")],
+        cells=[_trained_cell(row) for row in rows(table)],
     )
 
 
