@@ -206,8 +206,8 @@ def _tries(row: Row) -> str:
     attempts = []
     for batch, status, memory in batch_tries(searched) if searched else ():
         peak = next((size for kind in MEMORY if (size := number(memory.get(kind))) is not None), None)
-        size = f" ({figure(peak / 2**20)} MiB)" if peak is not None else ""
-        attempts.append(f"{batch} {clean(status, 20)}{size}")
+        words = f" ({figure(peak / 2**20)} MiB)" if peak is not None else ""
+        attempts.append(f"{batch} {clean(status, 20)}{words}")
     return ", ".join(attempts)
 
 
