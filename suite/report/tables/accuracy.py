@@ -29,10 +29,10 @@ def view(table: Learned) -> View:
     gained = gains(table.group, target_of(table.group))
     records = [
         row | _settings(table, key) | _of_devices(key, gained.get(key.key))
-        for key, row in zip(table.group.rows, _records(table), strict=True)
+        for key, row in zip(table.group.rows, rows(table), strict=True)
     ]
-    rows = [[read(row) for read in columns.values()] for row in records]
-    grid = Grid(list(columns), rows, [LEFT] * len(columns), names=1 + len(_varying(table)))
+    texts = [[read(row) for read in columns.values()] for row in records]
+    grid = Grid(list(columns), texts, [LEFT] * len(columns), names=1 + len(_varying(table)))
     return View(_title(table), grid, _notes(table))
 
 
@@ -61,8 +61,10 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
     }
 
 
-def _records(table: Learned) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
+def rows(table: Learned) -> list[dict[str, Any]]:
+    """Returns the columns of each cell, None for a figure that is missing."""
+    frame = table.frame.astype(object).where(table.frame.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _varying(table: Learned) -> list[str]:
@@ -137,11 +139,11 @@ def _target(table: Learned) -> str:
 
 
 def _accuracy(row: Any) -> str:
-    if row["accuracy"] is None or row["accuracy"] != row["accuracy"]:
+    if row["accuracy"] is None:
         return NONE
     text = f"{row['accuracy']:.4f}"
     low, high = row["accuracy_low"], row["accuracy_high"]
-    return text if low is None or low != low else f"{text} ({low:.4f}{DASH}{high:.4f})"  # noqa: PLR0124
+    return text if low is None else f"{text} ({low:.4f}{DASH}{high:.4f})"
 
 
 def _against(row: Any, prefix: str) -> str:
@@ -162,7 +164,7 @@ def _epochs(row: Any) -> str:
 
 
 def _whole(value: Any) -> str:
-    return NONE if value is None or value != value else f"{value:g}"  # noqa: PLR0124 - not a number
+    return NONE if value is None else f"{value:g}"
 
 
 def _reached(row: Any, name: str) -> str:

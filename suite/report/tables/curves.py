@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 from suite.analysis.bottlenecks.bottleneck import share, step_s
 from suite.analysis.identity.comparability import UNSOUND
 from suite.analysis.rows.groups import Row
-from suite.analysis.rows.metrics import joules_per_sample, number
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.ratios import break_even_steps, by_block, first_and_step_s
+from suite.catalog.metrics import joules_per_sample, number
 from suite.plan.cell import AUTO, LATER, USUAL_COMPILE, Cell, Loader
 from suite.record.record import DID_NOT_FIT, Record
-from suite.report.tables.frame import Table
+from suite.report.tables.frame import Table, batch_tries
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
                 peaks[batch] = max(peaks.get(batch, 0.0), record.memory[kind])
         if row.cell.batch != AUTO and not row.ok and "out-of-memory" in row.outcome:
             failed.add(row.cell.batch)
-        for batch, status, memory in _tries(row):
+        for batch, status, memory in (each for launch in row.launches for each in batch_tries(launch.record)):
             if status == "ok":
                 tried.setdefault(batch, number(memory.get(kind)))
             elif status in DID_NOT_FIT:
@@ -202,16 +201,6 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
     edge = min((batch for batch in failed if batch > largest), default=None)
     peak_by_batch = {batch: peak for batch, peak in tried.items() if peak is not None and batch not in failed} | peaks
     return Series(tuple(rows), _points(rates), tuple(sorted(peak_by_batch.items())), edge)
-
-
-def _tries(row: Row) -> Iterable[tuple[int, str, Mapping[str, Any]]]:
-    """Yields size, status and memory of each try of a batch search. A record's settings may contain anything."""
-    for launch in row.launches:
-        tries = launch.record.settings.get("batch_search")
-        for each in tries if isinstance(tries, list) else []:
-            if isinstance(each, dict) and type(batch := each.get("batch")) is int and batch > 0:
-                memory = each.get("memory")
-                yield batch, str(each.get("status")), memory if isinstance(memory, dict) else {}
 
 
 def _points(values: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:

@@ -51,7 +51,7 @@ def metric_text(metric: Metric) -> Read:
         value, *ends = (scaled(cell, name) for name in (metric.name, *metric.ends))
         if metric.form and value is not None and isfinite(value):
             return f"{value:{metric.form}}"
-        return spread(value, *ends) if ends else figure(value)
+        return spread(value, ends[0], ends[-1]) if ends else figure(value)
 
     return read
 

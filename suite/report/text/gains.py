@@ -108,7 +108,7 @@ def training_time(gains: Sequence[Gain], same_accuracy: Iterable[object]) -> str
 def switches(gains: Sequence[tuple[Group, Gain]]) -> str:
     """Returns what the free switches of a CPU change, and how to turn them on; empty where that was not measured."""
     own = [(group, gain) for group, gain in gains if gain.axis == "tuning" and gain.values == ("known", "installed")]
-    parts = {}
+    parts: dict[str, str] = {}
     for group, gain in own:
         alike = _alike(gain, [each for other, each in own if other is group])
         what = f"the {workload(group)}{_among(gain, [each for other, each in own if other is group])}"
