@@ -16,17 +16,7 @@ from suite.analysis.rows.wording import figure
 from suite.report.format.text import spread
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import keyed_sheet
-from suite.report.plots.style.look import (
-    FACE,
-    INK,
-    LINE_LEAST,
-    MARKER,
-    PALE,
-    apart,
-    framed,
-    from_zero,
-    plain_numbers,
-)
+from suite.report.plots.style.look import FACE, INK, LINE_LEAST, MARKER, PALE, apart, framed, from_zero, plain_numbers
 from suite.report.plots.style.naming import among, names_of_sets, title_of
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.curves import Series, batches, memory_kind, workers

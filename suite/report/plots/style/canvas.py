@@ -11,18 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from suite.analysis.rows.groups import Group, Row
-from suite.report.plots.style.look import (
-    BEHIND,
-    GRID,
-    INK,
-    KEY,
-    LETTERS,
-    PALE,
-    SMALL,
-    WIDTH_IN,
-    round_ticks,
-    wide,
-)
+from suite.report.plots.style.look import BEHIND, GRID, INK, KEY, LETTERS, PALE, SMALL, WIDTH_IN, round_ticks, wide
 from suite.report.plots.style.naming import (
     among,
     labels_of,
