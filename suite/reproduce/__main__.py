@@ -106,7 +106,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(parser.add_argument, RUNS.but(metavar="RESULT", nargs="+"))
     parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id contains this text")
     launches = LAUNCHES.but(help="per cell (default: as many as are stored)")
-    device = DEVICE.but(default=None, help="cpu, cuda, or auto (default: the stored run's)")
+    device = DEVICE.but(default=None, help=f"{', '.join(DEVICES[1:])}, or auto (default: the stored run's)")
     add(parser.add_argument, WORKLOADS, launches, margin_option(), DATA_DIR, device, TRUSTED_NETWORK)
     parser.add_argument(
         "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
