@@ -91,8 +91,6 @@ LARGEST_UPDATE = 0.9
 # 1e-9 is what the project promises.
 #
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
-
-#: Below 1e-12 was measured; 1e-9 is what the project promises.
 EXACT = Tolerance(*5 * (1e-9,))
 TOLERANCE = {(name, "fp64"): EXACT for name in WORKLOADS} | {
     (name, precision): Tolerance(**vars(bounds))
