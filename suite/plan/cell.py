@@ -14,8 +14,10 @@ from msgspec import Meta
 
 from suite.plan.schema import SchemaError, decode
 from suite.plan.suggest import unknown
-from workloads.spec import WORKLOADS, read_declaration
+from workloads import registry
+from workloads.spec import read_declaration
 
+WORKLOADS = registry.WORKLOADS
 #: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
 OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
