@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from workloads import registry
 from workloads.faults import FAULTS, explained
-from workloads.registry import WORKLOADS
 
 if TYPE_CHECKING:
     from workloads.data.dataset import Array  # NumPy is imported where weights are drawn, as a plan needs none
+
+WORKLOADS = registry.WORKLOADS
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.bounds import explained, outside
 from suite.record.evidence import Identity
-from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Seconds, Some
-from suite.record.ledger import Ledger
+from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Ledger, Seconds, Some
 from suite.record.profile import Profile
 from suite.record.ranks import Ranks
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from suite.analysis.identity.tolerances import (
 from suite.plan.cell import FRAMEWORKS
 from suite.record.evidence import Draws
 from suite.worker.evidence.draws import draws, spread
-from suite.worker.evidence.fingerprint import float64, own
+from suite.worker.evidence.fingerprint import explained, float64, own
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import each_framework, needs_frameworks
@@ -227,3 +228,18 @@ def test_adamw_decays_kernels_by_its_own_rate_and_no_bias() -> None:
     after = formula.step(before, {name: np.zeros_like(array) for name, array in before.items()})
     assert after["kernel"] == pytest.approx(2.0 - 0.1 * 0.5 * 2.0)
     assert after["bias"] == pytest.approx(2.0)
+
+
+def test_a_state_moved_to_a_later_rate_holds_arrays_still() -> None:
+    """PyTorch's FSDP takes nothing else; a number of steps is an array of no dimension."""
+    states: list[dict[str, Any]] = []
+    training: Any = SimpleNamespace(
+        weights=lambda: {"kernel": np.zeros(3)}, put=lambda batch: batch, restore=states.append,
+        checkpoint=lambda: {"optimizer/0/step": np.array(2.0, np.float32), "model/kernel": np.zeros(3)},
+    )  # fmt: skip
+    subject: Any = SimpleNamespace(
+        tools=SimpleNamespace(explained_step=lambda training, batch: (1.0, {"kernel": np.zeros(3)}))
+    )
+    explained(subject, training, specification("imdb_lstm").optimizer, [(np.zeros(1), np.zeros(1))] * 3, np.ones(20))
+    assert [float(state["optimizer/0/step"]) for state in states] == [2.0 + 6, 2.0 + 7]
+    assert all(isinstance(array, np.ndarray) for state in states for array in state.values())
