@@ -31,7 +31,7 @@ from suite.session.launches import settings
 from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
 from suite.session.run import Run
-from suite.session.storage import SaveError, fitting, name_fits, save_failed, saved_whole
+from suite.session.storage import SaveError, name_fits, save_failed, saved_whole, shorten_name
 from suite.session.terminal import PytestTerminal
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if saved and not name_fits(saved):
         raise pytest.UsageError(f"--benchmark-save={saved[:20]}... is too long for the name of a file")
     if saved == AUTOMATIC:
-        config.option.benchmark_save = fitting(chosen.name)
+        config.option.benchmark_save = shorten_name(chosen.name)
     elif saved and Path(saved).exists():
         raise pytest.UsageError(
             f"--benchmark-save took {saved!r} for a name: put it last, as in `pytest {saved} --benchmark-save`, "

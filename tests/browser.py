@@ -81,10 +81,6 @@ class Browser:
             raise RuntimeError(json.dumps(result["exceptionDetails"])[:2000])
         return result["result"].get("value")
 
-    def move(self, x: float, y: float) -> None:
-        """Move the pointer there."""
-        self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-
     def shot(self, path: Path, whole: bool = False) -> None:
         """Write what is seen, or the whole page, as PNG."""
         data = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole))

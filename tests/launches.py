@@ -127,10 +127,10 @@ class Launches:
 SITE = """
 import sys
 if "suite.worker.process" in sys.orig_argv:
-    import suite.worker.launch.peaks
+    import suite.worker.launch.probe
     from suite.worker.evidence.collected import Evidence
     Evidence.afterwards = lambda self, timed=None: None
-    suite.worker.launch.peaks.measure_peaks = lambda *_, **__: None
+    suite.worker.launch.probe.measure_peaks = lambda *_, **__: None
 """
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.record.evidence import Trace
-from suite.worker.evidence.collected import own
+from suite.worker.evidence.fingerprint import own
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import data, module
 from workloads.spec import specification

@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, WorkloadSpec
+from workloads.spec import Lamb, Lars, Optimizer, WorkloadSpec
 
 RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
 
@@ -102,20 +102,11 @@ def recipe(name: str, spec: WorkloadSpec, epochs: int | None = None, target: flo
 
 
 def _study(spec: WorkloadSpec) -> Recipe:
-    epochs, target = {"imdb_lstm": (50, 0.86), "imdb_transformer": (10, 0.86)}.get(spec.name, (200, 0.50))
-    return Recipe(spec.optimizer, epochs, target)
+    return Recipe(**vars(spec.studied))
 
 
 def _modern(spec: WorkloadSpec) -> Recipe:
-    if spec.name == "imdb_lstm":
-        return Recipe(Adam(learning_rate=1e-3), epochs=3, target=0.86, warmup=0.1, decay=True)
-    if spec.name == "imdb_transformer":
-        small = spec.size == "small"
-        optimizer = AdamW(learning_rate=1e-3 if small else 5e-4, decay=0.01)
-        return Recipe(optimizer, epochs=4, target=0.80 if small else 0.86, warmup=0.1, decay=True)
-    if spec.size == "small":
-        return Recipe(Sgd(0.05, momentum=0.9, l2=1e-4), epochs=4, target=0.20, warmup=0.1, decay=True, dropout=False)
-    return Recipe(Sgd(0.05, momentum=0.9, l2=5e-4), epochs=30, target=0.60, warmup=0.1, decay=True)
+    return Recipe(**vars(spec.modern), warmup=0.1, decay=True)
 
 
 def _no_dropout(spec: WorkloadSpec) -> Recipe:

@@ -24,6 +24,8 @@ from workloads.faults import FAULTS, explained
 PREFIX = "own_"
 GROUP = "framework_training_suite.workloads"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+#: The suite's own workloads: the folders beside this file that have a spec.
+WORKLOADS = tuple(sorted(path.parent.name for path in Path(__file__).parent.glob("*/spec.py")))
 FRAMEWORK_FILES = ("pytorch", "tensorflow", "jax")
 
 _FOLDERS: dict[str, Path] = {}

@@ -15,18 +15,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING, ClassVar
 
 from workloads import registry
-from workloads.data.dataset import Array
 from workloads.faults import FAULTS, explained
 
-WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer")
+if TYPE_CHECKING:
+    from workloads.data.dataset import Array  # NumPy is imported where weights are drawn, as a plan needs none
+
+WORKLOADS = registry.WORKLOADS
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,71 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """The largest relative deviations between two frameworks that still count as the same, in one precision.
+
+    See `suite.analysis.identity.tolerances`, which has the measurements. Provisional bounds are derived, not measured.
+    """
+
+    first_loss: float
+    early_losses: float
+    losses: float
+    early_updates: float
+    updates: float
+    provisional: bool = False
+
+
+@dataclass(frozen=True)
+class DropoutBounds:
+    """How far dropout spreads the logits, and the input of each layer by the name of its kernel, by size.
+
+    Relative to that, a launch's spread of the logits may be off by ``scatter``, and the input of a layer by ``apart``
+    off another framework's. Size ``""`` is for records that name none.
+    """
+
+    spread: Mapping[str, float] = field(default_factory=dict)
+    layers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    scatter: float = 0.05
+    apart: float = 0.08
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training to the end: optimizer, epochs, and the test accuracy to reach."""
+
+    optimizer: Optimizer
+    epochs: int
+    target: float
+    dropout: bool = True
+
+
+@dataclass(frozen=True)
 class WorkloadSpec:
-    """What all workloads have in common. The subclasses in ``workloads/*/spec.py`` add the architecture."""
+    """What all workloads have in common. The subclasses in ``workloads/*/spec.py`` add the architecture.
+
+    They also declare what a workload has, and everything that lists workloads reads it there:
+
+    * ``title`` is what tables call it, and ``study`` what Elshawi et al. (2021) published of it, with
+      ``study_differs``, what is different here; empty where they had no such model;
+    * ``kernels`` are those that its main layer can choose from, of ``cudnn``, ``scan``, ``fused`` and ``plain``;
+    * ``stages``: PyTorch's and TensorFlow's files have a function `stages` for two devices;
+    * ``batch_normalised``: it has batch normalisation;
+    * ``recurrent``: its main layer is the framework's own LSTM;
+    * ``one_block`` is the reason why computing blocks again saves no memory; empty where it does;
+    * ``bounds`` on the deviation between frameworks by precision; without any, wide and provisional ones;
+    * ``dropout_bounds``.
+    """
+
+    title: ClassVar[str] = ""
+    study: ClassVar[str] = ""
+    study_differs: ClassVar[str] = ""
+    kernels: ClassVar[tuple[str, ...]] = ()
+    stages: ClassVar[bool] = False
+    batch_normalised: ClassVar[bool] = False
+    recurrent: ClassVar[bool] = False
+    one_block: ClassVar[str] = ""
+    bounds: ClassVar[Mapping[str, Bounds]] = {}
+    dropout_bounds: ClassVar[DropoutBounds] = DropoutBounds()
 
     name: str
     size: str
@@ -145,7 +210,9 @@ class WorkloadSpec:
     @property
     def flops_per_sample(self) -> int:
         """FLOPs of one sample's forward pass: two per multiply-add of convolutions and products, nothing else."""
-        raise NotImplementedError
+        if not self.flops_by_kind:
+            raise NotImplementedError
+        return sum(self.flops_by_kind.values())
 
     @property
     def flops_by_kind(self) -> dict[str, int]:
@@ -166,6 +233,18 @@ class WorkloadSpec:
         return self.optimizer.learning_rate
 
     @property
+    def studied(self) -> Training:
+        """How the study trained it, or would have: recipe ``study``."""
+        return Training(self.optimizer, epochs=200, target=0.50)
+
+    @property
+    def modern(self) -> Training:
+        """What learns fast, with warm-up and decay of the rate: recipe ``modern``."""
+        if self.size == "small":
+            return Training(Sgd(0.05, momentum=0.9, l2=1e-4), epochs=4, target=0.20, dropout=False)
+        return Training(Sgd(0.05, momentum=0.9, l2=5e-4), epochs=30, target=0.60)
+
+    @property
     def parameters(self) -> int:
         return sum(tensor.parameters for tensor in self.tensors)
 
@@ -177,7 +256,9 @@ class WorkloadSpec:
 
     def reference_weights(self, seed: int) -> dict[str, Array]:
         """The initial weights, float32, by canonical name; each tensor has its own random stream."""
-        return {tensor.name: _initial(tensor, seed) for tensor in self.tensors}
+        from workloads.weights import draw_weights
+
+        return {tensor.name: draw_weights(tensor, seed) for tensor in self.tensors}
 
 
 def specification(workload: str, size: str = "full") -> WorkloadSpec:
@@ -196,25 +277,18 @@ def specification(workload: str, size: str = "full") -> WorkloadSpec:
     return spec
 
 
-def weights_digest(weights: dict[str, Array]) -> str:
-    """SHA-256 over names, shapes and float32 bytes in the order of the names."""
-    digest = hashlib.sha256()
-    for name in sorted(weights):
-        array = np.ascontiguousarray(weights[name], dtype="<f4")
-        digest.update(f"{name}{array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+def read_declaration(workload: str) -> type[WorkloadSpec]:
+    """The class of a workload's spec, which declares what it has; `WorkloadSpec` for one that is not known here."""
+    if workload in WORKLOADS:
+        return _spec_class(workload)
+    return type(specification(workload)) if workload in registry.names() else WorkloadSpec
+
+
+@cache
+def _spec_class(workload: str) -> type[WorkloadSpec]:
+    return type(specification(workload))
 
 
 def glorot_bound(fan_in: int, fan_out: int) -> float:
     """Glorot and Bengio (2010), uniform: variance ``2 / (fan_in + fan_out)``."""
     return math.sqrt(6 / (fan_in + fan_out))
-
-
-def _initial(tensor: Tensor, seed: int) -> Array:
-    generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(tensor.name.encode())]))
-    draws = generator.random(tensor.shape)
-    draws *= 2  # in place, as each new array of so many numbers takes as long as drawing them
-    draws -= 1
-    draws *= tensor.bound
-    draws[..., tensor.offset_from : tensor.offset_to] += tensor.offset
-    return draws.astype(np.float32)

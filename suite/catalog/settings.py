@@ -6,6 +6,7 @@ the frameworks' files do with it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING
 from typing import Any
 
@@ -14,7 +15,7 @@ from suite.catalog.frameworks import COMPILES, FRAMEWORKS, NOT_MEASURED, STRATEG
 from suite.catalog.loaders import LOADERS, Loader
 from suite.catalog.precisions import PRECISIONS, searched
 from suite.catalog.setting import Count, Loaders, Setting
-from suite.catalog.workloads import OWN_WORKLOAD, WORKLOADS
+from workloads.spec import WORKLOADS, read_declaration
 
 SIZES = ("full", "small")
 RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
@@ -24,7 +25,11 @@ TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known")
 #: What drives a training: the suite's own loop in the framework, Keras on it, by `train_on_batch` or by `fit`, or
 #: another library of the framework's.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
-KERNELS = ("auto", *(kernel for workload in WORKLOADS.values() for kernel in workload.kernels))
+#: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
+KERNELS_OF = {name: kernels for name in WORKLOADS if (kernels := read_declaration(name).kernels)}
+KERNELS = ("auto", *(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
+#: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
+OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
 
 
 def _some(choices: tuple[str, ...] | dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from suite.analysis.statistics.inference import LEAST, Paired, paired
 from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
-from suite.monitor.gpu import Gpu, NvmlError, opened
+from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command_line import DEVICE, MIN_WINDOW, add, command_parser
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     with ExitStack() as stack:
         gpus: list[Gpu] = []
         try:
-            gpus = [] if options.device == "cpu" else stack.enter_context(opened())[1]
+            gpus = [] if options.device == "cpu" else stack.enter_context(open_nvml())[1]
         except NvmlError as error:
             print(f"no GPU is monitored: {error}", file=sys.stderr)
         before = idle(gpus)

@@ -63,18 +63,18 @@ def _sources(compared: Compared) -> str:
 
 def _answer(compared: Compared) -> list[str]:
     """Returns the sentences of the answer, then the machine."""
-    found = answer(compared.tables, compared.learned)
-    return [*found.sentences, f"Measured on: {found.machine or 'a machine that was not recorded'}."]
+    findings = answer(compared.tables, compared.learned)
+    return [*findings.sentences, f"Measured on: {findings.machine or 'a machine that was not recorded'}."]
 
 
 def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], report: str) -> None:
     width, lines = (terminal.width, terminal.height) if terminal.is_terminal else (WIDTH, LINES)
-    found = answer(compared.tables, compared.learned)
+    findings = answer(compared.tables, compared.learned)
     launches = count(len(compared.loaded.launches), "launch")
-    first = f"{_sources(compared)}: {launches}{f' on {found.machine}' if found.machine else ''}"
+    first = f"{_sources(compared)}: {launches}{f' on {findings.machine}' if findings.machine else ''}"
     last = [*notes, f"{report}. All columns, legend and notes: add --verbose."]
     room = Room(width, lines - 2, "add --verbose")  # without the first line and the prompt
-    shown = screen(found.sentences, compared.tables, compared.learned, room, last)
+    shown = screen(findings.sentences, compared.tables, compared.learned, room, last)
     terminal.print(first if len(first) < width else f"{first[: width - 2]}…", soft_wrap=True)
     for line in shown:
         terminal.print(line, soft_wrap=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.doctor.probes import FAILED, NO_ANSWER
-from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
+from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
 from suite.monitor.links import links, losses
 from suite.record.environment import core_limit, machine
 from suite.session.engines import engines
@@ -105,7 +105,7 @@ def _driver_runs(name: str, installation: dict[str, Any], driver: Driver | None)
 def gpus() -> tuple[Driver | None, list[Finding], list[dict[str, Any]]]:
     """Returns the driver (None without a GPU), the findings for each device, and the devices' descriptions."""
     try:
-        with opened() as (driver, cards):
+        with open_nvml() as (driver, cards):
             findings = [Finding("GPU", OK, f"driver {driver.version}, CUDA up to {driver.cuda}")]
             if not cards:
                 visible = os.environ.get("CUDA_VISIBLE_DEVICES")

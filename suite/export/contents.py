@@ -57,16 +57,16 @@ def identity(run: str, record: Record) -> str:
 def settings(record: Record) -> dict[str, str | int]:
     """The cell, setting by setting, and the number of the launch."""
     cell = record.cell
-    found = {each.name: getattr(cell, each.name) for each in fields(cell) if each.name != "loader"}
-    found |= {"loader": cell.loader.id, "launch": record.launch, "effective_batch": record.effective_batch}
-    return {name: value if isinstance(value, int) else clean(value, TEXT_MOST) for name, value in found.items()}
+    values = {each.name: getattr(cell, each.name) for each in fields(cell) if each.name != "loader"}
+    values |= {"loader": cell.loader.id, "launch": record.launch, "effective_batch": record.effective_batch}
+    return {name: value if isinstance(value, int) else clean(value, TEXT_MOST) for name, value in values.items()}
 
 
 def facts(record: Record) -> dict[str, str]:
     """What a reader filters by: outcome, flags, data, machine and versions. Every value is one printable line."""
     environment, machine = record.environment, _mapping(record.environment.get("machine"))
     packages = _mapping(environment.get("packages"))
-    found: dict[str, object] = {
+    facts_of: dict[str, object] = {
         "cell": record.cell.id,
         "outcome": record.outcome.status,
         "reason": record.outcome.reason,
@@ -81,25 +81,25 @@ def facts(record: Record) -> dict[str, str]:
         "packages": ", ".join(f"{name} {version}" for name, version in list(packages.items())[:20]),
         "suite": record.run.get("suite", ""),
     }
-    return {name: clean(value, TEXT_MOST) for name, value in found.items() if value}
+    return {name: clean(value, TEXT_MOST) for name, value in facts_of.items() if value}
 
 
 def figures(record: Record) -> dict[str, float]:
     """The launch's own values: throughput, step times in seconds, memory in bytes, energy; only what was measured."""
-    found: dict[str, float | None] = {"samples_per_s": record.samples_per_s}
+    values: dict[str, float | None] = {"samples_per_s": record.samples_per_s}
     for name, phase in record.phases.items():
-        found[f"{name}.step_s"] = phase.step_s
-        found[f"{name}.samples_per_s"] = record.effective_batch / phase.step_s
-    found |= {"compile_s": record.compile_s, "first_step_s": record.first_step_s}
-    found |= {f"startup.{plain(name)}": seconds for name, seconds in record.startup.items()}
-    found |= {f"memory.{plain(name)}": float(count) for name, count in record.memory.items()}
+        values[f"{name}.step_s"] = phase.step_s
+        values[f"{name}.samples_per_s"] = record.effective_batch / phase.step_s
+    values |= {"compile_s": record.compile_s, "first_step_s": record.first_step_s}
+    values |= {f"startup.{plain(name)}": seconds for name, seconds in record.startup.items()}
+    values |= {f"memory.{plain(name)}": float(count) for name, count in record.memory.items()}
     for number, gpu in enumerate(_devices(record)):
         for name in ("energy_j_per_sample", "energy_j_to_target", "idle_power_w"):
-            found[f"gpu{number}.{name}"] = _number(gpu.get(name))
+            values[f"gpu{number}.{name}"] = _number(gpu.get(name))
     if record.course:
-        found |= {"test_accuracy": record.course.final_accuracy, "train_s": record.course.train_s[-1]}
-        found |= {"seconds_to_target": record.course.seconds_to_target}
-    return {name: value for name, value in found.items() if value is not None}
+        values |= {"test_accuracy": record.course.final_accuracy, "train_s": record.course.train_s[-1]}
+        values |= {"seconds_to_target": record.course.seconds_to_target}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def curves(record: Record) -> dict[str, list[Point]]:
@@ -108,21 +108,21 @@ def curves(record: Record) -> dict[str, list[Point]]:
     The step of a window is the number of steps until its end; that of an epoch its number; that of a reading seconds
     since the launch began.
     """
-    found: dict[str, list[Point]] = {}
+    lines: dict[str, list[Point]] = {}
     for name, phase in record.phases.items():
-        found |= _windows(name, phase, record.effective_batch)
+        lines |= _windows(name, phase, record.effective_batch)
     if course := record.course:
         ends_s = list(accumulate(epoch.train_s + epoch.evaluation_s for epoch in course.epochs))
         for name in ("train_loss", "test_loss", "test_accuracy", "train_s"):
-            found[f"epoch.{name}"] = [
+            lines[f"epoch.{name}"] = [
                 Point(number, float(getattr(epoch, name)), at_s)
                 for number, (epoch, at_s) in enumerate(zip(course.epochs, ends_s, strict=True), 1)
             ]
-        found["first_epoch.loss"] = [Point(step, loss) for step, loss in enumerate(course.curve, 1)]
-    found |= _readings("host", _mapping(record.metrics.get("host")))
+        lines["first_epoch.loss"] = [Point(step, loss) for step, loss in enumerate(course.curve, 1)]
+    lines |= _readings("host", _mapping(record.metrics.get("host")))
     for number, gpu in enumerate(_devices(record)):
-        found |= _readings(f"gpu{number}", gpu)
-    return {name: points for name, points in found.items() if points}
+        lines |= _readings(f"gpu{number}", gpu)
+    return {name: points for name, points in lines.items() if points}
 
 
 def started_s(record: Record) -> float:

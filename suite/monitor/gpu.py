@@ -195,7 +195,7 @@ class NvmlError(RuntimeError):
 
 
 @contextlib.contextmanager
-def opened(nvml: Any = None) -> Iterator[tuple[Driver, list[Gpu]]]:
+def open_nvml(nvml: Any = None) -> Iterator[tuple[Driver, list[Gpu]]]:
     """NVML, and the GPUs that CUDA programs started from here see, in their order. Raises `NvmlError`."""
     if nvml is None:
         try:

@@ -96,8 +96,8 @@ def connections(gpus: Sequence[Gpu]) -> list[Connection]:
 
 def paths(gpus: Sequence[Gpu]) -> list[Path]:
     """What lies between each two GPUs, where NVML says it."""
-    found = (_path(*pair) for pair in combinations(enumerate(gpus), 2))
-    return [path for path in found if path]
+    each_two = (_path(*pair) for pair in combinations(enumerate(gpus), 2))
+    return [path for path in each_two if path]
 
 
 def links(gpus: Sequence[Gpu]) -> list[str]:
@@ -111,12 +111,12 @@ def links(gpus: Sequence[Gpu]) -> list[str]:
 
 def losses(gpus: Sequence[Gpu]) -> list[Loss]:
     """What costs bandwidth between these GPUs and their host."""
-    found = [loss for number, each in enumerate(connections(gpus)) for loss in _losses_of(number, each)]
+    lost = [loss for number, each in enumerate(connections(gpus)) for loss in _losses_of(number, each)]
     for path in paths(gpus):
         if not path.near:
             words = f"{path}, so what they exchange crosses the link between the processors"
-            found.append(Loss(words, "choose GPUs of one node in CUDA_VISIBLE_DEVICES; nvidia-smi topo -m shows them"))
-    return found
+            lost.append(Loss(words, "choose GPUs of one node in CUDA_VISIBLE_DEVICES; nvidia-smi topo -m shows them"))
+    return lost
 
 
 def _losses_of(number: int, link: Connection) -> Iterator[Loss]:

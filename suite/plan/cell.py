@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, make_dataclass, replace
 from dataclasses import field as field_of
 from typing import TYPE_CHECKING, Any
 
-from suite.catalog import frameworks, precisions, workloads
+from suite.catalog import frameworks, precisions
 from suite.catalog.loaders import LOADERS, CellError, Loader
 from suite.catalog.setting import AUTO
-from suite.catalog.settings import BY_ID, COMPILES, SETTINGS
-from suite.catalog.workloads import OWN_WORKLOAD
+from suite.catalog.settings import BY_ID, COMPILES, KERNELS_OF, OWN_WORKLOAD, SETTINGS
 from suite.plan.schema import SchemaError, decode
+from workloads.spec import WORKLOADS
 
 __all__ = (
     "ALLOCATORS", "AUTO", "CHECKPOINTINGS", "COMPILES", "COMPILES_OF", "FRAMEWORKS", "INTERFACES", "KERNELS",
@@ -23,10 +23,8 @@ __all__ = (
     "STRATEGIES", "STRATEGIES_OF", "TUNINGS", "USUAL_COMPILE", "WORKLOADS", "Cell", "CellError", "Loader",
 )  # fmt: skip
 
-WORKLOADS = tuple(workloads.WORKLOADS)
 FRAMEWORKS = tuple(frameworks.FRAMEWORKS)
 PRECISIONS = tuple(precisions.PRECISIONS)
-KERNELS_OF = {name: each.kernels for name, each in workloads.WORKLOADS.items() if each.kernels}
 KERNELS, SIZES, CHECKPOINTINGS, ALLOCATORS, TUNINGS, INTERFACES = (
     SETTINGS[name].choices for name in ("kernel", "size", "checkpointing", "allocator", "tuning", "interface")
 )

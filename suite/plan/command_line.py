@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from suite.catalog import devices
 from suite.plan.choice import one_of
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S
@@ -24,7 +25,7 @@ JOURNALS = Path("results/journals")
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
 
-DEVICES = ("auto", "cpu", "cuda")
+DEVICES = devices.CHOICES
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,7 @@ DATA_DIR = option(
     "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
 )
 DEVICE = option(
-    "--device", type=one_of("device", DEVICES), default="auto", metavar="DEVICE",
-    help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
+    "--device", type=one_of("device", DEVICES), default="auto", metavar="DEVICE", help=devices.HELP,
 )  # fmt: skip
 TRUSTED_NETWORK = option("--trusted-network", action="store_true", help=TRUSTED)
 RESUME = option(

@@ -27,11 +27,12 @@ from suite.plan.device import has_gpu
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from suite.plan.suggest import unknown
 from workloads.faults import FAULTS, explained
-from workloads.spec import specification
+from workloads.spec import read_declaration, specification
 
-STUDIED = ("cifar100_cnn", "imdb_lstm")
+#: Workloads of the study that this suite follows.
+STUDIED = tuple(name for name in WORKLOADS if read_declaration(name).study)
 #: Workloads whose models have several blocks, which can be computed again one by one.
-OF_BLOCKS = ("cifar100_cnn", "cifar100_resnet18", "imdb_transformer")
+OF_BLOCKS = tuple(name for name in WORKLOADS if not read_declaration(name).one_block)
 BATCH = 128
 
 

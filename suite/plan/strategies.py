@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from suite.catalog.frameworks import NOT_MEASURED
 from suite.plan.cell import STRATEGIES_OF, WORKLOADS, Cell
+from workloads.spec import read_declaration
 
 #: Why a cell for which `has_server` holds is not launched where others could connect; one sentence, which goes on.
 SERVER = (
@@ -19,7 +20,7 @@ TRUSTED = (
 
 #: Workloads with batch normalisation, and the strategies that take its statistics over all devices. With the others
 #: each device has statistics of its own: as good a training, and another one than one device's.
-NORMALISED = ("cifar100_resnet18",)
+NORMALISED = tuple(name for name in WORKLOADS if read_declaration(name).batch_normalised)
 WHOLE_BATCH = ("synchronised", "jit", "split")
 OWN_STATISTICS = (
     "each device has running statistics of its own, of which an evaluation could take one device's only; train to the "
@@ -32,7 +33,7 @@ FLOAT32 = "DeepSpeed keeps the weights that its optimizer moves in float32"
 FLAT = "DeepSpeed's optimizer moves all weights as one, and lars and lamb need the norms of each; use ddp"
 STAGES = "a model that is split has two stages, with a device for each; ask for 2 devices"
 #: Workloads whose layers PyTorch and TensorFlow can split: their files have a function `stages`.
-STAGED = ("cifar100_cnn", "imdb_lstm")
+STAGED = tuple(name for name in WORKLOADS if read_declaration(name).stages)
 
 
 def measured_of(framework: str) -> list[str]:
@@ -47,7 +48,7 @@ def has_server(cell: Cell) -> bool:
 
 def normalised_apart(cell: Cell) -> bool:
     """Whether the cell's devices normalise their samples apart from each other."""
-    return cell.devices > 1 and cell.workload in NORMALISED and cell.strategy not in WHOLE_BATCH
+    return cell.devices > 1 and read_declaration(cell.workload).batch_normalised and cell.strategy not in WHOLE_BATCH
 
 
 def not_measured(cell: Cell) -> str:
@@ -78,6 +79,9 @@ def not_measured(cell: Cell) -> str:
         (deepspeed and cell.compile != "eager", "DeepSpeed is measured in eager mode; torch.compile with ddp"),
         (staged and cell.compile not in ("eager", "graph"), "split is measured in eager mode; torch.compile with ddp"),
         (staged and cell.devices != 2, STAGES),
-        (staged and cell.workload not in STAGED, f"{cell.workload} names no stages; {', '.join(STAGED)} do"),
+        (
+            staged and not read_declaration(cell.workload).stages,
+            f"{cell.workload} names no stages; {', '.join(STAGED)} do",
+        ),
     )
     return next((reason for applies, reason in reasons if applies), "")

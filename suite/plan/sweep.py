@@ -19,6 +19,7 @@ from suite.plan.cell import (
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, check_size, default, smoke
 from suite.plan.suggest import unknown
 from workloads import registry
+from workloads.spec import read_declaration
 
 #: All axes, in the order of their values in the name of a sweep.
 AXES = SWEPT
@@ -106,7 +107,8 @@ def _in_place(cell: Cell, axis: str, value: str) -> Cell:
 
 def _kernels(workload: str, kernels: Sequence[str]) -> list[str]:
     """Those of these kernels that a workload has."""
-    return [kernel for kernel in kernels if kernel in ("auto", *KERNELS_OF[workload])] if workload in KERNELS_OF else []
+    own = read_declaration(workload).kernels
+    return [kernel for kernel in kernels if kernel in ("auto", *own)] if own else []
 
 
 def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:

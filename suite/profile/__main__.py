@@ -74,18 +74,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     finally:
         restore_handlers()
-    found = profiled(records)
-    if found is None:
+    profile = profiled(records)
+    if profile is None:
         log = f"{folder}/*.log"
         reasons = {f"{each.outcome.status}: {each.outcome.reason}" for each in records if not each.outcome.ok}
         why = clean("; ".join(sorted(reasons)) or f"the launch ended well, but its profiler failed; see {log}", 1000)
         print(f"suite.profile: no profile of {cell.id}: {why}", file=sys.stderr)
         return 1
     terminal = Terminal()
-    for view in views(found):
+    for view in views(profile):
         terminal.show(view)
         terminal.print()
-    for line in opening(found, folder):
+    for line in opening(profile, folder):
         terminal.print(line, soft_wrap=True)
     return 0
 

@@ -22,37 +22,37 @@ NAME_MOST = 60
 def profiled(records: Sequence[Record]) -> Costs | None:
     """Returns the costs of the one cell that these launches are of; None without any profile."""
     rows = [row for each in group(Launch(record, "profile", "") for record in records) for row in each.rows]
-    return next((found for row in rows if (found := costs(row))), None)
+    return next((profile for row in rows if (profile := costs(row))), None)
 
 
-def views(found: Costs) -> list[View]:
+def views(profile: Costs) -> list[View]:
     """Returns the table of categories and that of the largest operations."""
-    step_s = found.step_s
+    step_s = profile.step_s
     rows = [
-        [name, *_taken(found.seconds[name], step_s), figure(found.calls[name]), _device(found, name)]
-        for name in sorted(CATEGORIES, key=lambda name: -found.seconds[name])
-        if found.seconds[name]
+        [name, *_taken(profile.seconds[name], step_s), figure(profile.calls[name]), _device(profile, name)]
+        for name in sorted(CATEGORIES, key=lambda name: -profile.seconds[name])
+        if profile.seconds[name]
     ]
     rows += [["timed step", *_taken(step_s, step_s), "", ""]]
-    rows += [["sum as profiled", *_taken(found.covered * step_s, step_s), "", ""]]
+    rows += [["sum as profiled", *_taken(profile.covered * step_s, step_s), "", ""]]
     headers = ["category", "ms per step", "% of step", "calls", "device"]
     categories = Grid(headers, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
-    largest = [_line(each, step_s) for each in found.operations]
+    largest = [_line(each, step_s) for each in profile.operations]
     headers = ["operation", "category", "ms per step", "% of step", "calls", "holds"]
     operations = Grid(headers, largest, [LEFT, LEFT, RIGHT, RIGHT, RIGHT, LEFT])
-    title = f"Where the time of a step goes: {found.row.cell.id}"
-    shown = [View(title, categories, remarks(found))]
+    title = f"Where the time of a step goes: {profile.row.cell.id}"
+    shown = [View(title, categories, remarks(profile))]
     return [*shown, *([View("The largest operations", operations, [])] if largest else [])]
 
 
-def opening(found: Costs, folder: Path) -> list[str]:
+def opening(profile: Costs, folder: Path) -> list[str]:
     """Returns where the trace is and how it is opened; ``folder`` is the one beside the journal."""
-    profile = found.typical
+    typical = profile.typical
     lines = []
-    if profile.trace:
-        lines.append(f"Trace: {folder / profile.trace}")
+    if typical.trace:
+        lines.append(f"Trace: {folder / typical.trace}")
         lines.append("Open it: drag the file onto https://ui.perfetto.dev, which reads it in the browser.")
-    if others := [clean(name) for name in profile.files]:
+    if others := [clean(name) for name in typical.files]:
         lines.append(f"Beside it: {listing(others)}")
     if (folder / "plugins").is_dir():
         lines.append(
@@ -67,8 +67,8 @@ def _line(each: Operation, step_s: float) -> list[str]:
     return [name, each.category, *_taken(each.seconds, step_s), figure(each.calls), held]
 
 
-def _device(found: Costs, category: str) -> str:
-    devices = {each.device for each in found.typical.operations if each.category == category}
+def _device(profile: Costs, category: str) -> str:
+    devices = {each.device for each in profile.typical.operations if each.category == category}
     return " and ".join(sorted(devices)) or NONE
 
 

@@ -88,7 +88,7 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class Identity:
-    """Evidence that this launch computed what the others did (see `suite.worker.evidence.collected`).
+    """Evidence that this launch computed what the others did (see `suite.worker.evidence`).
 
     ``weights`` and ``batches`` are SHA-256 digests of the initial weights, read back out of the model, and of the first
     batches that the measured loader delivered. ``program`` is one of all that decides what the launch computes. A

@@ -1,8 +1,8 @@
-"""The epochs of a training to the end; part of a `Record`."""
+"""The epochs of a training to the end, and what a launch counted besides its windows; parts of a `Record`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Annotated, Any
 
@@ -18,6 +18,22 @@ Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MOST)]
 Elapsed = Annotated[float, Meta(ge=SECONDS_LEAST, le=SECONDS_MOST)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MOST)]
 Some = Annotated[int, Meta(ge=1, le=COUNT_MOST)]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Counts that do not come from the windows, over the phases or over a training to its end.
+
+    ``delivered`` is how many batches the loader delivered, ``updates`` how many steps the optimizer counted itself, or
+    None where it keeps no count. ``untimed`` are by phase the steps in no window. ``seen_s`` is how
+    long each burst of windows (each epoch of a training to its end, with its evaluation and checkpoint) took by the
+    clock of the parent, which stamps the worker's messages.
+    """
+
+    delivered: Count
+    updates: Count | None = None
+    untimed: dict[str, Count] = field(default_factory=dict)
+    seen_s: dict[str, tuple[Seconds, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

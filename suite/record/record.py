@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from msgspec import Meta, to_builtins
 
+from suite.catalog.phases import PHASES as CATALOG
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.bounds import explained, outside
 from suite.record.evidence import Identity
-from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Seconds, Some
-from suite.record.ledger import Ledger
+from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Ledger, Seconds, Some
 from suite.record.profile import Profile
 from suite.record.ranks import Ranks
 
@@ -38,10 +38,10 @@ SKIPPED = ("unsupported", "out-of-memory")
 DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 
 #: The phases of every cell.
-PHASES = ("train", "compute", "input")
+PHASES = tuple(name for name, each in CATALOG.items() if each.of_every_cell)
 
 #: Those of a cell with several devices, which has the same steps without communication besides.
-ALL_PHASES = (*PHASES, "local")
+ALL_PHASES = tuple(CATALOG)
 
 #: Objects and lists within one another, at most.
 LEVELS_MOST = 50

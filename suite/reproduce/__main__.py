@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths, _ = find(options.run, options.storage)
         with waiting("reading the launches"):
             loaded = load(paths)
-        stored = chosen([launch.record for launch in loaded.launches if not launch.record.control], options.k)
+        stored = select_cells([launch.record for launch in loaded.launches if not launch.record.control], options.k)
         if options.install:
             install(stored, options.install, options.yes, _ask, _say)
         restore_handlers = interruptible()
@@ -106,7 +106,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(parser.add_argument, RUNS.but(metavar="RESULT", nargs="+"))
     parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id contains this text")
     launches = LAUNCHES.but(help="per cell (default: as many as are stored)")
-    device = DEVICE.but(default=None, help="cpu, cuda, or auto (default: the stored run's)")
+    device = DEVICE.but(default=None, help=f"{', '.join(DEVICES[1:])}, or auto (default: the stored run's)")
     add(parser.add_argument, WORKLOADS, launches, margin_option(), DATA_DIR, device, TRUSTED_NETWORK)
     parser.add_argument(
         "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
@@ -122,7 +122,7 @@ def _status(verdicts: Iterable[Verdict]) -> int:
     return 0 if not unsettled else 3 if unsettled == {"inconclusive"} else 1
 
 
-def chosen(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
+def select_cells(launches: Iterable[Record], text: str) -> dict[Cell, list[Record]]:
     """Returns the launches of the cells whose id contains the text. Raises `LoadError` if there is none."""
     cells = by_cell(record for record in launches if text in record.cell.id)
     if not cells:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.retry import may_pass
+from suite.session.formatting import count_launches
 from suite.session.resume import command
 from suite.session.run import Run
-from suite.session.wording import launches as counted
 
 
 def advice(run: Run, arguments: Sequence[str]) -> str:
     """One line with a command for the next step, given the arguments of this one; empty if nothing is left to do."""
     again = command(arguments, run.info["id"])
     if run.done < run.total:
-        missing = counted(run.total - run.done)
+        missing = count_launches(run.total - run.done)
         return f"{missing} did not run; the others are in {run.journal.path}. Continue with: {again}"
     if failed := sum(may_pass(record.outcome) for record in run.failed):
-        return f"{counted(failed)} failed for reasons that may pass. Try again with: {again}"
+        return f"{count_launches(failed)} failed for reasons that may pass. Try again with: {again}"
     if run.undecided:
         return f"{run.undecided} comparisons are undecided. Continue with a larger --budget: {again}"
     if run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
@@ -33,4 +33,4 @@ def unmeasured(run: Run | None) -> str:
     if any(record.outcome.ok for record in records):
         return ""
     counts = Counter(record.outcome.status for record in records)
-    return ", ".join(f"{counted(count)} {status}" for status, count in counts.items()) or "no launch ran"
+    return ", ".join(f"{count_launches(count)} {status}" for status, count in counts.items()) or "no launch ran"

@@ -16,14 +16,14 @@ from suite.plan.measuring import CONTROL
 from suite.record.record import Record
 from suite.record.saved import SCHEMA
 from suite.session.run import Run
-from suite.session.storage import compact, fitting, save
+from suite.session.storage import compact, save, shorten_name
 
 PROJECT = "framework-training-suite"
 
 
-def saved(run: Run, storage: Path, name: str) -> Path:
+def save_run(run: Run, storage: Path, name: str) -> Path:
     """Save the launches of a run under the next free number; returns the file. Raises OSError."""
-    return save(storage / get_machine_id(), fitting(name), compact(content(run)).encode())
+    return save(storage / get_machine_id(), shorten_name(name), compact(content(run)).encode())
 
 
 def content(run: Run) -> dict[str, Any]:

@@ -169,8 +169,8 @@ class Dispatch:
         """The next block for this host, waiting for one; None when the run ends."""
         with self._changed:
             while not self._ending and not self._problem:
-                mine = [block for block in self._blocks if block.host == name]
-                for block in mine or [block for block in self._blocks if not block.host]:
+                own = [block for block in self._blocks if block.host == name]
+                for block in own or [block for block in self._blocks if not block.host]:
                     self._blocks.remove(block)
                     return block
                 self._changed.wait()
@@ -200,7 +200,7 @@ class Dispatch:
             if block.lost >= LOST_MOST:
                 cell, number, position = block.launches[0]
                 outcome = Outcome("crashed", f"its host was lost {block.lost} times while it ran")
-                record = self.keep(launcher.described(Record(cell, outcome, number), position), 0.0, 0.0)
+                record = self.keep(launcher.add_run(Record(cell, outcome, number), position), 0.0, 0.0)
                 self._done[record.key] = record
                 block.launches.popleft()
                 block.lost = 0

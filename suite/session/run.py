@@ -17,6 +17,8 @@ from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
 from suite.session.engines.cluster import open_hosts
+from suite.session.eta import Eta, durations
+from suite.session.formatting import count_launches, describe_launch, duration
 from suite.session.hosts import Host
 from suite.session.hosts.site import prepare
 from suite.session.journal import Journal, JournalError
@@ -25,11 +27,9 @@ from suite.session.launches.launch import LaunchError, interpreter
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
-from suite.session.pace import Pace, durations
 from suite.session.resume import cells_digest, journal_of
 from suite.session.stopping import Stopping
 from suite.session.terminal import CommandTerminal
-from suite.session.wording import described, duration, launches
 from workloads.data.progress import waiting
 
 
@@ -69,8 +69,8 @@ class Run:
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
         about = self._hosts.hosts[0].about
         self.on_cpu = not about.gpu
-        self._pace = Pace(self.settings.plan, self.on_cpu)
-        self._pace.learn(self._journalled.values())
+        self._eta = Eta(self.settings.plan, self.on_cpu)
+        self._eta.learn(self._journalled.values())
         host = self._hosts.hosts[0]
         self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
         self._dispatch: Dispatch | None = None
@@ -82,7 +82,7 @@ class Run:
             failed = "it" if len(last) == 1 else f"{retried} of them"
             note = f"; {failed} failed and will run again" if retried else ""
             verb = "is" if len(last) == 1 else "are"
-            self.say(f"resuming run {self.info['id']}: {launches(len(last))} {verb} in its journal{note}")
+            self.say(f"resuming run {self.info['id']}: {count_launches(len(last))} {verb} in its journal{note}")
             self.info["resumed"] = 1 + max(record.resumed for record in last.values())
 
     @property
@@ -123,9 +123,9 @@ class Run:
             record = self._keep(record, took_s, searching_s)
         self.records.append(record)
         self._unended = ""
-        line = f"{counter} {described(record)}  {duration(record.run['took_s'])}{self._left()}"
+        line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
-        self.observers.ended(record, self._left_s(self._remaining()) if self._pace.known else None)
+        self.observers.ended(record, self._left_s(self._remaining()) if self._eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:
@@ -189,13 +189,14 @@ class Run:
         if trained:
             hours = any(cell.size == "full" for cell in trained)
             words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.on_cpu else ""
-            self.say(f"{launches(len(remaining))}; those with a recipe train to the end{words}")
+            self.say(f"{count_launches(len(remaining))}; those with a recipe train to the end{words}")
         elif remaining:
             first = "the first block: " if self.settings.search else ""
+            time = f"about {duration(self._left_s(remaining))}"
             if self._stopping:
-                self.say(f"until all is decided, for about {duration(self._stopping.budget_s)} at most")
-            else:
-                self.say(f"{first}{launches(len(remaining))}, about {duration(self._left_s(remaining))}")
+                time = f"until all is decided, for about {duration(self._stopping.budget_s)} at most"
+            most = "at most " if self._stopping else ""
+            self.say(f"{first}{most}{count_launches(len(remaining))}, {time}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
         keys = [key_of(cell, number) for cell, number in self.planned]
@@ -245,7 +246,7 @@ class Run:
 
     def _keep(self, record: Record, took_s: float, searching_s: float) -> Record:
         """Write a record to the journal; returns it with the time that it took."""
-        self._pace.add(record.cell, took_s, searching_s)
+        self._eta.add(record.cell, took_s, searching_s)
         record = replace(record, run=record.run | durations(took_s, searching_s))
         self.journal.append(record)
         return record
@@ -260,7 +261,7 @@ class Run:
 
     def _left_s(self, cells: list[Cell]) -> float:
         searches = {cell for cell in cells if cell.batch == AUTO and cell not in self._fits}
-        return self._pace.left_s(cells, searches) / self.side_by_side
+        return self._eta.left_s(cells, searches) / self.side_by_side
 
     def _open_journal(self) -> Journal:
         settings = self.settings
@@ -283,7 +284,7 @@ class Run:
 
     def _left(self) -> str:
         remaining = self._remaining()
-        return f", about {duration(self._left_s(remaining))} left" if remaining and self._pace.known else ""
+        return f", about {duration(self._left_s(remaining))} left" if remaining and self._eta.known else ""
 
 
 def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:

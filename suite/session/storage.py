@@ -29,9 +29,9 @@ def name_fits(name: str) -> bool:
     return len(_file(1, name).encode()) <= NAME_MOST
 
 
-def fitting(name: str) -> str:
+def shorten_name(name: str) -> str:
     """The name, cut where it is too long for that of a file."""
-    return name if name_fits(name) else fitting(name[: min(NAME_MOST, len(name) - 1)])
+    return name if name_fits(name) else shorten_name(name[: min(NAME_MOST, len(name) - 1)])
 
 
 @contextlib.contextmanager

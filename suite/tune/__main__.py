@@ -11,17 +11,17 @@ from suite.plan.cell import Cell, CellError
 from suite.plan.device import has_gpu
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
-from suite.session.benchmarks import saved
+from suite.session.benchmarks import save_run
 from suite.session.engines import LOCAL
+from suite.session.formatting import count_launches
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
 from suite.session.resume import command
 from suite.session.run import Run
-from suite.session.wording import launches as counted
 from suite.tune import options as command_line
-from suite.tune.answer import answered, written
+from suite.tune.answer import print_answers, write_answers
 from suite.tune.loop import Loop
 from suite.tune.options import ANSWERS, Search
 from suite.tune.screen import Screen
@@ -84,7 +84,7 @@ def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str
             run.close()
     resume = continued(arguments, str(run.info["id"]), spent=not status)
     if problem:
-        print(f"suite.tune: {problem}; {counted(run.done)} kept. Continue with: {resume}", file=sys.stderr)
+        print(f"suite.tune: {problem}; {count_launches(run.done)} kept. Continue with: {resume}", file=sys.stderr)
     if not run.records and not status:
         print("suite.tune: the budget is too small for a single launch; give a larger --budget", file=sys.stderr)
     if not run.records:
@@ -95,22 +95,22 @@ def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str
 
 def _ended(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
     """Save and print what there is; returns the exit status."""
-    path = saved(run, search.options.storage, search.chosen.name)
+    path = save_run(run, search.options.storage, search.chosen.name)
     folder = search.options.output or ANSWERS / str(run.info["id"])
-    answered(races, run.records, resume)
-    written(races, run.records, folder, {"run": run.info["id"], "saved": path.name})
+    print_answers(races, run.records, resume)
+    write_answers(races, run.records, folder, {"run": run.info["id"], "saved": path.name})
     print(f"\nAnswer and plots: {folder}\nLaunches: {path}\nCompare them with: python -m suite.compare {path}")
     return int(not any(race.recommended for race in races))
 
 
 def continued(arguments: Sequence[str], run: str, spent: bool = False) -> str:
     """The command that continues a search with these arguments; one whose budget is spent needs a larger one."""
-    kept: list[str] = []
+    others: list[str] = []
     for at, argument in enumerate(arguments):
         of_budget = argument.partition("=")[0] == "--budget" or (at > 0 and arguments[at - 1] == "--budget")
         if not (spent and of_budget):
-            kept.append(argument)
-    line = command(kept, run).replace("pytest", "python -m suite.tune", 1)
+            others.append(argument)
+    line = command(others, run).replace("pytest", "python -m suite.tune", 1)
     return f"{line} --budget MORE" if spent else line
 
 

@@ -27,7 +27,7 @@ from suite.report.text.race import (
 )
 
 
-def answered(races: Sequence[Race], records: Sequence[Record], resume: str, file: IO[str] | None = None) -> None:
+def print_answers(races: Sequence[Race], records: Sequence[Record], resume: str, file: IO[str] | None = None) -> None:
     """Print the answer of each race."""
     terminal = Terminal(file)
     for race in races:
@@ -53,14 +53,14 @@ def answered(races: Sequence[Race], records: Sequence[Record], resume: str, file
             terminal.print(f"Continue with: {resume}", soft_wrap=True)
 
 
-def written(races: Iterable[Race], records: Sequence[Record], folder: Path, run: Mapping[str, Any]) -> None:
+def write_answers(races: Iterable[Race], records: Sequence[Record], folder: Path, run: Mapping[str, Any]) -> None:
     """Write the answer as text and JSON, and a plot of each race. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     races = list(races)
-    found = [summary(race, seconds_of(race, records)) for race in races]
-    (folder / "answer.json").write_text(json.dumps({**run, "races": found}, indent=1) + "\n", encoding="utf-8")
+    races_json = [summary(race, seconds_of(race, records)) for race in races]
+    (folder / "answer.json").write_text(json.dumps({**run, "races": races_json}, indent=1) + "\n", encoding="utf-8")
     with (folder / "answer.txt").open("w", encoding="utf-8") as file:
-        answered(races, records, "python -m suite.tune --resume", file)
+        print_answers(races, records, "python -m suite.tune --resume", file)
     with plots.styled():
         for race in races:
             if plot := race_plot(race):

@@ -16,7 +16,7 @@ from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import LEFT
 from suite.report.text.race import standing, title
-from suite.session.wording import duration
+from suite.session.formatting import duration
 from suite.tune.loop import Spent
 
 #: Cells that the screen lists.
@@ -72,7 +72,7 @@ class Screen:
         if new and race.blocks:
             self.blocks = race.blocks
             if not self.live:
-                self.say(f"{title(race)}: after block {race.blocks}, {left(race)}; {paid(spent)}")
+                self.say(f"{title(race)}: after block {race.blocks}, {describe_left(race)}; {describe_budget(spent)}")
 
     def __rich__(self) -> Group:
         """The whole screen, as rich asks for it; only its last line changes between two launches."""
@@ -89,20 +89,20 @@ class Screen:
             table.add_row(*map(Text, row))
         more = len(race.alive) - len(shown.rows)
         return [
-            Text(f"{title(race)}: block {race.blocks + 1}, {left(race)}", style="bold"),
+            Text(f"{title(race)}: block {race.blocks + 1}, {describe_left(race)}", style="bold"),
             table,
             *([Text(f"and {more} more")] if more > 0 else []),
-            Text(paid(spent)),
+            Text(describe_budget(spent)),
             ProgressBar(total=1.0, completed=min(spent.share, 1.0), width=40),
         ]
 
 
-def left(race: Race) -> str:
+def describe_left(race: Race) -> str:
     """How many cells are left, of how many."""
     return f"{len(race.alive)} of {count(len(race.cells), 'cell')} left"
 
 
-def paid(spent: Spent) -> str:
+def describe_budget(spent: Spent) -> str:
     """What is spent and what is left of the budget."""
     if spent.budget.launches is not None:
         rest = max(0, spent.budget.launches - spent.launches)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from suite.doctor.probes import ANSWER_WITHIN_S, NOT_INSTALLED, answer_of
-from suite.monitor.gpu import NvmlError, opened
+from suite.monitor.gpu import NvmlError, open_nvml
 from suite.plan.cell import Cell
 from suite.plan.matrix import MatrixError
 from suite.plan.objective import Question, needs_energy
@@ -20,13 +20,13 @@ def refuse_unmeasurable(question: Question, on_cpu: bool) -> None:
     reason = "the run uses the CPU, whose energy the suite does not measure" if on_cpu else ""
     if not reason:
         try:
-            with opened() as (_, gpus):
+            with open_nvml() as (_, gpus):
                 readings = gpus[0].read() if gpus else {}
         except NvmlError as error:
             reason = str(error)
         else:
-            told = readings.keys() & {"energy_j", "power_w"}
-            reason = "" if told else "the GPU tells neither energy nor power" if gpus else "no GPU is visible"
+            has_energy = readings.keys() & {"energy_j", "power_w"}
+            reason = "" if has_energy else "the GPU tells neither energy nor power" if gpus else "no GPU is visible"
     if reason:
         raise MatrixError(
             f"{name} cannot be measured here: {reason}; search for another --objective, such as samples/s"

@@ -40,9 +40,8 @@ from suite.worker.launch import group
 from suite.worker.launch.counted import Counted
 from suite.worker.launch.described import described, kernels, program, training_key
 from suite.worker.launch.outcome import check, classify
-from suite.worker.launch.peaks import measure_peaks
 from suite.worker.launch.phases import measure_phases, since
-from suite.worker.launch.probe import denormals, precision_errors
+from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
 from workloads import registry
 from workloads.data.augment import Batches

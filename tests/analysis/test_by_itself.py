@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from suite.analysis.identity.by_itself import _dropout
-from suite.analysis.identity.tolerances import DROPOUT_AT_LAYERS
 from suite.analysis.identity.verdicts import Verdict
 from suite.record.evidence import Draws, Last, Scored, Trace
 from tests import records
 from tests.analysis.test_identity import but, judged, kinds
+from workloads.spec import read_declaration
 
 
 def of_all(framework: str, **changes: Any) -> dict[str, Verdict]:
@@ -115,7 +115,7 @@ def test_the_mean_spread_of_more_launches_is_held_against_a_narrower_bound() -> 
 
 
 def test_a_transformer_alone_is_held_against_what_was_measured_at_its_layers() -> None:
-    layers = DROPOUT_AT_LAYERS["imdb_transformer", "small"]
+    layers = read_declaration("imdb_transformer").dropout_bounds.layers["small"]
     assert _dropout([Draws(0.03, (0.7, 0.6), 1.0, "small", layers)], "imdb_transformer") == ""
     more = layers | {"block1_attention/kernel": 0.12**0.5}
     words = "dropout spreads the input of block1_attention/kernel by 0.3464, not by 0.3179"

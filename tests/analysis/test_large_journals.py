@@ -21,9 +21,9 @@ from tests.studies import scale
 
 ROOT = Path(__file__).parents[2]
 
-#: What a launch may add to the peak of loading, so that 50,000 stay below 800 MiB; and to that of a whole comparison,
+#: What a launch may add to the peak of loading, so that 50,000 stay below 600 MiB; and to that of a whole comparison,
 #: tables and page included. The second holds much that the first thousands need and the next ones do not.
-LOADING_MOST, COMPARING_MOST = 16 * 1024, 30 * 1024
+LOADING_MOST, COMPARING_MOST = 12 * 1024, 20 * 1024
 
 #: Two comparisons in one process: what the first one needs, as code and caches, is no launch's cost. Plots are of rows.
 GROWTH = """

@@ -10,7 +10,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.report.plots.kinds.bars import throughput
-from suite.report.tables.frame import Table, best
+from suite.report.tables.frame import Table
 from tests import records
 from tests.drawn import said
 from tests.records import replace
@@ -35,7 +35,7 @@ def ran(cell: Cell, speed: float, n: int = 6, noise: float = 0.003, **changes: o
 def rows(held: Sequence[Record], column: str = "samples_per_s") -> set[str]:
     """The cells that are marked."""
     made: Table = records.only(held)
-    return {made.group.rows[at].cell.id for at in best(made)[column]}
+    return {cell.cell for cell in made.cells if column in cell.best}
 
 
 def three(**changes: object) -> list[Record]:

@@ -12,7 +12,7 @@ from suite.analysis.records.load import load
 from suite.analysis.statistics.contests import contests
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import ratios
-from suite.record.ledger import Ledger
+from suite.record.history import Ledger
 from suite.record.record import Phase, Record, Window
 from tests import records
 from tests.published import RUNS

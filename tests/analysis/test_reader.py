@@ -112,13 +112,16 @@ def test_all_that_is_shown_of_what_the_monitor_saw_is_kept(form: str, tmp_path: 
     assert None not in figures(watched()).values()
 
 
+STRANGE_LINES: list[dict[str, Any]] = [
+    {"values": []}, {"values": {"cpu_cores": [1.0]}}, {"values": {"cpu_cores": 5}}, {"at_s": None}, {"at_s": "x"},
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "strange",
     [{"host": None}, {"gpus": [None, 5, "x"]}, {"gpus": {"0": {}}}, {"host": {"phases": {"train": []}}}, {"gpus": "x"},
      {"host": {"phases": {"train": {"cpu_cores": {"median": [1]}}}}}, {"gpus": [{"timeline": None, "phases": 7}]},
-     *({"host": {"timeline": {"at_s": [0, 1], "values": {"cpu_cores": [1, 2]}} | line}} for line in (
-         {"values": []}, {"values": {"cpu_cores": [1.0]}}, {"values": {"cpu_cores": 5}}, {"at_s": None}, {"at_s": "x"},
-     ))],
+     *({"host": {"timeline": {"at_s": [0, 1], "values": {"cpu_cores": [1, 2]}} | line}} for line in STRANGE_LINES)],
 )  # fmt: skip
 def test_strange_metrics_are_no_figures_and_no_lines(strange: dict[str, Any], tmp_path: Path) -> None:
     record = replace(records.record(), metrics=strange)

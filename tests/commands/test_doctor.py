@@ -15,7 +15,7 @@ from suite.doctor import __main__ as command
 from suite.doctor import checks, probes
 from suite.doctor.checks import BAD, NOTE, OK, WARNING, Finding, card, data, frameworks, host, placement
 from suite.doctor.probes import FAILED, NOT_INSTALLED
-from suite.monitor.gpu import Driver, opened
+from suite.monitor.gpu import Driver, open_nvml
 from suite.plan.cell import FRAMEWORKS, PRECISIONS
 from tests.frameworks import needs_frameworks
 from tests.nvml import Nvml
@@ -65,14 +65,14 @@ def test_a_missing_framework_is_a_warning_until_all_are_missing() -> None:
 def test_what_stands_in_the_way_on_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     nvml = Nvml()
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         assert status(list(card(gpu)), "GPU") == NOTE, "the stand-in has no memory temperature"
         assert "persistence mode on, MIG off, GPM answers" in "\n".join(map(str, card(gpu)))
         nvml.broken = {"nvmlDeviceGetComputeRunningProcesses"}
         assert "no processes: Not Supported" in "\n".join(map(str, card(gpu))), "and the driver is still there"
         nvml.broken = set()
         nvml.mig, nvml.persistent, nvml.gpm, nvml.pids = True, False, False, [4321]
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         text = "\n".join(map(str, card(gpu)))
     for words in ("MIG is on", "nvidia-smi -pm 1", "1 other process", "no gpm: the device has no GPM"):
         assert words in text
@@ -81,7 +81,7 @@ def test_what_stands_in_the_way_on_a_gpu_is_named(monkeypatch: pytest.MonkeyPatc
 def test_a_placement_that_costs_bandwidth_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     nvml = Nvml()
-    with opened(nvml) as (_, cards):
+    with open_nvml(nvml) as (_, cards):
         good = list(placement(cards))
         assert [finding.status for finding in good] == [OK] * 3
         assert "GPU 0 to GPU 1: NVLink" in "\n".join(map(str, good))
@@ -100,7 +100,7 @@ def test_a_placement_that_costs_bandwidth_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_devices_that_are_all_hidden_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "opened", lambda: opened(Nvml()))
+    monkeypatch.setattr(checks, "open_nvml", lambda: open_nvml(Nvml()))
     for chosen in ("", "MIG-12345678"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
         driver, findings, described = checks.gpus()
@@ -147,14 +147,18 @@ def test_a_full_disk_and_a_closed_cache_keep_a_machine_from_measuring(
     assert status(list(data(None)), "data") == OK, "what is cached needs no room"
 
 
-def test_a_framework_that_does_not_answer_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Interpreters that answer nothing."""
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 60\n")
     python.chmod(0o755)
     for framework in FRAMEWORKS:
         monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
+
+
+@pytest.mark.usefixtures("silent")
+def test_a_framework_that_does_not_answer_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--wait", "0.5"]) == 1
     told = capsys.readouterr()
     for framework in FRAMEWORKS:
@@ -167,14 +171,10 @@ def test_a_framework_that_does_not_answer_is_not_waited_for(
     assert told.err.startswith("asking pytorch, tensorflow, jax, up to 0.5 s each\n")
 
 
+@pytest.mark.usefixtures("silent")
 def test_what_is_waited_for_is_told_again_and_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexec sleep 60\n")
-    python.chmod(0o755)
-    for framework in FRAMEWORKS:
-        monkeypatch.setenv(f"SUITE_PYTHON_{framework.upper()}", str(python))
     monkeypatch.setattr(probes, "REMIND_EVERY_S", 0.2)
     command.main(["--json", "--wait", "1"])
     told = capsys.readouterr()
@@ -232,10 +232,6 @@ def test_an_accelerator_that_the_suite_does_not_support_is_named(
     assert "pytorch 2.13.0+rocm7; on CPU; fp32" in told
     assert "finds ROCm (AMD Instinct MI300X), which the suite does not support yet" in told
     assert "--device cpu measures the CPU" in told
-
-
-def test_each_framework_has_a_minute() -> None:
-    assert probes.ANSWER_WITHIN_S == 60
 
 
 def test_findings_are_shown_whole_in_a_pipe_with_rich_and_without_it(

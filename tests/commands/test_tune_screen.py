@@ -9,7 +9,7 @@ from rich.console import Console
 
 from suite.plan.objective import Budget
 from suite.tune.loop import Spent
-from suite.tune.screen import Screen, paid
+from suite.tune.screen import Screen, describe_budget
 from tests.tuning import Launcher, cells, raced, usual_rate
 
 
@@ -42,6 +42,6 @@ def test_the_screen_shows_survivors_their_intervals_and_the_budget(monkeypatch: 
 
 
 def test_a_spent_budget_is_called_so() -> None:
-    assert paid(Spent(3, 60.0, Budget(seconds=60.0))) == "3 launches in 60 s, nothing left"
+    assert describe_budget(Spent(3, 60.0, Budget(seconds=60.0))) == "3 launches in 60 s, nothing left"
     assert Spent(3, 60.0, Budget(seconds=60.0)).share == 1
     assert Spent(3, 60.0, Budget(launches=6)).share == 0.5

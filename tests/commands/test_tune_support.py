@@ -37,7 +37,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise NvmlError(error)
             yield None, list(gpus)
 
-        monkeypatch.setattr(support, "opened", opened)
+        monkeypatch.setattr(support, "open_nvml", opened)
 
     return has
 

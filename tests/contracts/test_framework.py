@@ -48,7 +48,7 @@ ASKED = """
     seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], FRAMEWORK_PACKAGES["mxnet"]
     from suite.doctor import probes
     seen["asked by the doctor"] = list(probes.FRAMEWORKS)
-    from suite.session.pace import _distance
+    from suite.session.eta import _distance
     seen["distance"] = _distance(Cell("imdb_lstm", "mxnet"), Cell("imdb_lstm", "jax"))
 
     from dataclasses import replace
@@ -61,16 +61,15 @@ ASKED = """
     from suite.report.text.answer import answer
     seen["answer"], seen["title"] = " ".join(answer([table], []).sentences), FRAMEWORKS["mxnet"]
     seen["strategy's title"] = strategy("kvstore")
-    from suite.report.html.thumbnails import DASHES
     from suite.report.plots.style.look import FACE, HATCH, MARKER, frameworks, swatch
-    seen["look"] = [FACE["mxnet"], HATCH["mxnet"], MARKER["mxnet"], DASHES["mxnet"]]
+    seen["look"] = [FACE["mxnet"], HATCH["mxnet"], MARKER["mxnet"]]
     seen["legend"] = [swatch(name).get_label() for name in frameworks(table.group.rows)]
     from suite.analysis.bottlenecks.bottleneck import FASTER
     seen["faster"] = FASTER["mxnet"]
 
     from suite.compare.__main__ import main
     from suite.report import plots
-    plots.draw, plots.draw_hero = lambda *_: [], lambda *_: []
+    plots.draw = lambda *_: []
     records.save(Path("0001_a.json"), [*known, *fake])
     seen["comparison"] = printed(lambda: main(["0001_a.json", "--format", "json", "--baseline", "mxnet"]))
     seen["page"] = Path("results/0001_a/report.html").read_text()
@@ -122,7 +121,7 @@ def test_tables_and_sentences_name_it(seen: dict[str, Any]) -> None:
 
 
 def test_plots_draw_it_in_its_own_look(seen: dict[str, Any]) -> None:
-    assert seen["look"] == ["#CC79A7", "xx", "D", "1 3"]
+    assert seen["look"] == ["#CC79A7", "xx", "D"]
     assert seen["legend"] == ["PyTorch", "TensorFlow", "JAX", "MXNet"]
 
 

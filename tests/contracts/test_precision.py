@@ -33,8 +33,8 @@ ASKED = """
         seen["on a CPU"] = str(error)
 
     from dataclasses import replace
-    from suite.session.pace import ENDED_EARLY_S, Pace
-    seen["guess"] = Pace(Plan(), cpu=True).left_s([cell]) == ENDED_EARLY_S
+    from suite.session.eta import ENDED_EARLY_S, Eta
+    seen["guess"] = Eta(Plan(), cpu=True).left_s([cell]) == ENDED_EARLY_S
     from suite.record.json_schema import json_schema
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["precision"]["enum"]
 

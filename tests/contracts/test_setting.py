@@ -80,7 +80,7 @@ ASKED = """
     seen["documented"] = documented()
     from suite.compare.__main__ import main
     from suite.report import plots
-    plots.draw, plots.draw_hero = lambda *_: [], lambda *_: []
+    plots.draw = lambda *_: []
     records.save(Path("0001_a.json"), [each.record for each in launches])
     seen["comparison"] = printed(lambda: main(["0001_a.json", "--format", "json"]))
     seen["page"] = Path("results/0001_a/report.html").read_text()
@@ -102,7 +102,7 @@ ASKED = """
     from suite.report.plots.style.naming import values_of
     seen["phrase"] = names.phrase("rounding", "stochastic")
     seen["on plots"] = values_of(across.group.rows[-1], ["rounding"])
-    from suite.session.pace import _distance
+    from suite.session.eta import _distance
     seen["distance"] = _distance(cell, usual_cell)
 """
 

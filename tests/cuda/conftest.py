@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from suite.monitor.gpu import Gpu, NvmlError, opened
+from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.plan.cell import Cell
 from suite.plan.device import has_gpu
 from suite.record.environment import describe
@@ -124,7 +124,7 @@ def figures(report: Report) -> dict[str, Any]:
 def gpu(report: Report) -> Iterator[Gpu]:
     """The first visible GPU as NVML shows it, in a rehearsal a stand-in; skips where NVML shows none."""
     try:
-        with opened(Card() if REHEARSAL else None) as (_, gpus):
+        with open_nvml(Card() if REHEARSAL else None) as (_, gpus):
             if not gpus:
                 pytest.skip("NVML shows no GPU that CUDA sees")
             yield gpus[0]
@@ -212,7 +212,7 @@ def probed(launches: Launches) -> Probed:
 def _devices() -> dict[str, Any]:
     """Driver, and the GPUs with name, compute capability, readings, and the readings that they do not give."""
     try:
-        with opened() as (driver, gpus):
+        with open_nvml() as (driver, gpus):
             read = [(one.describe(), one.read(), one.absent) for one in gpus]
             return {"driver": vars(driver), "gpus": [told | {"reads": now, "absent": no} for told, now, no in read]}
     except NvmlError as error:

@@ -129,10 +129,6 @@ def test_phases_are_few(live: tuple[Live, str], said: str) -> None:
     assert ("phase_info", "epoch" if said.startswith("epoch") else "other") in values(live[1])
 
 
-def test_only_this_machine_is_served_unless_told_otherwise() -> None:
-    assert Live(0).host == HOST == "127.0.0.1"
-
-
 def test_a_port_in_use_is_one_line(live: tuple[Live, str]) -> None:
     port = int(re.findall(r":(\d+)/", live[1])[0])
     with pytest.raises(ExportError, match=f"cannot serve on 127.0.0.1:{port}: .*; choose another port"):

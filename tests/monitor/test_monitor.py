@@ -16,7 +16,7 @@ import pytest
 
 from suite.analysis.records.hardware import machine
 from suite.monitor import host as hosts
-from suite.monitor.gpu import Driver, Gpu, NvmlError, opened
+from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
 from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import Sample, rates
@@ -37,14 +37,14 @@ def watched(nvml: Nvml, host: list[Sample], gpu: list[Sample], before: Idle | No
     record = records.record("jax", 0)
     phase = Phase((Window(50, 5.0), Window(50, 5.0)), (), steady=True, spans=((10.0, 20.0),))
     record = replace(record, phases={**record.phases, "train": phase}, flags=(), settings={"device": "cuda"})
-    with opened(nvml) as (_, (device, *_)):
+    with open_nvml(nvml) as (_, (device, *_)):
         monitor = Monitor(1, 0.0, [device], before)
         monitor.host, monitor.samples[device.uuid] = host, gpu
         return monitor.annotated(record)
 
 
 def test_a_reading_that_fails_once_comes_back(nvml: Nvml) -> None:
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         nvml.broken = {"nvmlDeviceGetTotalEnergyConsumption"}
         assert "energy_j" not in gpu.read()
         assert gpu.absent["energy_j"] == "Not Supported"
@@ -57,7 +57,7 @@ def test_what_our_processes_hold_is_told_beside_what_the_device_holds(
     nvml: Nvml, spinning: subprocess.Popen[bytes]
 ) -> None:
     nvml.pids, nvml.held = [spinning.pid], 1 << 28
-    with opened(nvml) as (_, gpus), Monitor(spinning.pid, 0.0, gpus) as monitor:
+    with open_nvml(nvml) as (_, gpus), Monitor(spinning.pid, 0.0, gpus) as monitor:
         time.sleep(0.3)
     assert monitor.samples["GPU-aaaa"][0].values["memory_of_ours_bytes"] == 1 << 28
 
@@ -85,7 +85,7 @@ def named(spelling: str, gpus: list[Gpu], device: str = "cuda", order: str = "PC
 
 
 def test_a_gpu_has_one_name_however_frameworks_spell_it(nvml: Nvml) -> None:
-    with opened(nvml) as (_, gpus):
+    with open_nvml(nvml) as (_, gpus):
         found = [named(spelling, gpus) for spelling in ("A GPU", "a-gpu", "")]
         assert {machine(record) for record in found} == {"Example CPU 3000, 8 cores; A GPU"}
         assert [record.settings.get("device_name") for record in found] == ["A GPU", "a-gpu", None]
@@ -96,7 +96,7 @@ def test_a_gpu_has_one_name_however_frameworks_spell_it(nvml: Nvml) -> None:
 
 
 def test_a_gpu_that_may_be_another_than_nvml_s_first_keeps_its_name(nvml: Nvml) -> None:
-    with opened(nvml) as (_, gpus):
+    with open_nvml(nvml) as (_, gpus):
         assert named("a-gpu", gpus, order="FASTEST_FIRST").environment["machine"]["gpus"] == ["A GPU"], "all are alike"
         gpus[1].name = "Another GPU"
         assert named("a-gpu", gpus).environment["machine"]["gpus"] == ["A GPU"]
@@ -193,7 +193,7 @@ def test_descendants_are_looked_for_when_there_are_new_processes(monkeypatch: py
 def test_other_processes_on_the_gpu_are_told_from_ours(
     nvml: Nvml, spinning: subprocess.Popen[bytes], before: list[int], during: list[Any], foreign: bool
 ) -> None:
-    with opened(nvml) as (_, gpus):
+    with open_nvml(nvml) as (_, gpus):
         nvml.pids = before
         seen = idle(gpus, readings=1, sleep=lambda _: None)
         nvml.pids = [spinning.pid if pid == "ours" else pid for pid in during]
@@ -224,7 +224,7 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
 
     monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
     monkeypatch.setattr(local, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
-    monkeypatch.setattr(local, "opened", none)
+    monkeypatch.setattr(local, "open_nvml", none)
     said: list[str] = []
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     run = runs.Run(runs.Settings("smoke", 1, Plan(), journals=tmp_path), planned, said.append, lambda _: None)
@@ -242,7 +242,7 @@ def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     for number, version in enumerate(("580.1", "590.2")):
         told = Driver(version, "13.0"), list[Gpu]()
-        monkeypatch.setattr(local, "opened", lambda told=told: contextlib.nullcontext(told))
+        monkeypatch.setattr(local, "open_nvml", lambda told=told: contextlib.nullcontext(told))
         settings = runs.Settings("smoke", 1, Plan(), journals=tmp_path, resume=LATEST if number else None)
         run = runs.Run(settings, planned, lambda _: None, lambda _: None)
         found = [run.launch(*each) for each in planned[: number + 1]]

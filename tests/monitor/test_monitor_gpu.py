@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
-from suite.monitor.gpu import GPM, GPM_APART_S, MEMBERS, OLDER, TIMES, NvmlError, opened, visible
-from tests.nvml import UUIDS, Nvml, NVMLError, NVMLError_NoPermission
+from suite.monitor.gpu import GPM, GPM_APART_S, OLDER, TIMES, NvmlError, open_nvml, visible
+from tests.nvml import UUIDS, Nvml, NVMLError
 
 
 def test_readings_have_their_units_and_what_is_not_given_is_absent_with_its_reason(nvml: Nvml) -> None:
     nvml.broken = {"nvmlDeviceGetClockInfo"}
-    with opened(nvml) as (driver, (gpu, _)):
+    with open_nvml(nvml) as (driver, (gpu, _)):
         time.sleep(GPM_APART_S)
         read = gpu.read()
         assert not any(name.startswith("gpm") for name in gpu.read()), "it wants a tenth of a second between samples"
@@ -34,7 +33,7 @@ def test_readings_have_their_units_and_what_is_not_given_is_absent_with_its_reas
 
 def test_a_device_without_gpm_says_so(nvml: Nvml) -> None:
     nvml.gpm = False
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         assert not any(name.startswith("gpm") for name in gpu.read())
         assert "Hopper" in gpu.absent["gpm"]
         assert gpu.describe()["gpm"] is False
@@ -43,7 +42,7 @@ def test_a_device_without_gpm_says_so(nvml: Nvml) -> None:
 @pytest.mark.parametrize("gpm", [False, True])
 def test_pcie_is_read_once_from_gpm_where_it_gives_it(nvml: Nvml, gpm: bool) -> None:
     nvml.gpm = gpm
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         time.sleep(GPM_APART_S)
         read = gpu.read()
     assert read.get("pcie_tx_bytes_per_s") == (None if gpm else 7e3)
@@ -52,7 +51,7 @@ def test_pcie_is_read_once_from_gpm_where_it_gives_it(nvml: Nvml, gpm: bool) -> 
 
 
 def test_a_device_that_disappears_in_mid_run_loses_its_readings_and_nothing_else(nvml: Nvml) -> None:
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         assert "power_w" in gpu.read()
         nvml.broken = set(dir_of_device_calls())
         assert gpu.read() == {}
@@ -74,7 +73,7 @@ def dir_of_device_calls() -> Iterator[str]:
 def test_without_nvml_there_is_one_line() -> None:
     broken = Nvml()
     broken.broken = {"nvmlInit"}
-    with pytest.raises(NvmlError, match="no NVIDIA driver answers"), opened(broken):
+    with pytest.raises(NvmlError, match="no NVIDIA driver answers"), open_nvml(broken):
         pass
 
 
@@ -99,7 +98,7 @@ def test_devices_are_those_that_cuda_shows_in_its_order(chosen: str | None, foun
 
 def test_what_is_read_is_of_the_device_that_cuda_puts_first(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
-    with opened(nvml) as (_, gpus):
+    with open_nvml(nvml) as (_, gpus):
         assert [(gpu.uuid, gpu.read()["gpu_utilisation_percent"]) for gpu in gpus] == [
             ("GPU-bbbb", 10.0), ("GPU-aaaa", 90.0),
         ]  # fmt: skip
@@ -108,7 +107,7 @@ def test_what_is_read_is_of_the_device_that_cuda_puts_first(nvml: Nvml, monkeypa
 def test_an_older_driver_is_asked_by_the_older_calls_and_for_the_newer_once(nvml: Nvml) -> None:
     nvml.lacking = {*OLDER}
     nvml.events, nvml.pids = 4, [4321]
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         for _ in range(3):
             read = gpu.read()
             assert (read["temperature_c"], read["clock_events"]) == (54.0, 4.0)
@@ -120,7 +119,7 @@ def test_an_older_driver_is_asked_by_the_older_calls_and_for_the_newer_once(nvml
 
 def test_a_call_that_no_driver_has_under_another_name_is_absent(nvml: Nvml) -> None:
     nvml.lacking = {"nvmlDeviceGetTotalEnergyConsumption", *OLDER, *OLDER.values()}
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         assert not gpu.read().keys() & {"energy_j", "temperature_c", "clock_events"}
         for name in ("energy_j", "temperature_c", "clock_events"):
             assert gpu.absent[name] == "Function Not Found"
@@ -129,7 +128,7 @@ def test_a_call_that_no_driver_has_under_another_name_is_absent(nvml: Nvml) -> N
 @pytest.mark.parametrize("broken", ["", "nvmlGpmSampleGet", "nvmlGpmMetricsGet", "nvmlGpmSampleFree"])
 def test_every_gpm_sample_is_freed_before_nvml_ends(nvml: Nvml, broken: str) -> None:
     nvml.broken = {broken}
-    with opened(nvml) as (_, gpus):
+    with open_nvml(nvml) as (_, gpus):
         assert len(nvml.samples) == (0 if broken == "nvmlGpmSampleGet" else 2 * len(gpus))
     assert (nvml.samples == []) is (broken != "nvmlGpmSampleFree")
     assert nvml.calls["nvmlGpmSampleFree"] == nvml.calls["nvmlGpmSampleAlloc"] == 4
@@ -144,7 +143,7 @@ def test_gpm_samples_are_freed_where_the_second_is_not_given(nvml: Nvml, monkeyp
         return nvml.sample()
 
     monkeypatch.setattr(nvml, "nvmlGpmSampleAlloc", one_each)
-    with opened(nvml) as (_, gpus):
+    with open_nvml(nvml) as (_, gpus):
         assert nvml.samples == []
         assert [gpu.absent["gpm"] for gpu in gpus] == ["Insufficient Memory"] * 2
 
@@ -152,7 +151,7 @@ def test_gpm_samples_are_freed_where_the_second_is_not_given(nvml: Nvml, monkeyp
 def test_gpm_samples_are_freed_where_opening_is_interrupted(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = iter([lambda: None, lambda: pytest.fail("interrupted")])
     monkeypatch.setattr("suite.monitor.gpu.time.sleep", lambda _: next(waits)())
-    with pytest.raises(pytest.fail.Exception), opened(nvml):
+    with pytest.raises(pytest.fail.Exception), open_nvml(nvml):
         pass
     assert nvml.calls["nvmlGpmSampleAlloc"] == 4
     assert nvml.samples == []
@@ -160,7 +159,7 @@ def test_gpm_samples_are_freed_where_opening_is_interrupted(nvml: Nvml, monkeypa
 
 def test_gpm_that_is_given_up_frees_its_samples(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock(monkeypatch)
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         nvml.broken = {"nvmlGpmMetricsGet"}
         for _ in range(TIMES):
             assert len(nvml.samples) == 4
@@ -172,7 +171,7 @@ def test_gpm_that_is_given_up_frees_its_samples(nvml: Nvml, monkeypatch: pytest.
 
 def test_gpm_s_samples_are_a_tenth_of_a_second_apart_at_least(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock(monkeypatch)
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         now[0] += 2 * GPM_APART_S
         assert any(name.startswith("gpm") for name in gpu.read())
         now[0] += GPM_APART_S - 0.001
@@ -193,59 +192,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-@pytest.mark.parametrize("member", MEMBERS)
-def test_a_field_is_read_from_the_member_that_the_driver_names(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, member: str
-) -> None:
-    value = SimpleNamespace(**{**dict.fromkeys(MEMBERS, 1 << 20), member: 7000})
-    field = SimpleNamespace(nvmlReturn=0, valueType=MEMBERS.index(member), value=value)
-    monkeypatch.setattr(nvml, "nvmlDeviceGetFieldValues", lambda *_: [field])
-    with opened(nvml) as (_, (gpu, _)):
-        assert gpu.read()["power_w"] == 7.0
-        field.valueType = len(MEMBERS)
-        assert "power_w" not in gpu.read()
-        assert gpu.absent["power_w"] == f"the driver answers in type {len(MEMBERS)}, which is not known here"
-
-
-def test_the_members_of_a_field_are_those_of_the_binding_in_its_order() -> None:
-    pynvml = pytest.importorskip("pynvml")
-    names = ("DOUBLE", "UNSIGNED_INT", "UNSIGNED_LONG", "UNSIGNED_LONG_LONG", "SIGNED_LONG_LONG", "SIGNED_INT")
-    assert [getattr(pynvml, f"NVML_VALUE_TYPE_{name}") for name in (*names, "UNSIGNED_SHORT")] == list(range(7))
-    assert tuple(name for name, _ in pynvml.c_nvmlValue_t._fields_) == MEMBERS
-    assert len(MEMBERS) == pynvml.NVML_VALUE_TYPE_COUNT
-
-
-def test_devices_that_this_process_may_not_use_are_left_out_and_not_counted(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused = {0}
-
-    def handle(index: int) -> int:
-        if index in refused:
-            raise NVMLError_NoPermission("Insufficient Permissions")
-        return index
-
-    monkeypatch.setattr(nvml, "nvmlDeviceGetHandleByIndex", handle)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    with opened(nvml) as (_, gpus):
-        assert [gpu.uuid for gpu in gpus] == ["GPU-bbbb"]
-    refused.add(1)
-    with pytest.raises(NvmlError, match=r"this process may use none of the driver's 2 GPU\(s\)"), opened(nvml):
-        pass
-
-
-def test_a_driver_without_a_gpu_says_so(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml, "nvmlDeviceGetCount", lambda: 0)
-    with pytest.raises(NvmlError, match="the driver shows no GPU"), opened(nvml):
-        pass
-
-
 def test_a_gpu_that_cannot_be_cut_into_slices_is_not(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(_: int) -> None:
         raise NVMLError("GPU is lost")
 
     nvml.broken = {"nvmlDeviceGetMigMode"}
-    with opened(nvml) as (_, (gpu, _)):
+    with open_nvml(nvml) as (_, (gpu, _)):
         assert gpu.describe()["mig"] is False
         monkeypatch.setattr(nvml, "nvmlDeviceGetMigMode", lost)
         assert gpu.describe()["mig"] is None, "another failure says nothing"

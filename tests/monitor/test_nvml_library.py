@@ -26,7 +26,7 @@ PREAMBLE = """
 import json, os, sys, time
 import pynvml
 from suite.monitor import gpu, sampler
-from suite.monitor.gpu import opened
+from suite.monitor.gpu import open_nvml
 
 def answer(value):
     print(json.dumps(value))
@@ -34,7 +34,7 @@ def answer(value):
 
 #: Two readings, far enough from each other for GPM.
 READ = """
-with opened() as (driver, gpus):
+with open_nvml() as (driver, gpus):
     readings = []
     for _ in range(2):
         time.sleep(gpu.GPM_APART_S)
@@ -88,7 +88,7 @@ def test_the_doctor_shows_the_devices_as_nvml_finds_them(run: Run, tmp_path: Pat
 
 LINKS = """
 from suite.monitor.links import links, losses
-with opened() as (_, gpus):
+with open_nvml() as (_, gpus):
     answer([links(gpus), [loss.words for loss in losses(gpus)]])
 """
 
@@ -116,7 +116,7 @@ def test_links_are_read_through_the_binding(run: Run) -> None:
 
 WATCH = """
 import subprocess
-with opened() as (_, gpus):
+with open_nvml() as (_, gpus):
     before = sampler.idle(gpus, readings=3)
     process = subprocess.Popen(["sleep", "1"])
     os.environ["FAKE_NVML_PROCESSES"] = str(process.pid)
@@ -198,26 +198,9 @@ def test_no_gpm_sample_is_left_at_shutdown(run: Run, gpm: str, taken: int) -> No
     assert all(absent) is bool(gpm)
 
 
-def test_gpm_that_is_given_up_frees_its_samples_at_once(run: Run) -> None:
-    code = (
-        COUNT
-        + """
-with opened() as (_, (device, _)):
-    os.environ["FAKE_NVML_GPM"] = "refused"
-    freed = []
-    for _ in range(gpu.TIMES + 1):
-        time.sleep(gpu.GPM_APART_S)
-        values = device.read()
-        freed.append(calls["nvmlGpmSampleFree"])
-    answer([freed, "pcie_tx_bytes_per_s" in values])
-"""
-    )
-    assert answer(run("-c", PREAMBLE + code)) == [[0, 0, 2, 2], True]
-
-
 def test_a_field_is_read_as_the_type_in_which_it_is_told(run: Run) -> None:
     code = """
-with opened() as (_, (device, *_)):
+with open_nvml() as (_, (device, *_)):
     told = []
     for kind in range(8):
         os.environ["FAKE_NVML_TYPE"] = str(kind)
@@ -239,13 +222,8 @@ def test_a_gpu_in_slices_has_no_utilisation_and_no_gpm(run: Run) -> None:
         assert described["mig"] is True
 
 
-def test_a_gpu_that_cannot_be_cut_into_slices_is_not(run: Run) -> None:
-    told = answer(run("-c", PREAMBLE + READ, FAKE_NVML_MIG="none"))
-    assert [described["mig"] for described in told["described"]] == [False, False]
-
-
 def test_devices_that_this_process_may_not_use_are_left_out(run: Run) -> None:
-    code = "with opened() as (_, gpus): answer([each.uuid for each in gpus])"
+    code = "with open_nvml() as (_, gpus): answer([each.uuid for each in gpus])"
     assert answer(run("-c", PREAMBLE + code, FAKE_NVML_FORBIDDEN="0")) == [UUIDS[1]]
     # CUDA counts those that it may use.
     assert answer(run("-c", PREAMBLE + code, FAKE_NVML_FORBIDDEN="0", CUDA_VISIBLE_DEVICES="0")) == [UUIDS[1]]

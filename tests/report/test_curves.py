@@ -9,7 +9,9 @@ import pytest
 
 from suite.plan.cell import AUTO, Loader
 from suite.record.record import Record
-from suite.report import plots
+from suite.report.plots.kinds.bars import phases as draw_phases
+from suite.report.plots.kinds.compiling import break_even
+from suite.report.plots.kinds.lines import batch as draw_batch
 from suite.report.tables.curves import Point, batches, courses, memory_kind, speed_ups, step_parts, workers
 from tests import records
 from tests.drawn import said
@@ -92,7 +94,7 @@ def test_loading_never_costs_less_than_nothing() -> None:
 
 def test_a_row_without_a_compute_phase_has_no_parts() -> None:
     assert step_parts(only([timed(0.1), records.failed(records.record("jax"))])) == []
-    assert plots.phases(only([timed(0.1)])) is None
+    assert draw_phases(only([timed(0.1)])) is None
 
 
 # Batch size
@@ -122,7 +124,7 @@ def test_a_batch_that_was_found_stands_where_it_was_found() -> None:
     assert [(point.x, point.value) for point in found.points] == [(64, pytest.approx(640))]
     assert found.memory == ((32, 1000), (64, 2500)), "a launch's own peak goes before that of a try"
     assert found.edge == 96, "it fitted for some steps, not for all"
-    assert plots.batch(only([held])) is not None
+    assert draw_batch(only([held])) is not None
 
 
 def test_a_batch_that_was_asked_for_goes_before_the_same_one_that_was_found() -> None:
@@ -202,7 +204,7 @@ def test_a_slower_mode_never_pays_and_one_with_a_shorter_start_pays_at_once() ->
         "graph": None,
         "max": 0.0,
     }
-    words = said(plots.break_even(only(held)))
+    words = said(break_even(only(held)))
     for expected in ("eager (usual)", "graph: never pays off", "max: pays off at once"):
         assert expected in words
 

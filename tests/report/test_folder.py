@@ -111,15 +111,19 @@ def test_a_name_of_dots_is_a_folder_of_its_own(tmp_path: Path) -> None:
     assert place_for(tmp_path, "..", ["a"]) == tmp_path / "run"
 
 
-def test_a_full_disk_leaves_no_folder(tmp_path: Path) -> None:
-    def fill() -> None:
-        with staged(tmp_path / "run") as staging:
+def test_a_full_disk_leaves_no_folder_and_old_files_as_they_were(tmp_path: Path) -> None:
+    def fill(folder: Path) -> None:
+        with staged(folder) as staging:
             (staging / "table.md").write_text("half")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(OSError, match="No space"):
-        fill()
-    assert not list(tmp_path.iterdir())
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "table.md").write_text("old")
+    for name in ("new", "old"):
+        with pytest.raises(OSError, match="No space"):
+            fill(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert [path.read_text() for path in (tmp_path / "old").iterdir()] == ["old"]
 
 
 def test_the_answer_is_printed_before_anything_is_drawn(

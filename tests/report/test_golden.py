@@ -12,7 +12,6 @@ import pytest
 from suite.analysis.records.load import load
 from suite.compare.__main__ import main
 from suite.compare.show import LINES, WIDTH
-from suite.report import plots
 from tests.expected import GOLDEN, golden, golden_figures
 
 #: From a run of every precision, compile mode and loader at size small, and from a smoke run of schema 1.
@@ -29,11 +28,7 @@ COMPARED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots take seconds, and have tests of their own."""
-    for name in ("draw", "draw_hero"):
-        monkeypatch.setattr(plots, name, lambda *_: [])
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.mark.parametrize("name", COMPARED)

@@ -11,10 +11,9 @@ import pytest
 from suite.plan.cell import Loader
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.plots.kinds import TIMED, Kind, find_kinds
+from suite.report.plots.kinds import TIMED, find_kinds
 from suite.report.tables.frame import Table
 from tests import records
-from tests.drawn import said
 from tests.profiles import all_profiled
 from tests.records import HOSTILE, everything, only, tables, watched
 
@@ -77,10 +76,3 @@ def test_every_kind_gives_the_same_bytes_of_the_same_input(hostile: list[Table],
         plots.draw(hostile, [], folder, ("png", "svg"))
     for path in folders[0].iterdir():
         assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
-
-
-@pytest.mark.parametrize("kind", find_kinds(TIMED), ids=lambda kind: kind.name)
-def test_every_kind_says_what_it_needs_to_travel_alone(kind: Kind) -> None:
-    words = said(kind.draw(only([replace(r, data={**r.data, "kind": "synthetic"}) for r in everything()])))
-    for expected in ("CIFAR-100 CNN", "full size", "n = 2 launch", "Example CPU 3000", "2026-03-01", "SYNTHETIC DATA"):
-        assert expected in words, expected

@@ -29,11 +29,11 @@ class Config:
     def __init__(self, arguments: list[str]) -> None:
         parser = pytest.Parser(_ispytest=True)
         options.add(parser)
-        self.known, _ = parser.parse_known_and_unknown_args(arguments)
-        self.known.keyword = arguments[arguments.index("-k") + 1] if "-k" in arguments else ""
+        self.option, _ = parser.parse_known_and_unknown_args(arguments)
+        self.option.keyword = arguments[arguments.index("-k") + 1] if "-k" in arguments else ""
 
     def getoption(self, name: str, _: Any = None) -> Any:
-        return getattr(self.known, name)
+        return getattr(self.option, name)
 
 
 def parsed(text: str) -> tuple[Matrix, dict[str, Any]]:

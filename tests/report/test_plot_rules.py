@@ -128,7 +128,7 @@ def test_titles_are_words_and_the_subtitle_has_machine_size_data_and_n(drawn: li
         assert "CIFAR-100 CNN" in words, name
         assert "cifar100_cnn" not in words, name
         assert "n = " in words, name
-        for expected in ("full size", "Example CPU 3000, 8 cores"):
+        for expected in ("full size", "Example CPU 3000, 8 cores", "2026-03-01"):
             assert expected in words, (name, expected)
         assert "real data" in words or name.startswith("hero"), name
 

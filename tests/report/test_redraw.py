@@ -18,7 +18,12 @@ from tests.weights import published, weight
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A published run in the form of old: indented, every record whole, plain lines over time."""
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
+
+    def draw(tables: object, learned: object, folder: Path, suffixes: object) -> list[object]:
+        (folder / "hero.png").write_bytes(b"drawn")
+        return []
+
+    monkeypatch.setattr(plots, "draw", draw)
     folder = tmp_path / "results"
     run = folder / "runs" / "machine" / "0001_a.json"
     run.parent.mkdir(parents=True)
@@ -50,10 +55,11 @@ def test_published_runs_are_replaced_by_lighter_ones_with_the_same_figures(
     (results / "README.md").write_text("mine")
     (results / "0001_a" / "old.svg").write_text("<svg/>")
     assert main([str(tmp_path / "new"), "--results", str(results)]) == 0
-    assert contents(results) == old | {"README.md": b"mine", "0001_a/old.svg": b"<svg/>"}
+    assert contents(results) == old | {"README.md": b"mine", "0001_a/old.svg": b"<svg/>"}, "nothing is replaced"
     assert main([str(tmp_path / "newer"), "--results", str(results), "--in-place"]) == 0
     assert weight([results]).disk < before.disk / 2
     assert not (results / "0001_a" / "old.svg").exists()
+    assert not list((results / "0001_a").glob("*.png")), "no page of documentation shows one"
     assert (results / "README.md").read_text() == "mine"
     for name in ("0001_a/cells.csv", "0001_a/launches.csv", "0001_a/table.md", "index.html"):
         assert (results / name).read_bytes() == old[name]

@@ -20,6 +20,7 @@ from suite.plan.cell import REFERENCE_STRATEGY
 from suite.record.history import Course, Epoch
 from suite.record.record import Record
 from suite.report import plots
+from suite.report.plots.kinds.devices import strong, to_accuracy, weak
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, columns, scaling
 from suite.report.tables.frame import Table, table
@@ -71,19 +72,19 @@ def test_few_launches_are_shown_and_not_tested() -> None:
     (weak, _), (_, sentence, *_) = scaling.views(few), answer([few]).sentences
     assert "verdict" not in weak.grid.headers
     assert any(note.startswith("Significance was not tested") for note in weak.notes)
-    assert "at 1.8" in sentence
+    assert "faster in PyTorch with DDP (1.8" in sentence
     assert "not tested" in sentence
 
 
 def test_the_answer_has_one_sentence_for_scaling() -> None:
     sentences = answer([made(several())]).sentences
-    (told,) = [text for text in sentences if "two devices train" in text]
-    assert told.startswith("On the CIFAR-100 CNN, two devices train 1.8")
-    for words in ("x as fast as one in PyTorch with DDP (95 % interval", "efficiency 9", "communication costs 1"):
+    (told,) = [text for text in sentences if "on two devices" in text]
+    assert told.startswith("Training on two devices instead of one makes the CIFAR-100 CNN")
+    for words in ("faster in PyTorch with DDP (1.8", "95 % interval", "efficiency 9", "communication costs 1"):
         assert words in told
     assert told.endswith("each has 4 threads of the processor, where one has 8.")
     along = answer([made(several(), "devices")])
-    assert "two devices train" in along.sentences[0]
+    assert "on two devices" in along.sentences[0]
     assert along.cards[0].verdict.startswith("2 devices over 1: PyTorch 1.8")
 
 
@@ -130,11 +131,11 @@ def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsy
 def test_plots_have_the_ideal_and_say_how_many_threads_a_device_has() -> None:
     drawn = made(several())
     with plots.styled():
-        for plot, words in ((plots.weak(drawn), "another training"), (plots.strong(drawn), "the same training")):
+        for plot, words in ((weak(drawn), "another training"), (strong(drawn), "the same training")):
             text = " ".join(said(plot).split())
             for each in (words, "ideal", "PyTorch DDP", "PyTorch FSDP", "8 with 1 device, 4 with 2 devices"):
                 assert each in text
-        assert plots.weak(made(records.launches())) is None
+        assert weak(made(records.launches())) is None
 
 
 def test_every_strategy_has_its_own_mark() -> None:
@@ -144,7 +145,7 @@ def test_every_strategy_has_its_own_mark() -> None:
         for each in records.launches(["jax"], 6, devices=2, strategy=name)
     ]
     with plots.styled():
-        plot = plots.weak(made(held))
+        plot = weak(made(held))
     assert plot is not None
     marks = [
         (line.get_color(), line.get_fillstyle(), line.get_markerfacecolor())
@@ -177,7 +178,7 @@ def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> 
     assert columns["global batch"] == ["32", "64", "128"]
     assert columns["than one device"] == [NONE, f"1.95x (1.91{DASH}2.00)", f"3.73x (3.50{DASH}4.00)"]
     with plots.styled():
-        plot = plots.to_accuracy(table)
+        plot = to_accuracy(table)
     assert plot is not None
     for words in ("where all seeds reached 0.5", "PyTorch DDP", "Recipe: linear"):
         assert words in " ".join(said(plot).split())
@@ -190,7 +191,7 @@ def test_a_target_that_a_seed_missed_has_no_gain_and_one_device_alone_no_plot() 
     (alone,) = grouped([trained(1, launch) for launch in range(3)])
     table = learned(alone, "pytorch")
     assert "than one device" not in accuracy.view(table).grid.headers
-    assert plots.to_accuracy(table) is None
+    assert to_accuracy(table) is None
 
 
 def test_a_saved_run_of_several_devices_loads_again(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from test_page import Page
 from suite.analysis.records.load import LoadError, find
 from suite.compare.__main__ import main
 from suite.record.record import Record
-from suite.report.html.folder import staged
 from suite.report.html.site import scan
 from suite.report.html.summary import SummaryError, read
 from tests import records
@@ -214,19 +213,6 @@ def test_a_folder_that_leads_out_is_not_listed(tmp_path: Path) -> None:
     found, notes = scan(site)
     assert found == []
     assert "leads out of the site" in notes[0]
-
-
-def test_what_fails_half_way_leaves_nothing_new(tmp_path: Path) -> None:
-    (tmp_path / "table.md").write_text("old")
-
-    def fail() -> None:
-        with staged(tmp_path) as place:
-            (place / "table.md").write_text("new")
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        fail()
-    assert contents(tmp_path) == {"table.md": b"old"}
 
 
 def test_a_summary_is_no_run(tmp_path: Path) -> None:

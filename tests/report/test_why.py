@@ -8,16 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_page import page
 
 from suite.analysis.bottlenecks.explained import EXPLAINED
-from suite.analysis.records.load import Launch, Loaded
+from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.profile import Operation
 from suite.record.record import Record
-from suite.report import plots
 from suite.report.format.terminal import Terminal
-from suite.report.html.page import report
 from suite.report.screen.markdown import explanation
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table, table
@@ -27,14 +26,9 @@ from tests.expected import golden
 from tests.profiles import CNN, all_profiled, profiled
 from tests.records import HOSTILE, only
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SLOWED = {name: 0.55 * share for name, share in CNN["jax"].items()} | {"input pipeline": 0.45}
-
-
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots take seconds, and have tests of their own."""
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
-    monkeypatch.setattr(plots, "draw_hero", lambda *_: [])
 
 
 def every(shown: Table) -> list[Told]:
@@ -152,20 +146,14 @@ def test_fused_kernels_name_what_they_hold() -> None:
     assert any("fusion.7 (add and maximum)" in note for note in breakdowns(only([made]))[0].notes)
 
 
-def page(held: Sequence[Record]) -> str:
-    loaded = Loaded(tuple(Launch(record, "run-a", "file.json") for record in held))
-    shown: list[Table] = [table(each, "pytorch") for each in group(loaded.launches)]
-    return report(shown, loaded, [], ["file.json"])
-
-
 def test_the_page_folds_the_causes_under_their_table() -> None:
-    text = page(all_profiled(records.launches(n=6)))
+    text = page(all_profiled(records.launches(n=6)))[0]
     assert text.count("<summary>Why: ") == 3
     assert text.index("<summary>Why: JAX against PyTorch") > text.index('<table id="table0">')
     assert text.index("<summary>Where the time of a step goes") < text.rindex("Every launch")
     assert '<table id="table0-part0">' in text
     assert "<summary>Roofline" in text
-    without = page(records.launches(n=6))
+    without = page(records.launches(n=6))[0]
     assert "<summary>Why: " not in without
     assert "<summary>Where the time" not in without
 
@@ -184,7 +172,7 @@ def hostile() -> list[Record]:
 def test_hostile_names_stay_text_on_the_page_and_harmless_on_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = page(hostile())
+    text = page(hostile())[0]
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
     monkeypatch.chdir(tmp_path)

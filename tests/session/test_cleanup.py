@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from multiprocessing import shared_memory
 from pathlib import Path
@@ -149,32 +148,6 @@ def test_a_process_that_shows_itself_at_the_second_look_only_is_ended(monkeypatc
     finally:
         late.kill()
         late.wait()
-
-
-@pytest.fixture
-def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[subprocess.Popen[bytes], Any]]]:
-    """Starts a parent that launches this code, with temporary files in a folder of the test's own."""
-    started: list[subprocess.Popen[bytes]] = []
-    code = "import sys; from pathlib import Path; from suite.record.job import Job\n"
-    code += "from suite.session.launches.launch import launch\n"
-    code += "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))"
-    (tmp_path / "tmp").mkdir()
-
-    def start(worker: str) -> tuple[subprocess.Popen[bytes], Any]:
-        told = tmp_path / "told"
-        tell = f"def tell(**facts): Path({str(told)!r}).write_text(json.dumps(facts) + '\\n')\n"
-        stand_in(tell + worker)
-        environment = os.environ | {"TMPDIR": str(tmp_path / "tmp")}
-        command = [sys.executable, "-c", code, JOB.dumps(), str(tmp_path / "log")]
-        started.append(subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True))
-        wait_until(lambda: told.exists() and told.read_text().endswith("\n"))
-        return started[-1], json.loads(told.read_text())
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("whole_group", [False, True])

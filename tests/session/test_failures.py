@@ -38,7 +38,7 @@ import sys
 if "suite.worker.process" in sys.orig_argv:
     import ctypes, json, os, resource, signal, time
     import suite.worker.evidence.collected, suite.worker.launch.measure
-    import suite.worker.launch.peaks, suite.worker.launch.probe, workloads.spec
+    import suite.worker.launch.probe, workloads.spec
     from suite.record.job import Job
 
     cell = Job.loads(sys.orig_argv[-1]).cell
@@ -73,7 +73,7 @@ if "suite.worker.process" in sys.orig_argv:
     if fault != "ok":  # what no fault looks at, and takes most of a launch; the worker imports these names after this
         suite.worker.launch.probe.precision_errors = lambda *_: {}
         suite.worker.launch.probe.denormals = lambda *_: "flushed"
-        suite.worker.launch.peaks.measure_peaks = lambda *_, **__: None
+        suite.worker.launch.probe.measure_peaks = lambda *_, **__: None
         suite.worker.evidence.collected.Evidence.fingerprint = lambda self: {}
         suite.worker.evidence.collected.Evidence.afterwards = lambda self, timed=None: None
     if fault == "diverged":

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from suite.record.record import PHASES
-from suite.session.launches.launch import ROOT, LaunchError, launch
+from suite.session.launches.launch import LaunchError, launch
 from tests.launches import JOB, StandIn, Told
 from tests.processes import alive, wait_until
 
@@ -181,34 +177,9 @@ def test_a_missing_framework_is_unsupported_and_the_reason_names_the_way_out(run
     assert "SUITE_PYTHON_JAX" in reason
 
 
-@pytest.fixture
-def parent(tmp_path: Path, stand_in: StandIn) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], list[int]]]]:
-    """Starts a parent that launches this code, and waits until the code has told its process ids."""
-    told: list[int] = []
-    code = (
-        "import signal, sys; from pathlib import Path; from suite.record.job import Job\n"
-        "from suite.session.launches.launch import launch\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))"
-    )
-
-    def start(stand_in_code: str) -> tuple[subprocess.Popen[str], list[int]]:
-        pids = tmp_path / "pids"
-        tell = f"def tell(*pids): Path({str(pids)!r}).write_text(json.dumps([*pids]) + '\\n')\n"
-        stand_in(tell + stand_in_code)
-        command = [sys.executable, "-c", code, JOB.dumps(), str(tmp_path / "log")]
-        process = subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE)
-        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
-        told.extend([process.pid, *json.loads(pids.read_text())])
-        return process, told[1:]
-
-    yield start
-    for pid in filter(alive, told):
-        os.kill(pid, signal.SIGKILL)
-
-
 def test_an_interrupted_parent_ends_the_whole_tree(parent: Callable[[str], Any]) -> None:
-    process, pids = parent(f"{CHILDREN}\ntell(os.getpid(), child.pid, stray.pid); time.sleep(600)")
+    process, told = parent(f"{CHILDREN}\ntell(pids=[os.getpid(), child.pid, stray.pid]); time.sleep(600)")
+    pids = told["pids"]
     assert all(map(alive, pids))
     process.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
@@ -216,7 +187,8 @@ def test_an_interrupted_parent_ends_the_whole_tree(parent: Callable[[str], Any])
 
 
 def test_a_worker_dies_with_a_parent_that_was_killed(parent: Callable[[str], Any]) -> None:
-    process, pids = parent(f"def prepare(*_):\n    tell(os.getpid()); time.sleep(600)\n{WORKER}")
+    process, told = parent(f"def prepare(*_):\n    tell(pids=[os.getpid()]); time.sleep(600)\n{WORKER}")
+    pids = told["pids"]
     assert all(map(alive, pids))
     process.kill()
     process.communicate(timeout=30)

@@ -161,14 +161,6 @@ def test_a_launch_that_crashed_is_tried_again_and_then_counts(suite: Suite) -> N
     assert not loaded.notes
 
 
-def test_an_unsupported_launch_is_not_tried_again(suite: Suite) -> None:
-    first = suite(*ARGUMENTS, jax="unsupported")
-    again = suite(*ARGUMENTS, "--resume", jax="crash")
-    assert again.launched == first.launched
-    assert first.status == again.status == 5
-    assert "Try again" not in again.output
-
-
 def test_a_path_that_was_taken_for_a_run_is_refused(suite: Suite) -> None:
     done = suite("--resume", "suite")
     assert done.status == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import replace
@@ -10,13 +11,17 @@ from typing import Any
 
 import pytest
 
+from suite.monitor.gpu import Driver
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
+from suite.record.job import Job
+from suite.record.ranks import Ranks
 from suite.record.record import Outcome, Record
+from suite.session.eta import LEAST, durations
 from suite.session.hosts import local
 from suite.session.launches.settings import Settings
-from suite.session.pace import LEAST, durations
 from suite.session.run import Run
+from tests import records
 from workloads.data.dataset import DataError
 
 TRAINED = Cell("imdb_lstm", "jax", recipe="modern")
@@ -109,11 +114,45 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
     again, said = made(tmp_path, cells, resume=path.stem)
     again.prepare()
     again.close()
-    assert again._pace.known
+    assert again._eta.known
     assert said[-1].startswith("1 launch, about "), said
-    assert 40 < again._pace.left_s([cells[0]]) < 60
+    assert 40 < again._eta.left_s([cells[0]]) < 60
 
 
 def test_the_search_for_the_largest_batch_is_noted_apart() -> None:
     assert durations(12.34567, 0.0) == {"took_s": 12.346}
     assert durations(12.0, 2.0) == {"took_s": 12.0, "searching_s": 2.0}
+
+
+@pytest.mark.parametrize("profile", [True, False])
+def test_a_launch_is_asked_for_a_profile_whose_files_lie_beside_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: bool
+) -> None:
+    jobs: list[Job] = []
+    failed = Record(TIMED, Outcome("error", "no worker was started"))
+    monkeypatch.setattr(local, "launch", lambda job, *_, **__: jobs.append(job) or failed)
+    run, _ = made(tmp_path / "journals", [TIMED], profile=profile, profile_memory=profile)
+    run.launch(TIMED, 0)
+    run.close()
+    (job,) = jobs
+    assert (job.profile, job.profile_memory, job.profile_code) == (profile, profile, False)
+    traces = tmp_path / "journals" / str(run.info["id"]) / f"{TIMED.id}-launch0"
+    assert job.traces == (str(traces) if profile else "")
+    assert Job.loads(job.dumps()) == job
+
+
+def test_a_launch_on_several_gpus_says_how_they_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus: Any = ["first", "second", "third"]
+    monkeypatch.setattr(local, "open_nvml", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
+    monkeypatch.setattr(local, "idle", lambda _: None)
+    monkeypatch.setattr(local, "links", lambda used: [f"GPUs: {', '.join(used)}"])
+    one = records.record("pytorch")
+    ranks = Ranks(world=2, devices=2, strategy="ddp", backend="nccl", threads_per_rank=8)
+    with contextlib.ExitStack() as until:
+        watching = local.Instruments("cuda", print, until)
+        alone = watching.annotated(one, 1)
+        several = watching.annotated(replace(one, cell=one.cell.but(devices=2), ranks=ranks), 2)
+    assert alone.environment["driver"] == {"version": "580.1", "cuda": "13.0"}
+    assert alone.ranks is None
+    assert several.ranks
+    assert several.ranks.links == ("GPUs: first, second",), "only those in use"

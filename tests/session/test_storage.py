@@ -13,7 +13,7 @@ import pytest
 
 from suite.record.saved import packed
 from suite.session import storage as saving
-from suite.session.storage import compact, fitting, name_fits, save
+from suite.session.storage import compact, name_fits, save, shorten_name
 from tests import records
 from tests.sessions import ROOT, Suite
 
@@ -165,9 +165,9 @@ def test_a_name_that_is_too_long_for_a_file_is_refused_before_anything_runs(suit
     assert name_fits("x" * 245)
     assert not name_fits("x" * 246)
     assert not name_fits("é" * 130)
-    assert fitting("x" * 5000) == "x" * 245
-    assert name_fits(fitting("é" * 300))
-    assert fitting("short") == "short"
+    assert shorten_name("x" * 5000) == "x" * 245
+    assert name_fits(shorten_name("é" * 300))
+    assert shorten_name("short") == "short"
     done = suite(*ONE[:-1], f"--benchmark-save={'x' * 300}")
     assert done.status == 4
     assert "is too long for the name of a file" in done.output

@@ -3,7 +3,8 @@
 After a change to plots, tables or the form of records, this writes the saved runs in today's form and their
 comparisons into the folder NEW, and sets every figure of their CSV files beside the one published before. New columns
 are named, and so are sums that were rounded otherwise (by less than 1e-12 of the figure). Where another figure differs
-or is gone, it is named too, nothing is replaced, and the exit status is 1.
+or is gone, it is named too, nothing is replaced, and the exit status is 1. Of the plots, which the reports hold anyway,
+only those that a page of documentation shows stay as files.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -46,6 +47,7 @@ BY = {
     "0024_tuning": "tuning",
 }
 
+ROOT = Path(__file__).parents[2]
 TABLES = ("cells.csv", "accuracy.csv", "epochs.csv", "launches.csv")
 
 
@@ -153,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     options.new.mkdir(parents=True)
     wrong = False
+    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
     before = published(options.results)
     for name, (run, *_) in before.items():
         path = options.new / run.relative_to(options.results)
@@ -160,6 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.write_text(compact(renewed(json.loads(run.read_text(encoding="utf-8")))), encoding="utf-8")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             status = compare([str(path), "--publish", str(options.new), "--by", BY.get(name, "framework")])
+        for picture in (options.new / name).glob("*.png"):
+            if f"{name}/{picture.name}" not in shown:
+                picture.unlink()
         ends = [(True, f"{name} could not be compared")] if status else []
         for bad, words in [*ends, *differences(options.results / name, options.new / name, options.judged_anew)]:
             print(f"{'WRONG: ' if bad else ''}{words}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,18 @@ import pytest
 
 from suite.analysis.identity.tolerances import (
     DROPOUT_APART,
-    DROPOUT_LAYERS,
-    DROPOUT_SCATTERS,
-    DROPOUT_SPREAD,
     OPTIMIZER,
     tolerance_of,
 )
 from suite.plan.cell import FRAMEWORKS
 from suite.record.evidence import Draws
-from suite.worker.evidence.collected import float64, own
 from suite.worker.evidence.draws import draws, spread
+from suite.worker.evidence.fingerprint import explained, float64, own
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import each_framework, needs_frameworks
 from tests.subjects import apart, proof, subject
-from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, specification
+from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, read_declaration, specification
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 
@@ -181,8 +179,8 @@ FIRST = {"cifar100_cnn": "conv2a/kernel", "imdb_transformer": "block1_attention/
 def test_dropout_spreads_every_layer_s_input_and_draws_anew_in_every_step(workload: str, framework: str) -> None:
     found = drawn(framework) if workload == "cifar100_cnn" else draws(subject(workload, framework))
     if workload == "cifar100_cnn":
-        bound = DROPOUT_APART + DROPOUT_SCATTERS[workload]
-        assert found.spread == pytest.approx(DROPOUT_SPREAD[workload, "small"], rel=bound)
+        bound = DROPOUT_APART + read_declaration(workload).dropout_bounds.scatter
+        assert found.spread == pytest.approx(read_declaration(workload).dropout_bounds.spread["small"], rel=bound)
     assert found.layers[FIRST[workload]] == pytest.approx(0.1**0.5, rel=0.05), "what a rate of .1 makes"
     assert found.shared == pytest.approx(1.0, abs=0.5)
     assert len(set(found.losses)) == len(found.losses)
@@ -193,10 +191,10 @@ def test_dropout_spreads_every_layer_s_input_and_draws_anew_in_every_step(worklo
 @each_framework
 def test_another_rate_of_dropout_is_beyond_the_bound(framework: str) -> None:
     found, usual = drawn(framework, 0.1, 0.3, 0.5, 0.5), drawn(framework)
-    assert found.spread > 1.03 * DROPOUT_SPREAD["cifar100_cnn", "small"]
+    assert found.spread > 1.03 * read_declaration("cifar100_cnn").dropout_bounds.spread["small"]
     apart = {name: found.layers[name] / spread for name, spread in usual.layers.items() if spread}
     assert max(apart, key=lambda name: apart[name]) == "conv3a/kernel"
-    assert max(apart.values()) > 1 + DROPOUT_LAYERS["cifar100_cnn"]
+    assert max(apart.values()) > 1 + read_declaration("cifar100_cnn").dropout_bounds.apart
 
 
 @needs_frameworks
@@ -230,3 +228,18 @@ def test_adamw_decays_kernels_by_its_own_rate_and_no_bias() -> None:
     after = formula.step(before, {name: np.zeros_like(array) for name, array in before.items()})
     assert after["kernel"] == pytest.approx(2.0 - 0.1 * 0.5 * 2.0)
     assert after["bias"] == pytest.approx(2.0)
+
+
+def test_a_state_moved_to_a_later_rate_holds_arrays_still() -> None:
+    """PyTorch's FSDP takes nothing else; a number of steps is an array of no dimension."""
+    states: list[dict[str, Any]] = []
+    training: Any = SimpleNamespace(
+        weights=lambda: {"kernel": np.zeros(3)}, put=lambda batch: batch, restore=states.append,
+        checkpoint=lambda: {"optimizer/0/step": np.array(2.0, np.float32), "model/kernel": np.zeros(3)},
+    )  # fmt: skip
+    subject: Any = SimpleNamespace(
+        tools=SimpleNamespace(explained_step=lambda training, batch: (1.0, {"kernel": np.zeros(3)}))
+    )
+    explained(subject, training, specification("imdb_lstm").optimizer, [(np.zeros(1), np.zeros(1))] * 3, np.ones(20))
+    assert [float(state["optimizer/0/step"]) for state in states] == [2.0 + 6, 2.0 + 7]
+    assert all(isinstance(array, np.ndarray) for state in states for array in state.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.analysis.identity.tolerances import tolerance_of
-from suite.worker.evidence.collected import own
+from suite.worker.evidence.fingerprint import own
 from tests.frameworks import needs_frameworks
 from tests.subjects import BATCH, apart, subject
 

@@ -13,7 +13,8 @@ from suite.worker.evidence.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STE
 from tests import records
 from tests.frameworks import batches, data, each_framework, each_workload_resnet_slow, needs_frameworks, training
 from workloads.data.augment import batches_digest, crop_and_flip
-from workloads.spec import specification, weights_digest
+from workloads.spec import specification
+from workloads.weights import weights_digest
 
 pytestmark = pytest.mark.usefixtures("unoptimized")
 

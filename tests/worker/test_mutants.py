@@ -8,7 +8,6 @@ from importlib.util import find_spec
 
 import pytest
 
-from suite.analysis.identity.tolerances import DROPOUT_SPREAD
 from suite.plan.cell import FRAMEWORKS
 from suite.record.evidence import Draws
 from suite.worker.evidence.subject import Subject
@@ -70,7 +69,7 @@ SLOW = ("batch normalisation", "several devices", "attention")
 
 
 def as_measured(subject: Subject) -> Draws:
-    return Draws(DROPOUT_SPREAD[subject.spec.name, ""], (1.0, 2.0))
+    return Draws(subject.spec.dropout_bounds.spread[""], (1.0, 2.0))
 
 
 @needs_frameworks

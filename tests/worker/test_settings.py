@@ -94,9 +94,9 @@ def test_mixed_precision_keeps_its_weights_in_float32(workload: str, framework: 
         ({"precision": "tf32"}, "tensor cores; this device is a CPU"),
         ({"precision": "fp16"}, "tensor cores of a GPU; this device is a CPU"),
         ({"kernel": "cudnn"}, "cuDNN needs a CUDA device"),
-        ({"workload": "cifar100_cnn", "kernel": "scan"}, "has no LSTM"),
-        ({"kernel": "fused"}, "imdb_lstm has no attention whose kernel could be fused"),
-        ({"workload": "imdb_transformer", "kernel": "scan"}, "imdb_transformer has no LSTM"),
+        ({"workload": "cifar100_cnn", "kernel": "scan"}, "has no layer whose kernel"),
+        ({"kernel": "fused"}, "imdb_lstm has no layer whose kernel could be fused"),
+        ({"workload": "imdb_transformer", "kernel": "scan"}, "imdb_transformer has no layer whose kernel"),
     ],
 )
 def test_what_a_cpu_does_not_have_is_unsupported_with_the_reason(
@@ -269,7 +269,7 @@ def test_a_loader_setting_without_effect_is_unsupported(framework: str, loader: 
 EXAMPLE = """
     import numpy as np
     from suite.worker.frameworks import imported
-    from suite.worker.launch.probe import lstm_error, precision_errors
+    from suite.worker.launch.probe import lstm_error, lstm_logits, precision_errors
     from tests.frameworks import FRAMEWORKS, batches, narrow, training
     from suite.plan.cell import Cell
 
@@ -280,13 +280,11 @@ EXAMPLE = """
             error = precision_errors(running.cell, imported(framework), "cpu")["product"]
             losses = running.read([running.step(running.put(source[number])) for number in range(2)])
             seen[framework] = error > 1e-3 and bool(np.isfinite(losses).all())
-    try:
-        units = {"lstm/recurrent": np.zeros((1, 4)), "lstm/kernel": np.zeros((1, 4)), "lstm/bias": np.zeros(4)}
-        others = {"embedding/table": np.zeros((2, 1)), "logits/kernel": np.zeros((1, 1)), "logits/bias": np.ones(1)}
-        cell = Cell("imdb_lstm", "jax", "pure-bf16")
-        seen["lstm"] = lstm_error(cell, units | others, np.zeros((1, 2), int), np.ones(1)) == 0
-    except KeyError as error:
-        seen["lstm"] = repr(error)
+    shapes = {"lstm/recurrent": (1, 4), "lstm/kernel": (1, 4), "lstm/bias": 4, "embedding/table": (2, 1)}
+    weights = {name: np.ones(shape) for name, shape in (shapes | {"logits/kernel": (1, 1), "logits/bias": 1}).items()}
+    tokens = np.zeros((1, 2), int)
+    cell, logits = Cell("imdb_lstm", "jax", "pure-bf16"), lstm_logits(weights, tokens)
+    seen["lstm"] = lstm_error(cell, weights, tokens, logits) == 0
 """
 
 

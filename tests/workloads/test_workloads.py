@@ -13,7 +13,8 @@ import pytest
 
 from suite.plan.cell import SIZES
 from tests.frameworks import batches, each_framework, each_workload, needs_frameworks, training
-from workloads.spec import Adam, Sgd, Tensor, glorot_bound, specification, weights_digest
+from workloads.spec import Adam, Sgd, Tensor, glorot_bound, specification
+from workloads.weights import weights_digest
 
 #: By workload and size: parameters, FLOPs of a forward pass, and the digest of the weights of seed 0.
 # fmt: off

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
-from workloads.spec import Sgd, Tensor, WorkloadSpec, glorot_bound
+from workloads.spec import Bounds, Sgd, Tensor, WorkloadSpec, glorot_bound
 
 IMAGE = (32, 32, 3)
 CLASSES = 100
@@ -38,6 +39,13 @@ class Convolution:
 @dataclass(frozen=True)
 class ResNetSpec(WorkloadSpec):
     """``channels`` per stage."""
+
+    title = "CIFAR-100 ResNet-18"
+    batch_normalised = True
+    bounds: ClassVar = {
+        "fp32": Bounds(5e-6, 5e-4, 3e-2, 0.1, 0.65),
+        "bf16": Bounds(4e-3, 4e-2, 6.5e-2, 0.65, 0.9),
+    }
 
     channels: tuple[int, ...]
 
@@ -91,10 +99,6 @@ class ResNetSpec(WorkloadSpec):
             Tensor("logits/bias", (CLASSES,)),
         ]
         return tuple(tensors)
-
-    @property
-    def flops_per_sample(self) -> int:
-        return sum(self.flops_by_kind.values())
 
     @property
     def flops_by_kind(self) -> dict[str, int]:

@@ -9,8 +9,15 @@ from pathlib import Path
 
 from workloads.data import cache as caches
 from workloads.data.dataset import KINDS, DataError, arrays
-from workloads.data.identity import identified
-from workloads.data.prepare import NAMES, SOURCES, UnavailableError, cache_directory, data_directory, prepare
+from workloads.data.prepare import (
+    NAMES,
+    SOURCES,
+    UnavailableError,
+    cache_directory,
+    data_directory,
+    prepare,
+    verify_identity,
+)
 
 DESCRIPTION = """\
 Download, verify or list the data sets of the suite.
@@ -110,7 +117,7 @@ def _verify(options: argparse.Namespace) -> int:
     failed = False
     for name, kind, folder in folders:
         try:
-            data = identified(folder, kind, SOURCES[name])
+            data = verify_identity(folder, kind, SOURCES[name])
         except DataError as error:
             print(f"error: {error}", file=sys.stderr)
             failed = True

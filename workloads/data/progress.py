@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TextColumn
+    from rich.progress import Progress
 
 QUIET_S = 2.0  # shorter work leaves no lines in a log
 EVERY_S = 10.0
@@ -46,7 +46,7 @@ def byte_progress(description: str, done: int, total: int) -> AbstractContextMan
 @contextmanager
 def waiting(description: str) -> Iterator[Describe]:
     """Show that the work inside goes on, and for how long; yields a function that changes the description."""
-    bar = _spinner() if sys.stderr.isatty() else None
+    bar = _bar() if sys.stderr.isatty() else None
     if bar is None:
         line = _Waiting(description)
         try:
@@ -70,25 +70,18 @@ def _meter(description: str, done: int, total: int | None, unit: str, scale: int
         yield lambda count: bar.advance(task, count)
 
 
-def _bar(unit: str) -> Progress | None:
-    """A bar that disappears at the end; None where `_console` is."""
+def _bar(unit: str = "") -> Progress | None:
+    """A bar, or without a unit a spinner, which disappears at the end; None where `_console` is."""
     if not (console := _console()):
         return None
     from rich import progress as rich
 
-    count = (rich.DownloadColumn(),) if unit == "B" else (rich.MofNCompleteColumn(), rich.TextColumn(unit.strip()))
-    columns = (rich.BarColumn(), *count, rich.TimeRemainingColumn())
-    return rich.Progress(_description(), *columns, console=console, transient=True)
-
-
-def _spinner() -> Progress | None:
-    """A spinner with the time so far; None where `_console` is."""
-    if not (console := _console()):
-        return None
-    from rich import progress as rich
-
-    columns = (rich.SpinnerColumn(), rich.TimeElapsedColumn())
-    return rich.Progress(_description(), *columns, console=console, transient=True)
+    columns: tuple[rich.ProgressColumn, ...] = (rich.SpinnerColumn(), rich.TimeElapsedColumn())
+    if unit:
+        count = (rich.DownloadColumn(),) if unit == "B" else (rich.MofNCompleteColumn(), rich.TextColumn(unit.strip()))
+        columns = (rich.BarColumn(), *count, rich.TimeRemainingColumn())
+    description = rich.TextColumn("{task.description}", markup=False)
+    return rich.Progress(description, *columns, console=console, transient=True)
 
 
 def _console() -> Console | None:
@@ -99,12 +92,6 @@ def _console() -> Console | None:
         return None
     console = Console(stderr=True)
     return None if console.is_dumb_terminal else console
-
-
-def _description() -> TextColumn:
-    from rich.progress import TextColumn
-
-    return TextColumn("{task.description}", markup=False)
 
 
 class _Lines:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import mean, median, stdev
 from typing import Any
 
@@ -18,11 +19,14 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.findings import Findings
+from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
+from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics.inference import LEVEL, holm
+from suite.analysis.statistics.ratios import ratios
 from suite.plan.cell import Cell
 from suite.record.history import Course
 from suite.record.record import Record
@@ -53,6 +57,14 @@ class Learned:
     group: Group
     baseline: str
     frame: pd.DataFrame
+    identities: Mapping[RowKey, Verdict]
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What the tests of its throughput say."""
+        group = replace(self.group, by="framework")
+        at = base(AXES[group.by], group.rows, self.baseline)
+        return Findings(group, at, ratios(group, self.baseline, self.identities), self.identities)
 
 
 def trains_to_the_end(group: Group) -> bool:
@@ -69,7 +81,7 @@ def learned(group: Group, baseline: str) -> Learned:
     for row in group.rows:
         columns = _row(row, target) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
         rows.append(columns | {"identity": str(identities[row.key]) if row.ok else "", "outcome": row.outcome})
-    return Learned(group, baseline, pd.DataFrame(rows))
+    return Learned(group, baseline, pd.DataFrame(rows), identities)
 
 
 def epochs(launches: Iterable[Launch]) -> pd.DataFrame:

@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis.bottlenecks import gaps
 from suite.analysis.bottlenecks.underutilisation import allocated
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.scaling.communication import Communication, communication
@@ -36,6 +35,9 @@ LAUNCH_BOUND = 1.2
 FASTER = {name: each.faster for name, each in FRAMEWORKS.items()}
 #: The least measured gain that is mentioned, if its interval also lies beyond the margin of all ratios.
 GAIN = 1.05
+
+#: From this share of a step without anything to do on, a device waits for the host; below the other, it does not.
+WAITS, BUSY = 0.30, 0.10
 
 UNDECIDED = "undecided"
 
@@ -66,13 +68,13 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
         return Bottleneck()
     compute_share = statistics.interval(shares(row, "compute"))
     if compute_share is None:
-        words = "; ".join(filter(None, ("one launch", gaps.told(row, UNDECIDED))))
+        words = "; ".join(filter(None, ("one launch", _waiting(row, UNDECIDED))))
         return Bottleneck(UNDECIDED, max(0.0, 1 - compute), words)
     loading, low, high = max(0.0, 1 - compute_share.value), 1 - compute_share.high, 1 - compute_share.low
     exchange = communication(row)
     kind, detail = _kind(row, group, compute_share, exchange)
     costs = "" if kind in ("compute-bound", "communication-bound") else f"loading costs {_percent(loading, low, high)}"
-    words = "; ".join(part for part in (detail or costs, _exchange(exchange), gaps.told(row, kind)) if part)
+    words = "; ".join(part for part in (detail or costs, _exchange(exchange), _waiting(row, kind)) if part)
     return Bottleneck(kind, loading, words, low, high)
 
 
@@ -91,6 +93,23 @@ def _kind(row: Row, group: Group, compute_share: Paired, exchange: Communication
         return "launch-bound" if launch_bound else UNDECIDED, words
     limit = "" if waits_for_data else _largest_that_fits(row, group)
     return "poor overlap" if waits_for_data else "memory-limited" if limit else "compute-bound", limit
+
+
+def _waiting(row: Row, kind: str) -> str:
+    """How long the device did nothing by the profile, and whether that fits the verdict; empty without a profile."""
+    profiles = [record.profile for record in row.ok if record.profile and record.profile.gaps]
+    if not profiles:
+        return ""
+    idle = median(each.idle or 0.0 for each in profiles)
+    between = median(each.gaps.median_s for each in profiles if each.gaps)
+    figures = f"the device had nothing to do for {idle:.0%} of the step, {1e6 * between:.3g} µs between kernels"
+    agrees, refutes = ("the profile agrees", "the profile does not")
+    expected = {
+        "launch-bound": (agrees, refutes),
+        **dict.fromkeys(("compute-bound", "memory-limited"), (refutes, agrees)),
+    }
+    waits, works = expected.get(kind, ("by the profile", "by the profile"))
+    return f"{waits if idle >= WAITS else works if idle < BUSY else 'by the profile'}: {figures}"
 
 
 def _loader_is_slower(row: Row) -> bool | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from suite.analysis.bottlenecks.causes import Causes, causes
 from suite.analysis.bottlenecks.costs import Costs, costs
-from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.contests import contests
-from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.contests import Contest
 from suite.analysis.statistics.ratios import Ratio, counterpart
 
 #: Verdicts that a report explains; the empty one is that of a ratio that was not tested.
@@ -44,10 +42,8 @@ class Compared:
     costs: Mapping[RowKey, Costs]
 
 
-def pairs(
-    group: Group, at: Base, formed: Mapping[RowKey, Ratio], verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN
-) -> list[Pair]:
-    """Each row with its ratio to the base; between frameworks also the other pairs of the fastest rows."""
+def pairs(group: Group, at: Base, formed: Mapping[RowKey, Ratio], contests: Iterable[Contest] = ()) -> list[Pair]:
+    """Each row with its ratio to the base, then the other pairs of the fastest rows in these contests."""
     found: dict[frozenset[RowKey], Pair] = {}
     known = _costs(group)
     for row in group.rows:
@@ -55,7 +51,7 @@ def pairs(
         if other and other is not row and ratio.value and ratio.low and ratio.high:
             figures = (ratio.value, ratio.low, ratio.high, ratio.blocks, ratio.verdict)
             found[frozenset((row.key, other.key))] = _pair(row, other, figures, known)
-    for contest in contests(group, str(at), verdicts, formed, margin) if group.by == "framework" else ():
+    for contest in contests:
         rows = {row.cell.framework: row for row in contest.rows}
         for (first, second), gap in contest.gaps.items():
             row, other = rows[second], rows[first]

@@ -7,10 +7,6 @@ from statistics import fmean
 
 from suite.analysis.identity.tolerances import (
     DROPOUT_APART,
-    DROPOUT_AT_LAYERS,
-    DROPOUT_LAYERS_OF_OTHERS,
-    DROPOUT_SCATTERS,
-    DROPOUT_SPREAD,
     EVALUATED,
     EVALUATED_COARSELY,
     OPTIMIZER,
@@ -25,6 +21,7 @@ from suite.analysis.identity.tolerances import (
 )
 from suite.record.evidence import Draws, Identity, Last, Recomputed, Scored
 from suite.record.record import Record
+from workloads.spec import read_declaration
 
 
 def by_itself(launches: Sequence[Record]) -> str:
@@ -55,14 +52,15 @@ def _dropout(found: Sequence[Draws], workload: str) -> str:
         return "dropout draws the same masks in every step"
     if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
         return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
+    bounds = read_declaration(workload).dropout_bounds
     for size in dict.fromkeys(draws.size for draws in found):  # a run that went on under a newer version has both
         spreads = [draws.spread for draws in found if draws.size == size]
-        expected, spread = DROPOUT_SPREAD.get((workload, size)), fmean(spreads)
-        if expected and relative(spread, expected) > DROPOUT_APART + DROPOUT_SCATTERS[workload] / len(spreads) ** 0.5:
+        expected, spread = bounds.spread.get(size), fmean(spreads)
+        if expected and relative(spread, expected) > DROPOUT_APART + bounds.scatter / len(spreads) ** 0.5:
             return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
-        for name, at_layer in DROPOUT_AT_LAYERS.get((workload, size), {}).items():
+        for name, at_layer in bounds.layers.get(size, {}).items():
             seen = [draws.layers[name] for draws in found if draws.size == size and name in draws.layers]
-            if seen and relative(fmean(seen), at_layer) > DROPOUT_LAYERS_OF_OTHERS:
+            if seen and relative(fmean(seen), at_layer) > bounds.apart:
                 return f"dropout spreads the input of {name} by {fmean(seen):.4f}, not by {at_layer:.4f}"
     return ""
 

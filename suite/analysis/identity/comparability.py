@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
-from suite.analysis.records.hardware import machine
 from suite.analysis.records.ledger import UNACCOUNTED
 from suite.analysis.rows.environments import differences, mixed
 from suite.analysis.rows.groups import Row, RowKey
@@ -36,10 +35,10 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     if not across and row.machine != other.machine:
         return "they ran on different machines"
     for each in (row, other):
-        if len(kinds := _distinct(machine(record) for record in each.ok)) > 1:
-            return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(kinds)})"
-        if len(batches := sorted({record.effective_batch for record in each.ok})) > 1:
-            return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, batches))})"
+        if len(each.machines) > 1:
+            return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(each.machines)})"
+        if len(each.effective_batches) > 1:
+            return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, each.effective_batches))})"
     both = list({each.key: each for each in (row, other)}.values())
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
@@ -60,12 +59,13 @@ def _changed(rows: Iterable[Row]) -> list[str]:
     changes = []
     if len(drivers := _distinct(_driver(record) for record in records)) > 1:
         changes.append(f"the driver changed within the run ({', '.join(drivers)})")
+    gpus = [gpu for record in records if (gpu := first_gpu(record))]
     for name, words, unit in (("power_limit_w", "power limit", "W"), ("max_sm_clock_mhz", "highest clock", "MHz")):
-        known = (number(first_gpu(record).get(name)) for record in records)
+        known = (number(gpu.get(name)) for gpu in gpus)
         limits = _distinct(figure(value, 4) for value in known if value is not None)
         if len(limits) > 1:
             changes.append(f"the GPU's {words} changed within the run ({', '.join(limits)} {unit})")
-    for row in rows:
+    for row in rows if gpus else ():
         clocks = [clock for record in row.ok if (clock := clock_mhz(record))]
         if clocks and max(clocks) - min(clocks) > CLOCK_MOST * median(clocks):
             extremes = f"{figure(min(clocks), 4)} to {figure(max(clocks), 4)} MHz"

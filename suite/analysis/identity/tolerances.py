@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from suite.plan.cell import OWN_WORKLOAD
+from workloads.spec import WORKLOADS, read_declaration
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ EARLY_LOSSES = 4
 #: A tensor that does not move is off by 1.
 LARGEST_UPDATE = 0.9
 
-# Ten times the largest deviation between any two of the frameworks, rounded up, as `python -m tests.studies.tolerances`
-# found on a CPU (x86-64 with AVX-512; torch 2.13.0, TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2) with real data and
-# batch 8, the fingerprint's own seed among the seeds. In float32, two threads (early figures: one):
+# The bounds that each workload's spec declares are from this table: ten times the largest deviation between any two of
+# the frameworks, rounded up, as `python -m tests.studies.tolerances` found on a CPU (x86-64 with AVX-512; torch 2.13.0,
+# TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2) with real data and batch 8, the fingerprint's own seed among the seeds.
+# In float32, two threads (early figures: one):
 #                              seeds  first loss  to step 4  to step 10  updates early    late
 #   cifar100_cnn       full      10      1.0e-7     3.1e-7     9.5e-5      6.5e-5 (n = 3)  2.2e-2
 #                      full, own  1      1.0e-7     3.1e-7     3.4e-5      5.4e-5          8.5e-3
@@ -90,19 +92,10 @@ LARGEST_UPDATE = 0.9
 #
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Tolerance(*5 * (1e-9,))
-TOLERANCE = {
-    ("cifar100_cnn", "fp64"): EXACT,
-    ("cifar100_cnn", "fp32"): Tolerance(5e-6, 5e-6, 1e-3, 2e-3, 0.13),
-    ("cifar100_cnn", "bf16"): Tolerance(2e-4, 1.5e-3, 6.5e-3, 0.25, 0.65),
-    ("cifar100_resnet18", "fp64"): EXACT,
-    ("cifar100_resnet18", "fp32"): Tolerance(5e-6, 5e-4, 3e-2, 0.1, 0.65),
-    ("cifar100_resnet18", "bf16"): Tolerance(4e-3, 4e-2, 6.5e-2, 0.65, 0.9),
-    ("imdb_lstm", "fp64"): EXACT,
-    ("imdb_lstm", "fp32"): Tolerance(5e-6, 5e-6, 5e-6, 1e-4, 2e-4),
-    ("imdb_lstm", "bf16"): Tolerance(5e-4, 1e-3, 5e-3, 0.08, 0.15),
-    ("imdb_transformer", "fp64"): EXACT,
-    ("imdb_transformer", "fp32"): Tolerance(5e-6, 5e-5, 5e-5, 2e-4, 1.5e-3),
-    ("imdb_transformer", "bf16"): Tolerance(1e-3, 1e-2, 1e-2, 0.2, 0.9, provisional=True),
+TOLERANCE = {(name, "fp64"): EXACT for name in WORKLOADS} | {
+    (name, precision): Tolerance(**vars(bounds))
+    for name in WORKLOADS
+    for precision, bounds in read_declaration(name).bounds.items()
 }
 
 # TF32 and float16 need a GPU, and have bounds from bf16's until they are measured there. Inputs of 11 bits where bf16
@@ -163,55 +156,38 @@ EVALUATED_COARSELY = 0.05
 #: How many times as much as with independent masks the mean logits of a batch may vary over draws.
 SHARED = 4.0
 
-# The spread of the logits over dropout's draws, in size small, by workload: `cifar100_cnn` with 160 passes of 32 images
-# in PyTorch (.2477), 96 in TensorFlow (.2478) and 96 in JAX (.2468). A rate of .3 for .25 makes it .2633, .15 for .1
-# makes it .2562, .45 for .5 .2334, and .55 for .5 in the dense layer .2668. `imdb_transformer` with 60 passes of 32
-# reviews in each: .02926 in PyTorch, .02931 in TensorFlow, .02926 in JAX, with 20 in bf16 .0295, .0297 and .0291.
-# In size full, 100 passes of 32 images in each framework: .1364 in PyTorch, .1362 in TensorFlow, .1361 in JAX.
-# Records without a size are older ones, and of size small. The Transformer's newer ones have fewer passes, which are
-# held at each layer.
-DROPOUT_SPREAD = {
-    ("cifar100_cnn", ""): 0.2475, ("cifar100_cnn", "small"): 0.2475, ("cifar100_cnn", "full"): 0.1362,
-    ("imdb_transformer", ""): 0.0293,
-}  # fmt: skip
-#: The spread of each layer's input, relative to it, where the logits show too little, with passes of 8 reviews: in size
-#: small the median of 100 in each of the three frameworks, in size full the mean of 40 in PyTorch and TensorFlow. Right
-#: after the first dropout, of .1, it is the root of .1. Launches, of 10 passes, were off by 0.03 at most (n = 6).
-DROPOUT_AT_LAYERS = {
-    ("imdb_transformer", "small"): {
-        "block1_attention/kernel": 0.3179, "block1_projection/kernel": 0.4237, "block1_hidden/kernel": 0.5144,
-        "block1_output/kernel": 0.5256, "block2_attention/kernel": 0.5990, "block2_projection/kernel": 0.4042,
-        "block2_hidden/kernel": 0.5520, "block2_output/kernel": 0.5407, "logits/kernel": 0.2933,
-    },
-    ("imdb_transformer", "full"): {
-        "block1_attention/kernel": 0.3164, "block1_projection/kernel": 0.4182, "block1_hidden/kernel": 0.4964,
-        "block1_output/kernel": 0.5010, "block2_attention/kernel": 0.5590, "block2_projection/kernel": 0.2218,
-        "block2_hidden/kernel": 0.4648, "block2_output/kernel": 0.4732, "block3_attention/kernel": 0.4903,
-        "block3_projection/kernel": 0.2007, "block3_hidden/kernel": 0.4472, "block3_output/kernel": 0.4647,
-        "block4_attention/kernel": 0.4623, "block4_projection/kernel": 0.2008, "block4_hidden/kernel": 0.4388,
-        "block4_output/kernel": 0.4448, "logits/kernel": 0.2058,
-    },
-}  # fmt: skip
-#: How far, relatively, the mean spread of a cell may be off it, with one launch: 0.005, which frameworks are apart, and
-#: more than four standard deviations of a launch's, which are fewer where more launches are averaged. A model with one
-#: logit shows less in a pass: 20 passes scattered by 2.5 % (n = 9), and its 80 by half of that.
-DROPOUT_APART, DROPOUT_SCATTERS = 0.005, {"cifar100_cnn": 0.025, "imdb_transformer": 0.05}
-#: How far, relatively, the spread of a layer's input may be off the other frameworks'. The CNN's were off by 0.013 at
-#: most, in both sizes, and those of the Transformer, which has fewer passes of fewer samples, by 0.02.
-DROPOUT_LAYERS = {"cifar100_cnn": 0.05}
-#: The same of other workloads.
-DROPOUT_LAYERS_OF_OTHERS = 0.08
+#: How far, relatively, the mean spread of a cell's dropout may be off its bound, besides the scatter of a launch, which
+#: is divided by the root of their number: frameworks are apart by so much.
+DROPOUT_APART = 0.005
 #: How far, relatively, gradient checkpointing may move a gradient. On a CPU it moves none by a bit, but in JAX,
 #: where XLA rounds otherwise: the Transformer by 4e-7 in fp32, ResNet-18 by .018 in bf16; on a GPU nothing is measured.
 #: Other dropout masks move it by about 1.
 RECOMPUTED = 0.05
 
 
-def tolerance_of(workload: str, precision: str, cuda: bool) -> Tolerance | None:
-    """The bounds on a fingerprint; None if none were measured or derived."""
-    outside = OWN_WORKLOAD.fullmatch(workload)
-    bounds = OUTSIDE.get(precision) if outside else TOLERANCE.get((workload, precision))
-    return bounds.on_gpu if bounds and cuda and precision != "fp64" else bounds
+def tolerance_of(workload: str, precision: str, cuda: bool, evidence: str = "fingerprint") -> Tolerance | None:
+    """The bounds on evidence of this name (see `suite.analysis.identity.verdicts.COMPARED`).
+
+    None if none were measured or derived.
+    """
+    if evidence in ("float64", "evaluation"):
+        return EXACT
+    if evidence == "dropout":
+        return replace(EXACT, updates=read_declaration(workload).dropout_bounds.apart)
+    bounds = _of_fingerprint(workload, precision)
+    if bounds is None:
+        return None
+    bounds = bounds.on_gpu if cuda and precision != "fp64" else bounds
+    if evidence == "own" and precision not in MEASURED_AT_OTHER_BATCHES:
+        return replace(bounds.early, updates=LARGEST_UPDATE)
+    return bounds if evidence == "fingerprint" else bounds.early
+
+
+def _of_fingerprint(workload: str, precision: str) -> Tolerance | None:
+    if not OWN_WORKLOAD.fullmatch(workload):
+        return TOLERANCE.get((workload, precision))
+    declared = read_declaration(workload).bounds.get(precision)
+    return Tolerance(**vars(declared)) if declared else OUTSIDE.get(precision)
 
 
 def relative(value: float, reference: float) -> float:

@@ -22,13 +22,8 @@ from statistics import median
 from typing import TypeVar
 
 from suite.analysis.identity.by_itself import by_itself
-from suite.analysis.identity.norm import by, implementation, majority, norm
+from suite.analysis.identity.reference import group_by, implementation, majority, reference_records
 from suite.analysis.identity.tolerances import (
-    DROPOUT_LAYERS,
-    DROPOUT_LAYERS_OF_OTHERS,
-    EXACT,
-    LARGEST_UPDATE,
-    MEASURED_AT_OTHER_BATCHES,
     Tolerance,
     relative,
     tolerance_of,
@@ -134,11 +129,11 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     if tolerance is None:
         detail = f"no tolerance is set for {workload} in {precision}"
         return dict.fromkeys(rows, Verdict("no evidence", detail))
-    digests = [(record.cell.framework, _identity(record).weights) for record in norm(records)]
+    digests = [(record.cell.framework, _identity(record).weights) for record in reference_records(records)]
     weights = majority([each for each in digests if each[1]])
     by_kind: dict[tuple[int, str], list[tuple[str, str]]] = {}
-    for kind, of_kind in by(records, _batch_kind).items():
-        by_kind[kind] = [(record.cell.framework, _identity(record).batches) for record in norm(of_kind)]
+    for kind, of_kind in group_by(records, _batch_kind).items():
+        by_kind[kind] = [(record.cell.framework, _identity(record).batches) for record in reference_records(of_kind)]
     batches = {kind: majority(digests) for kind, digests in by_kind.items()}
     references = _references(records)
     judged = {}
@@ -156,7 +151,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
                 if (trace := _trace(record, name)) is None:
                     continue
                 reference = references[name, _kind(record, name), implementation(record)]
-                bounds = _bounds(record, name, tolerance)
+                bounds = tolerance_of(workload, precision, cuda, name) or tolerance
                 if name == "dropout":  # a layer's input that one framework does not show is not judged
                     trace = replace(trace, updates={k: v for k, v in trace.updates.items() if k in reference.updates})
                     reference = replace(reference, updates={k: reference.updates[k] for k in trace.updates})
@@ -195,16 +190,6 @@ def _kind(record: Record, name: str) -> Hashable:
     return (record.effective_batch, record.cell.accumulate) if name == "own" else ()
 
 
-def _bounds(record: Record, name: str, tolerance: Tolerance) -> Tolerance:
-    if name in ("float64", "evaluation"):
-        return EXACT
-    if name == "dropout":
-        return replace(EXACT, updates=DROPOUT_LAYERS.get(record.cell.workload, DROPOUT_LAYERS_OF_OTHERS))
-    if name == "own" and record.cell.precision not in MEASURED_AT_OTHER_BATCHES:
-        return replace(tolerance.early, updates=LARGEST_UPDATE)
-    return tolerance if name == "fingerprint" else tolerance.early
-
-
 def _references(records: Iterable[Record]) -> dict[tuple[str, Hashable, tuple[str, str]], Trace]:
     """The reference for each implementation's evidence, by the name and kind of the evidence."""
     comparable: dict[tuple[str, Hashable], list[Record]] = {}
@@ -215,7 +200,7 @@ def _references(records: Iterable[Record]) -> dict[tuple[str, Hashable, tuple[st
     found = {}
     for (name, kind), with_evidence in comparable.items():
         traces: dict[tuple[str, str], list[Trace]] = {}
-        for record in norm(with_evidence):
+        for record in reference_records(with_evidence):
             if trace := _trace(record, name):
                 traces.setdefault(implementation(record), []).append(trace)
         for own in dict.fromkeys(map(implementation, with_evidence)):

@@ -48,8 +48,9 @@ class Reader:
             data = {name: decode(value) for name, value in texts.items()}
             thin(data.get("metrics"))
             return Record.from_json(data)
-        known = {name: self._known[name].get(texts.get(name, b"")) for name in APART}
-        known = {name: value for name, value in known.items() if value is not None}
+        known: dict[str, Any] = {
+            name: self._known[name][texts[name]] for name in APART if texts.get(name) in self._known[name]
+        }
         record = Record.from_json({name: decode(value) for name, value in texts.items() if name not in known})
         record = replace(record, **known, metrics=shown(record.metrics, place))
         return replace(record, **self._shared(record, {name: texts[name] for name in ALIKE if name in texts}),

@@ -107,12 +107,27 @@ class Row:
         reasons = (f"{outcome.status}: {clean(outcome.reason) or 'no reason was recorded'}" for outcome in failed)
         return list(dict.fromkeys(reasons))
 
-    @property
+    @cached_property
+    def ok_flags(self) -> list[tuple[str, ...]]:
+        """The flags of each successful launch."""
+        return [flags_of(record) for record in self.ok]
+
+    @cached_property
     def flags(self) -> list[str]:
         """The launches' flags, each with the number of launches that have it unless all do."""
         counts = Counter(flag for launch in self.launches for flag in flags_of(launch.record))
         n = len(self.launches)
         return [flag if count == n else f"{flag} {count}/{n}" for flag, count in sorted(counts.items())]
+
+    @cached_property
+    def effective_batches(self) -> list[int]:
+        """The samples per update of the successful launches, each once."""
+        return sorted({record.effective_batch for record in self.ok})
+
+    @cached_property
+    def machines(self) -> list[str]:
+        """The machines of the successful launches, each once."""
+        return [name for name in dict.fromkeys(map(machine, self.ok)) if name]
 
     @cached_property
     def machine(self) -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.scaling.efficiency import STRONG, WEAK
-from suite.plan.cell import Cell
+from suite.analysis.scaling.efficiency import STRONG, WEAK, cell_alone
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ def gains(group: Group, target: float | None) -> dict[RowKey, Gain]:
     for row in (row for row in group.rows if row.cell.devices > 1 and row.ok):
         own = seconds_to(row, target)
         for kind in (WEAK, STRONG):
-            base = alone.get((row.run, _alone(row.cell, kind)))
+            base = alone.get((row.run, cell_alone(row.cell, kind)))
             quotients = _quotients(seconds_to(base, target), own) if base else []
             if base and quotients:
                 found[row.key] = Gain(median(quotients), min(quotients), max(quotients), len(quotients), kind, base)
@@ -60,8 +59,3 @@ def seconds_to(row: Row, target: float | None) -> dict[int, float]:
 
 def _quotients(base: Mapping[int, float], own: Mapping[int, float]) -> Sequence[float]:
     return [base[seed] / own[seed] for seed in sorted(base.keys() & own.keys()) if own[seed] > 0]
-
-
-def _alone(cell: Cell, kind: str) -> Cell:
-    """The cell of one device with the same batch, or with the same global batch."""
-    return cell.but(devices=1, strategy="", batch=cell.batch * (cell.devices if kind == STRONG else 1))

@@ -123,7 +123,7 @@ def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:
     sets: dict[tuple[str, Cell, str], list[Row]] = {}
     for row in rows:
         if row.cell.devices > 1:
-            sets.setdefault((row.run, _alone(row.cell, kind), row.cell.strategy), []).append(row)
+            sets.setdefault((row.run, cell_alone(row.cell, kind), row.cell.strategy), []).append(row)
     ranks = {row.key: rank for rank, row in enumerate(rows)}
     found = []
     for (run, cell, strategy), several in sets.items():
@@ -135,7 +135,7 @@ def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:
     return sorted(found, key=lambda each: (FRAMEWORKS.index(each[1][0].cell.framework), ranks[each[1][0].key]))
 
 
-def _alone(cell: Cell, kind: str) -> Cell:
+def cell_alone(cell: Cell, kind: str) -> Cell:
     """The cell of one device that this one scales: with the same batch per device, or with the same global batch."""
     return cell.but(devices=1, strategy="", batch=cell.batch * (cell.devices if kind == STRONG else 1))
 

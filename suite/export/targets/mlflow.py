@@ -86,16 +86,16 @@ def begin(place: str, origin: Origin) -> Session:
     for name, value in (PATIENCE | QUIET).items():
         os.environ.setdefault(name, value)
     client = import_module("mlflow").MlflowClient(tracking_uri=place)
-    with _answered(place):
+    with _one_line_errors(place):
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
-        found = client.get_experiment_by_name(name)
-        experiment = found.experiment_id if found else client.create_experiment(name)
+        known = client.get_experiment_by_name(name)
+        experiment = known.experiment_id if known else client.create_experiment(name)
         whole = digest(origin.run)
         parents = _tagged(client, experiment, f"tags.`{TAG}` = '{whole}' and tags.`{KIND}` = 'session'")
         run = parents[0] if parents else None
         if run is None:
             tags = {TAG: whole, KIND: "session", "mlflow.runName": clean(origin.run, 80)}
-            tags |= {f"suite.{name}": clean(value, 500) for name, value in _described(origin).items()}
+            tags |= {f"suite.{name}": clean(value, 500) for name, value in _describe(origin).items()}
             run = client.create_run(experiment, start_time=_ms(origin.description.get("started")), tags=tags)
         session = Session(client, place, experiment, run.info.run_id, origin.run, ended=run.info.status == "FINISHED")
         for each in _tagged(client, experiment, f"tags.`mlflow.parentRunId` = '{session.parent}'"):
@@ -111,14 +111,14 @@ def add(session: Session, record: Record) -> bool:
         return False
     client, entities = session.client, import_module("mlflow.entities")
     begin_ms = round(1000 * started_s(record))
-    with _answered(session.place):
+    with _one_line_errors(session.place):
         if not run_id:
             tags = {"mlflow.parentRunId": session.parent, "mlflow.runName": clean(record.key, 200), TAG: key}
             run = client.create_run(session.experiment, start_time=begin_ms or None, tags=tags | {KIND: "launch"})
             run_id = session.there.setdefault(key, (run.info.run_id, "RUNNING"))[0]
-        told = [entities.RunTag(f"suite.{name}", value) for name, value in facts(record).items()]
+        tags_of_launch = [entities.RunTag(f"suite.{name}", value) for name, value in facts(record).items()]
         parameters = [entities.Param(name, str(value)) for name, value in settings(record).items()]
-        client.log_batch(run_id, params=parameters, tags=told)
+        client.log_batch(run_id, params=parameters, tags=tags_of_launch)
         end_ms = begin_ms + round(1000 * took_s(record))
         metrics = [entities.Metric(name, value, end_ms, 0) for name, value in figures(record).items()]
         metrics += [
@@ -137,7 +137,7 @@ def add(session: Session, record: Record) -> bool:
 
 def attach(session: Session, files: Sequence[Path]) -> int:
     """Add a report and its plots to the run of the session."""
-    with _answered(session.place):
+    with _one_line_errors(session.place):
         for file in files:
             session.client.log_artifact(session.parent, str(file), "report")
     return len(files)
@@ -146,7 +146,7 @@ def attach(session: Session, files: Sequence[Path]) -> int:
 def end(session: Session) -> str:
     """End the run of the session, with its last launch; one that got no launch now stays as it is."""
     if session.last_ms or not session.ended:
-        with _answered(session.place):
+        with _one_line_errors(session.place):
             session.client.set_terminated(session.parent, "FINISHED", session.last_ms or None)
     return f"{shown(session.place)}/#/experiments/{session.experiment}/runs/{session.parent}"
 
@@ -157,7 +157,7 @@ def shown(address: str) -> str:
     return clean(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), 200)
 
 
-def _described(origin: Origin) -> dict[str, Any]:
+def _describe(origin: Origin) -> dict[str, Any]:
     wanted = ("matrix", "sweep", "seed", "started", "launches", "device")
     return {name: origin.description[name] for name in wanted if origin.description.get(name) is not None}
 
@@ -179,7 +179,7 @@ def _tagged(client: Any, experiment: str, where: str) -> list[Any]:
 
 
 @contextmanager
-def _answered(place: str) -> Iterator[None]:
+def _one_line_errors(place: str) -> Iterator[None]:
     """Turn every way in which a server can fail into one line."""
     try:
         yield

@@ -66,11 +66,11 @@ def add(session: Session, record: Record) -> bool:
     held = settings(record) | {"run": clean(session.run, 120)}
     labels = [str(held[name]) for name in LAUNCH]
     at_s = started_s(record) + took_s(record)
-    found = figures(record)
+    measured = figures(record)
 
     def note(family: str, figure: str, *more: str) -> None:
-        if figure in found:
-            session.samples.append((family, [*labels, *more], found[figure], at_s))
+        if figure in measured:
+            session.samples.append((family, [*labels, *more], measured[figure], at_s))
 
     for phase in record.phases:
         note("launch_samples_per_second", f"{phase}.samples_per_s", phase)
@@ -78,7 +78,7 @@ def add(session: Session, record: Record) -> bool:
     note("launch_compile_seconds", "compile_s")
     note("launch_first_step_seconds", "first_step_s")
     note("launch_test_accuracy", "test_accuracy")
-    for name in found:
+    for name in measured:
         source, _, reading = name.partition(".")
         if source == "memory":
             note("launch_memory_bytes", name, reading)

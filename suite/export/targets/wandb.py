@@ -58,7 +58,7 @@ def place(given: str | None) -> str:
 def begin(place: str, origin: Origin) -> Session:
     """Make the folder; the library would silently take another if it cannot write there."""
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-    with _written(place):
+    with _one_line_errors(place):
         Path(place).mkdir(parents=True, exist_ok=True)
         with scratch(Path(place), ".partial-"):
             pass
@@ -71,7 +71,7 @@ def add(session: Session, record: Record) -> bool:
     session.launches.append(record.key)
     if any((session.folder / "wandb").glob(f"offline-run-*-{key}/files/record.json")):  # which is written last
         return False
-    with _written(str(session.folder)):
+    with _one_line_errors(str(session.folder)):
         _log(session, key, record)
     return True
 
@@ -81,8 +81,8 @@ def attach(session: Session, files: Sequence[Path]) -> int:
     key = digest(f"report of {session.run}")[:32]
     if any((session.folder / "wandb").glob(f"offline-run-*-{key}")):
         return 0
-    with _written(str(session.folder)):
-        run = _opened(session, key, "report", {})
+    with _one_line_errors(str(session.folder)):
+        run = _open(session, key, "report", {})
         for file in files:
             _keep(run, plain(file.name), file.read_bytes())
         run.finish()
@@ -95,7 +95,7 @@ def end(session: Session) -> str:
     return f"{folder}: send it with `wandb sync {folder}/offline-run-*`"
 
 
-def _opened(session: Session, key: str, name: str, configuration: dict[str, Any]) -> Any:
+def _open(session: Session, key: str, name: str, configuration: dict[str, Any]) -> Any:
     library = import_module("wandb")
     return library.init(
         mode="offline", dir=str(session.folder), project=os.environ.get("WANDB_PROJECT", PROJECT), id=key, name=name,
@@ -105,7 +105,7 @@ def _opened(session: Session, key: str, name: str, configuration: dict[str, Any]
 
 
 def _log(session: Session, key: str, record: Record) -> None:
-    run = _opened(session, key, clean(record.key, 120), settings(record) | {"facts": facts(record)})
+    run = _open(session, key, clean(record.key, 120), settings(record) | {"facts": facts(record)})
     for name, points in curves(record).items():
         metric, step = name.replace(".", "/", 1), f"{name.replace('.', '/', 1)}.step"
         run.define_metric(step, hidden=True)
@@ -127,7 +127,7 @@ def _keep(run: Any, name: str, content: bytes) -> None:
 
 
 @contextmanager
-def _written(place: str) -> Iterator[None]:
+def _one_line_errors(place: str) -> Iterator[None]:
     """Turn every way in which the library can fail into one line."""
     try:
         yield

@@ -10,11 +10,12 @@ from suite.analysis.statistics.contests import Contest
 from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
 from suite.catalog.frameworks import STRATEGIES
 from suite.catalog.settings import OF_ROWS, SETTINGS
-from suite.catalog.workloads import WORKLOADS as ALL_WORKLOADS
+from workloads import registry
+from workloads.spec import read_declaration
 
 FRAMEWORKS = {name: each.title for name, each in ALL_FRAMEWORKS.items()}
 
-WORKLOADS = {name: each.title for name, each in ALL_WORKLOADS.items()}
+WORKLOADS = {name: read_declaration(name).title for name in registry.WORKLOADS}
 
 #: Of each setting: one value in a phrase, several values with the word before them, and the plural of its name.
 PHRASES: dict[str, Sequence[str]] = {
@@ -52,9 +53,14 @@ def frameworks(names: Sequence[str], mark: str = "and") -> str:
     return listing([framework(name) for name in names], mark)
 
 
+def workload_title(name: str) -> str:
+    """Returns what a workload's spec calls it; its name where that is not known here."""
+    return read_declaration(name).title or name
+
+
 def workload(group: Group) -> str:
     """Returns ``small CIFAR-100 CNN``, and ``IMDB LSTM (synthetic data)`` where the data is not the real one."""
-    name = WORKLOADS.get(group.workload, group.workload)
+    name = workload_title(group.workload)
     sized = name if group.size == "full" else f"{group.size} {name}"
     return sized if group.data_kind == "real" else f"{sized} ({group.data_words.lower()})"
 

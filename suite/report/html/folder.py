@@ -137,23 +137,19 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
     safe.to_csv(path, index=False, lineterminator="\n")
 
 
-def why_of(compared: Compared) -> str:
-    """Returns what explains the ratios in Markdown, with its tables; empty without any profile."""
-    parts = []
-    for table in compared.tables:
-        if is_profiled([table]):
-            parts += [markdown.explanation(*each) for each in once(table)]
-            parts += map(markdown.document, breakdowns(table))
-    return "\n".join(parts)
-
-
 def text_of(compared: Compared) -> str:
     """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
     views = [view for table in compared.tables for view in (columns.view(table), *scaling.views(table))]
     views += map(accuracy.view, compared.learned)
-    legends = [f"{markdown.escape(legend(compared.tables))}\n"] if compared.tables else []
-    reasons = [text] if (text := why_of(compared)) else []
-    return "\n".join([*map(markdown.document, views), *legends, *reasons])
+    parts = [markdown.document(view) for view in views]
+    if compared.tables:
+        parts.append(f"{markdown.escape(legend(compared.tables))}\n")
+    reasons = []
+    for table in compared.tables:
+        if is_profiled([table]):
+            reasons += [markdown.explanation(*each) for each in once(table)]
+            reasons += map(markdown.document, breakdowns(table))
+    return "\n".join([*parts, *reasons])
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def report(
     ``launches`` are as `suite.report.tables.tidy` gives them, ``sources`` the files read; ``links`` lead to files
     beside the page.
     """
-    groups = [each.group for each in (*tables, *learned)]
+    groups = [*(each.group for each in tables), *(each.group for each in learned)]
     made = sections(tables, learned)
     name = _name(sources)
     pictures = [(each, embed(each.svg, number, each.words)) for number, each in enumerate(drawings)]

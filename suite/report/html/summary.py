@@ -117,9 +117,10 @@ def read(folder: Path) -> Summary:
     if schema > SCHEMA:
         raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
     try:
-        return _cleaned(decode(Summary, data))
+        cleaned: Summary = _cleaned(decode(Summary, data))
     except SchemaError as error:
         raise SummaryError(f"is no summary: {error}") from None
+    return cleaned
 
 
 def _cleaned(value: Any) -> Any:

@@ -23,6 +23,7 @@ from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import monitored
 from suite.record.json_schema import schema_of
 from suite.record.text import clean
+from suite.report.tables.accuracy import rows
 from suite.report.tables.cells import Spread, TimedCell
 from suite.report.tables.frame import Table
 from suite.report.tables.words import title
@@ -258,28 +259,28 @@ def _scaling(scaling: efficiency.Scaling) -> Scaling:
 
 
 def _explanation(pair: Pair, told: Told) -> Explanation:
-    found = pair.causes
-    words = {"title": told.title, "verdict": told.verdict, "lines": told.lines}
-    cells = {"cell": pair.row.cell.id, "other": pair.other.cell.id}
-    if not found:
-        return Explanation(**cells, **words)
-    covered = {"covered": found.row.covered, "other_covered": found.other.covered}
-    same = {name: getattr(found, name) for name in ("per", "step_s", "other_step_s", "blocks", "causes", "against")}
-    return Explanation(**cells, **words, **covered, **same)
+    figures: dict[str, Any] = {}
+    if causes := pair.causes:
+        names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
+        figures = {name: getattr(causes, name) for name in names}
+        figures |= {"covered": causes.row.covered, "other_covered": causes.other.covered}
+    figures |= {"cell": pair.row.cell.id, "other": pair.other.cell.id}
+    return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)
 
 
 def _trained(table: Learned, verdict: str) -> AccuracyTable:
-    frame = table.frame.astype(object).where(table.frame.notna(), None)
     return AccuracyTable(
         **_head(table.group, verdict),
         recipe_digest=table.group.spec_digest,
         baseline=table.baseline,
-        cells=[_trained_cell({str(name): value for name, value in row.items()}) for row in frame.to_dict("records")],
+        cells=[_trained_cell(row) for row in rows(table)],
     )
 
 
 def _trained_cell(row: Mapping[str, Any]) -> TrainedCell:
-    values = {each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name) for each in _FIELDS}
+    values: dict[str, Any] = {
+        each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name) for each in _FIELDS
+    }
     values["epochs"] = None if row["epochs"] is None else int(row["epochs"])
     return TrainedCell(**values | {"to_baseline": _difference(row, ""), "to_fp32": _difference(row, "fp32_")})
 

@@ -40,27 +40,33 @@ def draw(
     names = [_name(each.group) for each in tables]
     names += [f"{_name(each.group)}-{each.group.rows[0].cell.recipe}" for each in learned]
     subjects: list[tuple[str, str, tuple[Any, ...]]] = [(COMPARISON, "", (tables, learned))]
-    for name, each in zip(_unique(names), (*tables, *learned), strict=True):
-        if any(row.ok for row in each.group.rows):
-            timed = isinstance(each, Table)
-            subjects.append((TIMED if timed else TRAINED, name, (excerpt(each) if timed else each,)))
+    parts: list[tuple[str, Any]] = [
+        *((TIMED, excerpt(each)) for each in tables),
+        *((TRAINED, each) for each in learned),
+    ]
+    subjects += [
+        (of, name, (each,))
+        for name, (of, each) in zip(_unique(names), parts, strict=True)
+        if any(row.ok for row in each.group.rows)
+    ]
     drawings = []
     with styled():
         for of, name, subject in subjects:
             for kind in find_kinds(of):
                 if plot := kind.draw(*subject):
                     stem = "-".join(filter(None, (kind.name, name)))
-                    for suffix in suffixes:
-                        save(plot, folder / f"{stem}.{suffix}")
                     words = ": ".join(filter(None, (kind.words, name)))
-                    drawings.append(Drawing(stem, words, vectors.draw_svg(plot), leads=of == COMPARISON))
+                    svg = vectors.draw_svg(plot)
+                    for suffix in suffixes:
+                        save(plot, folder / f"{stem}.{suffix}", svg)
+                    drawings.append(Drawing(stem, words, svg, leads=of == COMPARISON))
     return drawings
 
 
-def save(plot: Figure, path: Path) -> None:
-    """Writes a figure as PNG, or as SVG where the path ends so."""
+def save(plot: Figure, path: Path, svg: str = "") -> None:
+    """Writes a figure as PNG, or as SVG where the path ends so; ``svg`` is what it is, if it was drawn already."""
     if path.suffix == ".svg":
-        path.write_text(vectors.draw_svg(plot), encoding="utf-8")
+        path.write_text(svg or vectors.draw_svg(plot), encoding="utf-8")
     else:
         image.save(plot, path)
 

@@ -18,9 +18,9 @@ from suite.report.plots.style.look import DOT, FACE, INK, KEY, LETTERS, PALE, SM
 from suite.report.plots.style.vectors import draw_svg, embed
 
 #: Inches: width of a card, height of a bar and of curves, and the room below for the caption.
-WIDTH_IN, BAR_IN, CURVES_IN, BELOW_IN = 5.0, 0.3, 1.1, 0.25
+WIDTH_IN, BAR_IN, CURVES_IN, BELOW_IN = 4.0, 0.28, 1.0, 0.25
 #: Where the axes begin, and how wide they are, as shares of the width.
-LEFT, ACROSS = 0.19, 0.55
+LEFT, ACROSS = 0.21, 0.48
 
 #: By framework, the values of each of its cells.
 Values = Mapping[str, Sequence[Sequence[float]]]

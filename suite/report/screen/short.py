@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from suite.analysis.accuracy.comparison import Learned, learned, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.analysis.rows.wording import NONE, figure, middle
+from suite.analysis.rows.wording import NONE, middle
+from suite.catalog.metrics import METRICS
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import WIDEST_TEXT
-from suite.report.format.text import spread
-from suite.report.tables import several
 from suite.report.tables.accuracy import view
+from suite.report.tables.figures import Read, launch_count, metric_text, of_devices, outcome, ratio
 from suite.report.tables.frame import Table, table
 from suite.report.tables.words import title
 from suite.report.text.answer import answer
@@ -96,30 +96,29 @@ def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
 
 def _timed(compared: Table, columns: int) -> list[str]:
     """Returns title, header and a line per row; what no framework supports goes last."""
-    rows = sorted(compared.frame.to_dict("records"), key=lambda row: row["outcome"] == "unsupported")
-    ran_well = all(row["outcome"] == "ok" and not row["flags"] for row in rows)
-    of_several, _ = several.columns(compared.group)
-    proved = all(row["identity_kind"] in ("same", "") for row in rows)
+    cells = sorted(compared.cells, key=lambda cell: cell.outcome == "unsupported")
+    ran_well = all(cell.outcome == "ok" and not cell.flags for cell in cells)
+    by = compared.group.by
+    several = of_devices(compared.group)[0] if by == "devices" else {}
+    proved = all(not cell.identity or cell.identity.kind == "same" for cell in cells)
+    read: dict[str, Read] = {
+        "n": lambda cell: launch_count(cell.launches_ok, cell.launches),
+        "samples/s": metric_text(METRICS["samples_per_s"]),
+        f"to {compared.baseline}" if by == "framework" else "ratio": lambda cell: ratio(cell.ratio),
+        **({"verdict": lambda cell: cell.ratio.verdict or NONE} if compared.tested else {}),
+        **several,
+        **({"memory MiB": metric_text(METRICS["peak_memory_bytes"])} if by in OF_MEMORY else {}),
+        "bottleneck": lambda cell: cell.bottleneck.kind or NONE,
+        **({} if proved else {"identity": lambda cell: cell.identity.kind if cell.identity else NONE}),
+        **({} if ran_well else {"outcome": outcome}),
+    }
     lines = [
-        {name: middle(str(row[name])) or NONE for name in ("framework", *compared.group.varying)}
-        | {
-            "n": several.launch_count(row["launches_ok"], row["launches"]),
-            "samples/s": spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
-            f"to {compared.baseline}" if compared.group.by == "framework" else "ratio": several.ratio(row),
-            **({"verdict": row["ratio_verdict"] or NONE} if compared.tested else {}),
-            **({name: read(row) for name, read in of_several.items() if compared.group.by == "devices"}),
-            **({"memory MiB": _mebibytes(row["peak_memory_bytes"])} if compared.group.by in OF_MEMORY else {}),
-            "bottleneck": row["bottleneck"] or NONE,
-            **({} if proved else {"identity": row["identity_kind"] or NONE}),
-            **({} if ran_well else {"outcome": "; ".join(filter(None, [row["outcome"], row["flags"]]))}),
-        }
-        for row in rows
+        {"framework": cell.framework}
+        | {name: middle(cell.settings[name]) or NONE for name in compared.group.varying}
+        | {name: text(cell) for name, text in read.items()}
+        for cell in cells
     ]
     return [title(compared.group), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
-
-
-def _mebibytes(size: int | None) -> str:
-    return NONE if size is None else figure(size / 2**20)
 
 
 def _learned(trained: Learned, columns: int) -> list[str]:

@@ -10,27 +10,17 @@ from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, NONE, listing
 from suite.analysis.scaling.course_gains import Gain, gains
 from suite.analysis.scaling.efficiency import STRONG
+from suite.plan.matrix import STUDIED
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, Grid, View
-from suite.report.tables.several import launch_count
+from suite.report.tables.figures import launch_count
+from workloads.spec import read_declaration
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
 #: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.
-STUDY = {
-    "cifar100_cnn": "200 epochs: TensorFlow .407 (1:48 h), PyTorch .467 (2:14 h), Keras .552 (1:47 h)",
-    "imdb_lstm": "50 epochs: TensorFlow .875 (2:18 h), PyTorch .877 (0:17 h), Keras .878 (about 6.4 h)",
-}
-DIFFERENT = {
-    "cifar100_cnn": (
-        "There, TensorFlow read planar images as interleaved ones, only PyTorch augmented and left a dropout on during "
-        "the test, and only Keras decayed the learning rate. Here, all three train the same model on the same batches"
-    ),
-    "imdb_lstm": (
-        "There, TensorFlow and Keras did not use cuDNN's LSTM, and each framework had its own vocabulary, order and "
-        "initial weights"
-    ),
-}
+STUDY = {name: read_declaration(name).study for name in STUDIED}
+DIFFERENT = {name: read_declaration(name).study_differs for name in STUDIED}
 
 
 def view(table: Learned) -> View:
@@ -39,10 +29,10 @@ def view(table: Learned) -> View:
     gained = gains(table.group, target_of(table.group))
     records = [
         row | _settings(table, key) | _of_devices(key, gained.get(key.key))
-        for key, row in zip(table.group.rows, _records(table), strict=True)
+        for key, row in zip(table.group.rows, rows(table), strict=True)
     ]
-    rows = [[read(row) for read in columns.values()] for row in records]
-    grid = Grid(list(columns), rows, [LEFT] * len(columns), names=1 + len(_varying(table)))
+    texts = [[read(row) for read in columns.values()] for row in records]
+    grid = Grid(list(columns), texts, [LEFT] * len(columns), names=1 + len(_varying(table)))
     return View(_title(table), grid, _notes(table))
 
 
@@ -71,8 +61,10 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
     }
 
 
-def _records(table: Learned) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
+def rows(table: Learned) -> list[dict[str, Any]]:
+    """Returns the columns of each cell, None for a figure that is missing."""
+    frame = table.frame.astype(object).where(table.frame.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _varying(table: Learned) -> list[str]:
@@ -147,11 +139,11 @@ def _target(table: Learned) -> str:
 
 
 def _accuracy(row: Any) -> str:
-    if row["accuracy"] is None or row["accuracy"] != row["accuracy"]:
+    if row["accuracy"] is None:
         return NONE
     text = f"{row['accuracy']:.4f}"
     low, high = row["accuracy_low"], row["accuracy_high"]
-    return text if low is None or low != low else f"{text} ({low:.4f}{DASH}{high:.4f})"  # noqa: PLR0124
+    return text if low is None else f"{text} ({low:.4f}{DASH}{high:.4f})"
 
 
 def _against(row: Any, prefix: str) -> str:
@@ -172,7 +164,7 @@ def _epochs(row: Any) -> str:
 
 
 def _whole(value: Any) -> str:
-    return NONE if value is None or value != value else f"{value:g}"  # noqa: PLR0124 - not a number
+    return NONE if value is None else f"{value:g}"
 
 
 def _reached(row: Any, name: str) -> str:

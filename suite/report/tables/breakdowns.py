@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from suite.analysis.bottlenecks.costs import AGREES, Costs
-from suite.analysis.bottlenecks.explained import Compared, compared
+from suite.analysis.bottlenecks.explained import Compared
 from suite.analysis.bottlenecks.roofline import Part, Placed, roofline
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import NONE, figure, listing, middle
@@ -25,7 +25,7 @@ COUNTERS_AGREE = 0.2
 
 def breakdowns(table: Table) -> list[View]:
     """Returns the tables of categories, one for each set of rows that are compared, and of the roofline."""
-    views = [_breakdown(table, each) for each in compared(table.group, table.base)]
+    views = [_breakdown(table, each) for each in table.findings.compared]
     placed = roofline(table.group)
     return [*views, *([_roofline(table, placed)] if placed else [])]
 

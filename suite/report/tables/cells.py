@@ -92,10 +92,21 @@ class TimedCell:
     devices: Devices
     best: Sequence[str]
 
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """All metrics, and their bounds, by the names of their columns."""
+        return {
+            **_parts(self.samples_per_s, samples_per_s="median", samples_per_s_min="low", samples_per_s_max="high"),
+            **_parts(self.step_ms, step_ms_median="median", step_ms_q1="low", step_ms_q3="high"),
+            "train_of_compute": self.loader_efficiency,
+            **{name: getattr(self, name) for name in _OWN},
+            **self.metrics,
+        }
+
 
 def columns(group: Group, cell: TimedCell) -> dict[str, Any]:
     """Returns the cell as a row of `cells.csv`."""
-    devices = cell.devices
+    devices, figures = cell.devices, cell.figures
     of_launches = [name for name in cell.metrics if METRICS[name].is_of_launch]
     return {
         "workload": group.workload,
@@ -106,20 +117,20 @@ def columns(group: Group, cell: TimedCell) -> dict[str, Any]:
         **{name: cell.settings[name] for name in SETTINGS if name not in ON_DEMAND},
         "launches": cell.launches,
         "launches_ok": cell.launches_ok,
-        **_parts(cell.samples_per_s, samples_per_s="median", samples_per_s_min="low", samples_per_s_max="high"),
+        **{name: figures[name] for name in ("samples_per_s", "samples_per_s_min", "samples_per_s_max")},
         **_parts(cell.ratio, ratio="value", ratio_min="low", ratio_max="high"),
         **{f"ratio_{name}": getattr(cell.ratio, name) for name in _OF_RATIO},
         **_parts(cell.control, control_ratio="value", control_min="low", control_max="high"),
         "control_verdict": cell.control.verdict if cell.control else "",
         "windows": cell.windows,
-        **_parts(cell.step_ms, step_ms_median="median", step_ms_q1="low", step_ms_q3="high"),
-        "train_of_compute": cell.loader_efficiency,
+        **{name: figures[name] for name in ("step_ms_median", "step_ms_q1", "step_ms_q3", "train_of_compute")},
         **_parts(cell.bottleneck, bottleneck="kind", bottleneck_detail="detail"),
         **_parts(cell.bottleneck, loading_share="loading", loading_share_low="low", loading_share_high="high"),
         "advice": cell.advice,
         "symptoms": cell.symptoms,
         **{name: cell.metrics[name] for name in of_launches},
-        **{name: getattr(cell, name) for name in _OWN},
+        **{name: figures[name] for name in _OWN},
+        "peak_memory_kind": cell.peak_memory_kind,
         "identity": str(cell.identity or ""),
         "identity_kind": cell.identity.kind if cell.identity else "",
         **_parts(cell.identity, identity_losses_deviation="losses", identity_updates_deviation="updates"),
@@ -139,7 +150,7 @@ def columns(group: Group, cell: TimedCell) -> dict[str, Any]:
 
 
 _OF_RATIO = ("blocks", "baseline", "p", "verdict", "blocks_to_decide", "reason", "caveat")
-_OWN = ("first_step_s", "compile_s", "break_even_steps", "peak_memory_bytes", "peak_memory_kind")
+_OWN = ("first_step_s", "compile_s", "break_even_steps", "peak_memory_bytes")
 
 
 def _parts(finding: object, **names: str) -> dict[str, Any]:

@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 from suite.analysis.bottlenecks.bottleneck import share, step_s
 from suite.analysis.identity.comparability import UNSOUND
 from suite.analysis.rows.groups import Row
-from suite.analysis.rows.metrics import joules_per_sample, number
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.ratios import break_even_steps, by_block, first_and_step_s
+from suite.catalog.metrics import joules_per_sample, number
 from suite.plan.cell import AUTO, LATER, USUAL_COMPILE, Cell, Loader
 from suite.record.record import DID_NOT_FIT, Record
-from suite.report.tables.frame import Table
+from suite.report.tables.frame import Table, batch_tries
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,7 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its 95 % interval, with fewer the
     median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
     """
-    kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    sound = [row for row, kind in kinds if row.ok and kind not in UNSOUND]
+    sound = [row for row in table.group.rows if row.ok and table.identities[row.key].kind not in UNSOUND]
     bases = _bases(sound)
     ratios: list[SpeedUp] = []
     for row in sound:
@@ -172,7 +170,7 @@ def batches(table: Table) -> list[Series]:
 
 def memory_kind(table: Table) -> str:
     """Returns the kind of peak memory that the table shows; empty if no row has any."""
-    return next((str(kind) for kind in table.frame["peak_memory_kind"] if kind), "")
+    return next((cell.peak_memory_kind for cell in table.cells if cell.peak_memory_kind), "")
 
 
 def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
@@ -192,7 +190,7 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
                 peaks[batch] = max(peaks.get(batch, 0.0), record.memory[kind])
         if row.cell.batch != AUTO and not row.ok and "out-of-memory" in row.outcome:
             failed.add(row.cell.batch)
-        for batch, status, memory in _tries(row):
+        for batch, status, memory in (each for launch in row.launches for each in batch_tries(launch.record)):
             if status == "ok":
                 tried.setdefault(batch, number(memory.get(kind)))
             elif status in DID_NOT_FIT:
@@ -203,16 +201,6 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
     edge = min((batch for batch in failed if batch > largest), default=None)
     peak_by_batch = {batch: peak for batch, peak in tried.items() if peak is not None and batch not in failed} | peaks
     return Series(tuple(rows), _points(rates), tuple(sorted(peak_by_batch.items())), edge)
-
-
-def _tries(row: Row) -> Iterable[tuple[int, str, Mapping[str, Any]]]:
-    """Yields size, status and memory of each try of a batch search. A record's settings may contain anything."""
-    for launch in row.launches:
-        tries = launch.record.settings.get("batch_search")
-        for each in tries if isinstance(tries, list) else []:
-            if isinstance(each, dict) and type(batch := each.get("batch")) is int and batch > 0:
-                memory = each.get("memory")
-                yield batch, str(each.get("status")), memory if isinstance(memory, dict) else {}
 
 
 def _points(values: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:
@@ -263,8 +251,7 @@ def consumptions(table: Table) -> list[Consumption]:
 
     Rows whose fingerprint differs are ignored in the front and never on it.
     """
-    kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    measured = [(each, kind) for row, kind in kinds if (each := _consumption(row))]
+    measured = [(each, table.identities[row.key].kind) for row in table.group.rows if (each := _consumption(row))]
     rivals: dict[str, list[tuple[float, float]]] = {}
     for each, kind in measured:
         if kind not in UNSOUND:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -12,6 +12,7 @@ import pandas as pd
 
 from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, share
 from suite.analysis.bottlenecks.underutilisation import symptoms
+from suite.analysis.findings import Findings
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
@@ -23,7 +24,7 @@ from suite.analysis.statistics.control import Control, Power, controls, power
 from suite.analysis.statistics.inference import MARGIN, quartiles
 from suite.analysis.statistics.leaders import leaders
 from suite.analysis.statistics.ratios import Ratio, break_even_steps, ratios
-from suite.catalog.metrics import HIGHER, METRICS
+from suite.catalog.metrics import HIGHER, METRICS, number
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.tables.cells import Copy, Devices, Spread, TimedCell, columns
@@ -70,6 +71,11 @@ class Table:
         """How many launches each row started."""
         return [len(row.launches) for row in self.group.rows]
 
+    @cached_property
+    def findings(self) -> Findings:
+        """What all outputs read of it besides its figures, each made once."""
+        return Findings(self.group, self.base, self.ratios, self.identities, self.margin)
+
 
 def table(
     group: Group,
@@ -92,14 +98,6 @@ def table(
     peak_flops = peaks(group)
     rows = tuple(_cell(made, row, kinds, prices, peak_flops) for row in group.rows)
     return replace(made, cells=rows)
-
-
-def best(table: Table) -> dict[str, list[int]]:
-    """Returns the rows with the significantly best value of each marked metric; several if they tie."""
-    keys = [row.key for row in table.group.rows]
-    return {
-        name: [index for index, key in enumerate(keys) if key in best_keys] for name, best_keys in table.leaders.items()
-    }
 
 
 def _leaders(
@@ -212,19 +210,22 @@ def _devices(table: Table, row: Row) -> Devices:
 
 def _tries(row: Row) -> str:
     """Describes what `suite.session.launches.batch_finder` tried: ``32 ok (310 MiB), 64 out-of-memory``."""
-    tries = next((x.record.settings["batch_search"] for x in row.launches if "batch_search" in x.record.settings), None)
+    searched = next((x.record for x in row.launches if "batch_search" in x.record.settings), None)
     attempts = []
-    for each in tries if isinstance(tries, list) else []:
-        if not isinstance(each, dict):
-            continue
-        memory = each.get("memory")
-        sizes = [memory.get(kind) for kind in MEMORY] if isinstance(memory, dict) else []
-        peak = next((size for size in sizes if isinstance(size, (int, float))), None)
-        attempts.append(
-            f"{clean(each.get('batch'), 20)} {clean(each.get('status'), 20)}"
-            + (f" ({figure(peak / 2**20)} MiB)" if peak is not None else "")
-        )
+    for batch, status, memory in batch_tries(searched) if searched else ():
+        peak = next((size for kind in MEMORY if (size := number(memory.get(kind))) is not None), None)
+        words = f" ({figure(peak / 2**20)} MiB)" if peak is not None else ""
+        attempts.append(f"{batch} {clean(status, 20)}{words}")
     return ", ".join(attempts)
+
+
+def batch_tries(record: Record) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+    """Yields size, status and memory of each try of a batch search. A record's settings may contain anything."""
+    tries = record.settings.get("batch_search")
+    for each in tries if isinstance(tries, list) else []:
+        if isinstance(each, dict) and type(batch := each.get("batch")) is int and batch > 0:
+            memory = each.get("memory")
+            yield batch, str(each.get("status")), memory if isinstance(memory, dict) else {}
 
 
 def step_times_ms(records: Iterable[Record]) -> list[float]:

@@ -15,6 +15,7 @@ from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.wording import NONE
 from suite.catalog.metrics import METRICS, Metric
+from suite.catalog.phases import PHASES
 from suite.catalog.setting import TEXT, WHOLE
 from suite.catalog.settings import SETTINGS
 from suite.record.text import clean
@@ -42,6 +43,19 @@ class Column:
 def of_metric(metric: Metric) -> Column:
     """Returns the column of a metric."""
     return Column(metric.name, NUMBER, metric.unit, metric.meaning, lambda launch: metric.value(launch.record))
+
+
+#: The settings whose columns come first.
+FIRST = ("workload", "size", "framework", "precision", "batch")
+
+
+def of_setting(name: str) -> Column:
+    """Returns the column of a setting."""
+    setting = SETTINGS[name]
+    return Column(
+        name, setting.kind, setting.unit, setting.meaning,
+        lambda launch: setting.cell_value(getattr(launch.record.cell, name)),
+    )  # fmt: skip
 
 
 def _flags(launch: Launch) -> str:
@@ -72,30 +86,19 @@ def _of_phase(name: str, words: str) -> tuple[Column, ...]:
     )
 
 
-def _of_setting(name: str) -> Column:
-    setting = SETTINGS[name]
-    return Column(
-        name, setting.kind, setting.unit, setting.meaning,
-        lambda launch: setting.cell_value(getattr(launch.record.cell, name)),
-    )  # fmt: skip
-
-
-#: Settings with a place of their own among the columns.
-FIRST = ("workload", "size", "framework", "precision", "batch")
-
 COLUMNS: tuple[Column, ...] = (
     Column("schema", WHOLE, "", "version of these columns", lambda _: SCHEMA),
     Column("run", TEXT, "", "id of the run", lambda launch: launch.run),
     Column("source", TEXT, "", "name of the file that held the launch", lambda launch: launch.source),
     Column("cell", TEXT, "", "all settings in one readable id", lambda launch: intern(launch.record.cell.id)),
-    *(_of_setting(name) for name in FIRST),
+    *map(of_setting, FIRST),
     Column("effective_batch", WHOLE, "samples",
         "samples per update of all devices: batch times accumulate times devices, or what the search found",
         lambda launch: launch.record.effective_batch or None),
-    *(_of_setting(name) for name in SETTINGS if name not in (*FIRST, "recipe")),
+    *(of_setting(name) for name in SETTINGS if name not in (*FIRST, "recipe")),
     Column("global_batch", WHOLE, "samples", "another name of `effective_batch`",
            lambda launch: launch.record.effective_batch or None),
-    _of_setting("recipe"),
+    of_setting("recipe"),
     Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks",
            lambda launch: launch.record.block),
     Column("control", FLAG, "", "whether the launch belongs to the A/A control, a second copy of its cell",
@@ -112,11 +115,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions",
            lambda launch: _text(launch.record.environment, "digest")),
     Column("machine", TEXT, "", "processor, cores, GPUs", lambda launch: intern(machine(launch.record))),
-    *_of_phase("train", "training with its loader"),
-    *_of_phase("compute", "the same steps on batches already on the device"),
-    *_of_phase("input", "only the loader and the transfer to the device"),
+    *(column for each in PHASES.values() if each.of_every_cell for column in _of_phase(each.name, each.meaning)),
     Column("local_samples_per_s", NUMBER, "samples/s",
-        "the steps of `compute` without communication, of several devices"),
+        f"{PHASES['local'].meaning}, of several devices"),
     Column("local_step_ms_median", NUMBER, "ms", "median over the windows of the mean time per step"),
     Column("communication_percent", NUMBER, "%",
         "share of a step of `compute` that communication costs; negative if steps without it took longer"),

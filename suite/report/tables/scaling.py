@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.groups import SETTINGS, Row
-from suite.analysis.rows.wording import DASH, NONE, figure, listing, middle
-from suite.analysis.scaling.communication import Communication, Exchange
+from suite.analysis.rows.wording import NONE, figure, listing, middle
+from suite.analysis.scaling.communication import Exchange
 from suite.analysis.scaling.efficiency import KINDS, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import Ratio
+from suite.catalog.metrics import METRICS
 from suite.plan.strategies import normalised_apart
 from suite.record.text import clean
 from suite.report.format.names import count, counts, framework, strategy, workload
-from suite.report.format.text import spread
 from suite.report.format.view import LEFT, RIGHT, Grid, View
+from suite.report.tables.figures import Notes, communication, metric_text, ratio, shares, varied
 from suite.report.tables.frame import Table
-from suite.report.tables.several import shares
 
 #: What each kind of scaling keeps, in a title.
 KEPT = {"weak": "the same batch on each device", "strong": "the same global batch"}
@@ -46,21 +46,21 @@ def views(table: Table) -> list[View]:
 
 def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
     group = table.group
-    notes: dict[str, int] = {}
-    varied = [name for name in _varying(table) if name not in OWN and _varies(name, scalings)]
-    names = ["framework", *varied, "strategy", "devices"]
+    notes = Notes()
+    own = [name for name in varied(group) if name not in OWN and _varies(name, scalings)]
+    names = ["framework", *own, "strategy", "devices"]
     tested = any(ratio.verdict for each in scalings for ratio in each.ratios)
     headers = [
         *names, "threads each", "batch each", "global batch", "n", "samples/s", "speed-up",
         *(["verdict"] if tested else []), "efficiency", "communication", "skew", "all-reduce", "bottleneck",
     ]  # fmt: skip
     rows = [
-        _row(table, each, point, varied=varied, tested=tested, notes=notes)
+        _row(table, each, point, own=own, tested=tested, notes=notes)
         for before, each in zip((None, *scalings), scalings, strict=False)
         # The base that two strategies share is shown once.
         for point in (each.points[1:] if before and before.base.row is each.base.row else each.points)
     ]
-    left = {"framework", "strategy", "verdict", "bottleneck", *varied}
+    left = {"framework", "strategy", "verdict", "bottleneck", *own}
     align = [LEFT if header in left else RIGHT for header in headers]
     kept = [name for name, column in zip(headers, zip(*rows, strict=True), strict=True) if {*column} != {NONE}]
     places = [headers.index(name) for name in kept]
@@ -69,66 +69,40 @@ def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
         len([name for name in names if name in kept]),
     )  # fmt: skip
     title = f"{kind.capitalize()} scaling of the {workload(group)}: {KEPT[kind]}"
-    numbered = [f"[{number}] {text}" for text, number in notes.items()]
     another = kind == "strong" and any(
         normalised_apart(point.row.cell) for scaling in scalings for point in scaling.points
     )
     what = APART if another else WHAT[kind]
-    return View(title, grid, [what, *_notes(table, scalings, tested), *numbered])
+    return View(title, grid, [what, *_notes(table, scalings, tested), *notes.lines])
 
 
-def _row(
-    table: Table, scaling: Scaling, point: Point, *, varied: Sequence[str], tested: bool, notes: dict[str, int]
-) -> list[str]:
+def _row(table: Table, scaling: Scaling, point: Point, *, own: Sequence[str], tested: bool, notes: Notes) -> list[str]:
     row, cell = point.row, point.row.cell
-    at = table.group.rows.index(row)
-    figures = table.frame.iloc[at]
+    timed = table.cells[table.group.rows.index(row)]
     base = point is scaling.base
     return [
         framework(cell.framework),
-        *(middle(SETTINGS[name](row)) for name in varied),
+        *(middle(SETTINGS[name](row)) for name in own),
         strategy(scaling.strategy) if cell.devices > 1 else NONE,
         str(cell.devices),
         point.threads or NONE,
         str(cell.batch * cell.accumulate),
         str(point.global_batch),
         str(len(row.ok)),
-        spread(figures["samples_per_s"], figures["samples_per_s_min"], figures["samples_per_s_max"]),
-        "1" if base else _ratio(point.speed_up, notes),
+        metric_text(METRICS["samples_per_s"])(timed),
+        "1" if base else ratio(point.speed_up, notes),
         *([NONE if base else point.speed_up.verdict or NONE] if tested else []),
         "100 %" if base else _efficiency(point.efficiency),
-        _communication(point.communication),
+        communication(point.communication),
         figure(point.exchange.skew) if point.exchange.skew else NONE,
         _allreduce(point.exchange),
-        str(figures["bottleneck"]) or NONE,
+        timed.bottleneck.kind or NONE,
     ]
 
 
-def _ratio(ratio: Ratio, notes: dict[str, int]) -> str:
-    if ratio.value is None:
-        return f"{NONE} {_mark(ratio.reason, notes)}" if ratio.reason else NONE
-    caveat = f" {_mark(ratio.caveat, notes)}" if ratio.caveat else ""
-    return f"{ratio.value:.2f}{_bounds(f'{ratio.low:.2f}', f'{ratio.high:.2f}')}{caveat}"
-
-
-def _mark(text: str, notes: dict[str, int]) -> str:
-    return f"[{notes.setdefault(text, len(notes) + 1)}]"
-
-
-def _efficiency(ratio: Ratio) -> str:
-    words = shares(ratio.value, ratio.low, ratio.high)
-    return f"{words} linear" if ratio.verdict == "equal" else words
-
-
-def _communication(cost: Communication | None) -> str:
-    if cost is None:
-        return NONE
-    ends = [f"{100 * max(0.0, end):.0f}" for end in (cost.low, cost.high) if end is not None]
-    return f"{100 * cost.share:.0f} %{_bounds(*ends) if ends else ''}"
-
-
-def _bounds(low: str, high: str) -> str:
-    return f" ({low}{DASH}{high})" if low != high else ""
+def _efficiency(found: Ratio) -> str:
+    words = shares(found)
+    return f"{words} linear" if found.verdict == "equal" else words
 
 
 def _allreduce(found: Exchange) -> str:
@@ -137,15 +111,6 @@ def _allreduce(found: Exchange) -> str:
         return NONE
     words = f"{figure(found.bytes_per_s / 1e9)} GB/s"
     return f"{words} ({100 * found.of_peak:.0f} %)" if found.of_peak else words
-
-
-def _varying(table: Table) -> list[str]:
-    """Returns the settings in which rows of one framework differ; others say no more than its name."""
-    values: dict[tuple[str, str], set[str]] = {}
-    for row in table.group.rows:
-        for name in table.group.varying:
-            values.setdefault((name, row.cell.framework), set()).add(SETTINGS[name](row))
-    return list(dict.fromkeys(name for (name, _), each in values.items() if len(each) > 1))
 
 
 def _varies(name: str, scalings: Sequence[Scaling]) -> bool:

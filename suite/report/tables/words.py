@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -13,8 +12,8 @@ from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitored, number
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.report.format.names import SETTING_NAMES, counts
+from suite.report.tables.figures import has_several
 from suite.report.tables.frame import Table
-from suite.report.tables.several import has_several
 
 #: Below a table along the number of devices.
 ANOTHER_TRAINING = (
@@ -73,7 +72,7 @@ def title(group: Group) -> str:
 
 def foot_lines(table: Table) -> list[str]:
     """Returns the notes below a table: what its figures are and from how many launches. No number without its n."""
-    group, frame = table.group, table.frame
+    group = table.group
     lines = []
     if group.data_kind != "real":
         lines.append(f"{group.data_words}: the speed of the steps is real, the losses and accuracies mean nothing.")
@@ -100,9 +99,9 @@ def foot_lines(table: Table) -> list[str]:
     lines += _choice_of_modes(table)
     lines += _detectable(table)
     lines += [*_bottlenecks(table), *_energy_notes(table)]
-    searches = zip(group.rows, frame["batch_search"], strict=True)
+    searches = zip(group.rows, (cell.batch_search for cell in table.cells), strict=True)
     lines += [f"Search for the largest batch, {group.label(row)}: {tries}." for row, tries in searches if tries]
-    machines = [str(machine) for machine in dict.fromkeys(frame["machine"]) if machine]
+    machines = [machine for machine in dict.fromkeys(cell.machine for cell in table.cells) if machine]
     lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
     spec = " and ".join(digest[:12] for digest in group.spec_digest.split(" and "))
     digests = [f"data {group.data_digest[:12] or 'unknown'}", f"spec {spec or 'unknown'}"]
@@ -112,8 +111,7 @@ def foot_lines(table: Table) -> list[str]:
 
 def _tests(table: Table, launched: str) -> list[str]:
     """Describes what was tested and how, and which rows are undecided."""
-    frame = table.frame
-    count = int((frame["ratio_verdict"] != "").sum())
+    count = sum(bool(cell.ratio.verdict) for cell in table.cells)
     how = (
         f"group-sequential t-test on the logarithms of the ratios per block, looked at after each block from the "
         f"{FIRST_LOOK}th to the {LAST_LOOK}th and stopped when decided, repeated confidence intervals"
@@ -124,11 +122,9 @@ def _tests(table: Table, launched: str) -> list[str]:
         f"Test: {how}, Holm's correction over the {count} tests of this table, margin {table.margin:.1%}, {launched}.",
         *_controls(table),
     ]
-    for row, each in zip(table.group.rows, frame.to_dict("records"), strict=True):
-        needed = each["ratio_blocks_to_decide"]
-        if each["ratio_verdict"] == "inconclusive" and needed is not None and not math.isnan(needed):
-            lines.append(f"Undecided: {table.group.label(row)}. About {needed:.0f} launches would decide it.")
-    return lines
+    undecided = ((row, needed) for row in table.group.rows if (needed := table.ratios[row.key].blocks_to_decide))
+    labels = ((table.group.label(row), needed) for row, needed in undecided)
+    return lines + [f"Undecided: {label}. About {needed} launches would decide it." for label, needed in labels]
 
 
 def _choice_of_modes(table: Table) -> list[str]:
@@ -188,7 +184,7 @@ def _energy_notes(table: Table) -> list[str]:
         lines.append(
             "mJ per sample: the GPU has no energy counter, so some rows use polled power, which is less exact."
         )
-    energy = table.frame["energy_j_per_sample"].notna().any()
+    energy = any(cell.metrics["energy_j_per_sample"] is not None for cell in table.cells)
     if energy and (watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]):
         lines.append(f"The energy includes the GPU's idle power, {median(watts):.0f} W.")
     return lines
@@ -196,15 +192,13 @@ def _energy_notes(table: Table) -> list[str]:
 
 def _bottlenecks(table: Table) -> list[str]:
     """Returns the bottleneck, advice and symptoms of each row; rows with the same ones share a line."""
+    cells = list(zip(map(table.group.label, table.group.rows), table.cells, strict=True))
     rows_by_words: dict[str, list[str]] = {}
-    for row, (kind, detail, advised) in zip(
-        table.group.rows, table.frame[["bottleneck", "bottleneck_detail", "advice"]].values.tolist(), strict=True
-    ):
-        if kind:
-            words = f"{kind} ({detail})" if detail else kind
-            rows_by_words.setdefault(f"{words}; {advised}" if advised else words, []).append(table.group.label(row))
-    striking = zip(table.group.rows, table.frame["symptoms"], strict=True)
+    for label, cell in cells:
+        if cell.bottleneck.kind:
+            words = "; ".join(filter(None, [str(cell.bottleneck), cell.advice]))
+            rows_by_words.setdefault(words, []).append(label)
     return [
         *(f"Bottleneck: {listing(rows)}: {words}." for words, rows in rows_by_words.items()),
-        *(f"Underused: {table.group.label(row)}: {words}." for row, words in striking if words),
+        *(f"Underused: {label}: {cell.symptoms}." for label, cell in cells if cell.symptoms),
     ]

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from suite.analysis.accuracy.comparison import Learned
-from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.findings import Findings
 from suite.analysis.records.hardware import gpus, processor
-from suite.analysis.rows.groups import Group, flags_of
+from suite.analysis.rows.groups import Group
 from suite.analysis.scaling.efficiency import Scaling, decided_by
-from suite.analysis.statistics.contests import Contest, contests
+from suite.analysis.statistics.contests import Contest
 from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.family import Family, family
-from suite.analysis.statistics.gains import Gain, gains, gains_along
+from suite.analysis.statistics.gains import Gain
 from suite.analysis.statistics.inference import LEAST, MARGIN
-from suite.analysis.statistics.ratios import Ratio, ratios
+from suite.analysis.statistics.ratios import Ratio
 from suite.record.record import Record
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
@@ -61,8 +61,8 @@ class Answer:
 
 def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
-    found = [_found(table) for table in tables]
-    trained = [_trained(each) for each in learned]
+    found = [_of(table.findings, table.scalings) for table in tables]
+    trained = [_of(each.findings) for each in learned]
     tests = family(
         [ratio for each in (*found, *trained) for ratio in (*each.ratios, *each.scaled)],
         [contest for each in (*found, *trained) for contest in each.contests],
@@ -76,9 +76,9 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
             text = clauses.sentence(each.contests, _where(group)) + _absent(group)
             verdict = clauses.card(each.contests, clauses.CARD - len(_flagged(group, short=True)))
             every_gain += [(group, gain) for gain in each.gains]
-            grown += [f"{_where(group)}, {words}"] if (words := devices.sentence(each.scalings)) else []
-        elif group.by == "devices" and (words := devices.sentence(each.scalings)):
-            text, verdict = f"{_where(group)}, {words}", devices.card(each.scalings)
+            grown.append(devices.sentence(each.scalings, f"the {workload(group)}"))
+        elif group.by == "devices" and (words := devices.sentence(each.scalings, f"the {workload(group)}")):
+            text, verdict = words, devices.card(each.scalings)
         else:
             text = along(group, each.gains, table.baseline)
             verdict = along_card(group, each.gains)
@@ -136,22 +136,9 @@ class _Found:
         return replace(self, contests=found, gains=gained, scalings=scaled)
 
 
-def _found(table: Table) -> _Found:
-    group, margin, formed = table.group, table.margin, list(table.ratios.values())
-    if group.by != "framework":
-        # These gains are the table's own tests, so they do not count twice.
-        along_axis = gains_along(group, table.base, table.ratios)
-        return _Found(group, formed, gains=along_axis, margin=margin, scalings=table.scalings)
-    found = contests(group, table.baseline, table.identities, table.ratios, margin)
-    return _Found(group, formed, found, gains(group, table.identities, margin), margin, table.scalings)
-
-
-def _trained(table: Learned) -> _Found:
-    group = replace(table.group, by="framework")
-    identities = verdicts({row.key: row.ok for row in group.rows})
-    formed = ratios(group, table.baseline, identities)
-    found = contests(group, table.baseline, identities, formed)
-    return _Found(group, list(formed.values()), found, gains(group, identities))
+def _of(findings: Findings, scalings: Sequence[Scaling] = ()) -> _Found:
+    ratios = list(findings.ratios.values())
+    return _Found(findings.group, ratios, findings.contests, findings.gains, findings.margin, scalings)
 
 
 def _where(group: Group) -> str:
@@ -195,12 +182,12 @@ def _doubt(table: Table) -> str:
 
 def _flagged(group: Group, short: bool = False) -> str:
     """Returns the flags that more than half of the launches have, with their number; empty without any."""
-    records = [record for row in group.rows for record in row.ok]
-    counts = Counter(flag for record in records for flag in flags_of(record))
-    words = [(flag, n) for flag, n in sorted(counts.items()) if 2 * n > len(records)]
+    launches = [flags for row in group.rows for flags in row.ok_flags]
+    counts = Counter(flag for flags in launches for flag in flags)
+    words = [(flag, n) for flag, n in sorted(counts.items()) if 2 * n > len(launches)]
     if short:
-        return f" ({', '.join(f'{flag} {n}/{len(records)}' for flag, n in words)})" if words else ""
-    return "".join(f"; {n} of {len(records)} launches are flagged {flag}" for flag, n in words)
+        return f" ({', '.join(f'{flag} {n}/{len(launches)}' for flag, n in words)})" if words else ""
+    return "".join(f"; {n} of {len(launches)} launches are flagged {flag}" for flag, n in words)
 
 
 def _absent(group: Group) -> str:

@@ -9,6 +9,7 @@ from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.contests import EQUAL, PARTLY, UNDECIDED, Contest, Gap
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import counts, framework, frameworks, scope, strategy, times
+from suite.report.text.voice import span
 
 #: The most clauses of a sentence; with more of them the sentence counts settings instead.
 CLAUSES_MOST = 2
@@ -67,14 +68,6 @@ def _depends(groups: Sequence[Sequence[Contest]]) -> str:
     if len(decided) == len(groups):
         return f"{names} is fastest, depending on the setting"
     return f"{names} is fastest in some settings; others are undecided"
-
-
-def span(values: Iterable[float], mark: str = " to ") -> str:
-    """Returns ``1.5 to 2.0`` for the lowest and highest value, or one figure if both read alike."""
-    low, high = min(known := list(values)), max(known)
-    digits = 2 if low < 1.995 else 1 if low < 9.95 else 0
-    ends = [f"{low:.{digits}f}", f"{high:.{digits}f}" if high < 9.95 else f"{high:.0f}"]
-    return mark.join(dict.fromkeys(ends))
 
 
 def bounds(gaps: Sequence[Gap]) -> str:

@@ -5,33 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.analysis.rows.groups import SETTINGS
-from suite.analysis.rows.wording import listing
 from suite.analysis.scaling.efficiency import WEAK, Point, Scaling
-from suite.analysis.statistics.ratios import Ratio
 from suite.plan.cell import REFERENCE_STRATEGY
-from suite.report.format.names import PHRASES, count, framework, number, phrase, strategy
-from suite.report.text.clauses import span
+from suite.report.format.names import PHRASES, framework, number, phrase, strategy
+from suite.report.text.voice import change, span
 
 #: Settings that the sentence says in its own words.
 OWN = ("devices", "strategy", "compile", "run")
 
 
-def sentence(scalings: Sequence[Scaling]) -> str:
-    """Returns what the most devices gain in each framework; empty without any scaling.
+def sentence(scalings: Sequence[Scaling], what: str) -> str:
+    """Returns what the most devices do to the training of ``what``; empty without any scaling.
 
     It is weak scaling where there is any, by the usual strategy of each framework where that was measured.
     """
     chosen = _chosen(scalings)
     if not chosen:
         return ""
-    (devices, base), parts = _devices(chosen), []
-    for at, (scaling, point) in enumerate(chosen):
-        told = _gain(point.speed_up, number(base) if not at else "")
-        in_one = f"in {framework(scaling.framework)} with {strategy(scaling.strategy)}"
-        parts.append(f"{told} {in_one} ({_evidence(point, first=not at)})")
+    devices, base = map(number, _devices(chosen))
+    told = [
+        (f"{framework(scaling.framework)} with {strategy(scaling.strategy)}", point.speed_up, _further(point))
+        for scaling, point in chosen
+    ]
     where = _where([point for _, point in chosen], scalings)
     kept = "" if chosen[0][0].kind == WEAK else ", with the same global batch"
-    return f"{number(devices)} devices train {listing(parts)}{where}{kept}{_threads(chosen)}"
+    subject = f"training on {devices} devices instead of {base}"
+    return f"{change(subject, what + where, told)}{kept}{_threads(chosen)}"
 
 
 def card(scalings: Sequence[Scaling]) -> str:
@@ -66,30 +65,10 @@ def _devices(chosen: Sequence[tuple[Scaling, Point]]) -> tuple[int, int]:
     return point.devices, scaling.base.devices
 
 
-def _gain(ratio: Ratio, base: str) -> str:
-    """Returns ``1.83x as fast as one``; without ``base`` the first clause of the sentence has said it."""
-    value = span([ratio.value or 0.0])
-    if ratio.verdict == "equal":
-        return f"as fast as {base} ({value}x)" if base else f"equally fast ({value}x)"
-    if ratio.verdict in ("faster", "slower"):
-        return f"{value}x as fast as {base}" if base else f"{value}x as fast"
-    return f"at {value}x the speed of {base}" if base else f"at {value}x the speed"
-
-
-def _evidence(point: Point, first: bool) -> str:
-    """Returns the bounds, efficiency and costs of a point; the first time also what the bounds are."""
-    ratio, n = point.speed_up, count(point.speed_up.blocks, "launch")
-    bounds = span([ratio.low or 0.0, ratio.high or 0.0])
-    if ratio.verdict:
-        words = [f"95 % interval {bounds}, {n}" if first else bounds]
-        words += ["not decided"] if ratio.verdict == "inconclusive" else []
-    else:
-        words = [f"{bounds} in {n}, not tested" if first else bounds]
-    if point.efficiency.value:
-        words.append(f"efficiency {100 * point.efficiency.value:.0f} %")
-    if point.communication:
-        words.append(f"communication costs {100 * point.communication.share:.0f} %")
-    return ", ".join(words)
+def _further(point: Point) -> list[str]:
+    efficiency, cost = point.efficiency.value, point.communication
+    words = [f"efficiency {100 * efficiency:.0f} %"] if efficiency else []
+    return words + ([f"communication costs {100 * cost.share:.0f} %"] if cost else [])
 
 
 def _where(points: Sequence[Point], scalings: Sequence[Scaling]) -> str:

@@ -1,8 +1,4 @@
-"""What the settings of a run change within a framework, in sentences of one form.
-
-``bf16 instead of fp32 makes the IMDB LSTM faster in JAX (1.31x, 95 % interval 1.28 to 1.34, 6 launches) and slower in
-PyTorch (0.86x, 0.83 to 0.89)``.
-"""
+"""What the settings of a run change within a framework, in sentences."""
 
 from __future__ import annotations
 
@@ -20,21 +16,13 @@ from suite.report.format.names import (
     SETTING_NAMES,
     SUBJECTS,
     WORKLOADS,
-    count,
     framework,
     frameworks,
     phrase,
     workload,
 )
-from suite.report.text.clauses import CARD, span
-
-#: How a sentence says each verdict; an untested change is told by its direction.
-VERDICTS = {
-    "faster": "faster",
-    "slower": "slower",
-    "equal": "equally fast",
-    "inconclusive": "not decidedly faster or slower",
-}
+from suite.report.text.clauses import CARD
+from suite.report.text.voice import change, span
 
 #: What a reader adds to a training of his own.
 SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT, ARENAS: ONE_ARENA}.items())
@@ -43,19 +31,6 @@ TURN_ON = (
     f"to have them in a script of your own, start it as `{SHELL} python train.py` ({ARENAS}={OTHERWISE}), and in "
     "PyTorch call `torch.set_flush_denormal(True)` first"
 )
-
-
-def change(alike: Sequence[Gain], what: str, unit: str = "launch") -> str:
-    """Returns what one change of a setting does in each framework; ``what`` is trained."""
-    value, before = alike[0].values
-    parts: dict[str, list[str]] = {VERDICTS[_kind(alike[0])]: []}
-    for at, gain in enumerate(alike):
-        words = f"{framework(gain.framework)} ({_evidence(gain, unit if not at else '')})"
-        parts.setdefault(VERDICTS[_kind(gain)], []).append(words)
-    verb = "makes" if any(gain.ratio.verdict for gain in alike) else "made"
-    told = [f"{words} in {listing(names)}" for words, names in parts.items()]
-    subject = SUBJECTS[alike[0].axis].format(value)
-    return f"{subject} instead of {before} {verb} {what} {', and '.join(told)}"
 
 
 def best_setting(gains: Sequence[tuple[Group, Gain]]) -> str:
@@ -91,7 +66,7 @@ def along(group: Group, gains: Sequence[Gain], base: str) -> str:
     for gain in largest.values():
         told.setdefault(f"{gain.values}{_among(gain, gains)}", []).append(gain)
     parts = [
-        change(each, (f"the {workload(group)}" if not at else "it") + _among(each[0], gains))
+        _change(each, (f"the {workload(group)}" if not at else "it") + _among(each[0], gains))
         for at, each in enumerate(told.values())
     ]
     if rest := [name for name in dict.fromkeys(gain.framework for gain in gains) if name not in largest]:
@@ -127,23 +102,29 @@ def training_time(gains: Sequence[Gain], same_accuracy: Iterable[object]) -> str
     best = max(decided, key=_value)
     alike = _alike(best, gains)
     faster = [gain for gain in alike if gain.ratio.verdict == "faster"]
-    return f"{change(alike, f'training{_among(best, gains)}', 'seed')}{_accuracy(faster, set(same_accuracy))}"
+    return f"{_change(alike, f'training{_among(best, gains)}', 'seed')}{_accuracy(faster, set(same_accuracy))}"
 
 
 def switches(gains: Sequence[tuple[Group, Gain]]) -> str:
     """Returns what the free switches of a CPU change, and how to turn them on; empty where that was not measured."""
     own = [(group, gain) for group, gain in gains if gain.axis == "tuning" and gain.values == ("known", "installed")]
-    parts = {}
+    parts: dict[str, str] = {}
     for group, gain in own:
         alike = _alike(gain, [each for other, each in own if other is group])
         what = f"the {workload(group)}{_among(gain, [each for other, each in own if other is group])}"
-        parts.setdefault(what, change(alike, what))
+        parts.setdefault(what, _change(alike, what))
     return f"the free switches of a CPU: {'; '.join(parts.values())}; {TURN_ON}" if parts else ""
+
+
+def _change(alike: Sequence[Gain], what: str, unit: str = "launch") -> str:
+    value, before = alike[0].values
+    told = [(framework(gain.framework), gain.ratio, ()) for gain in alike]
+    return change(f"{SUBJECTS[alike[0].axis].format(value)} instead of {before}", what, told, unit)
 
 
 def _largest(kind: str, group: Group, gain: Gain, gains: Sequence[tuple[Group, Gain]]) -> str:
     own = [each for other, each in gains if other is group]
-    return f"largest {kind} by a setting: {change(_alike(gain, own), f'the {workload(group)}{_among(gain, own)}')}"
+    return f"largest {kind} by a setting: {_change(_alike(gain, own), f'the {workload(group)}{_among(gain, own)}')}"
 
 
 def _alike(best: Gain, gains: Iterable[Gain]) -> list[Gain]:
@@ -161,10 +142,6 @@ def _is_same_change(gain: Gain, best: Gain) -> bool:
     return alike and (gain.axis, gain.values, gain.row.run) == (best.axis, best.values, best.row.run)
 
 
-def _kind(gain: Gain) -> str:
-    return gain.ratio.verdict or ("faster" if _value(gain) >= 1 else "slower")
-
-
 def _value(gain: Gain) -> float:
     return gain.ratio.value or 0.0
 
@@ -172,16 +149,6 @@ def _value(gain: Gain) -> float:
 def _size(gain: Gain) -> float:
     """Returns how large a difference is in either direction: half as fast is as far as twice as fast."""
     return abs(math.log(gain.ratio.value or 1.0))
-
-
-def _evidence(gain: Gain, unit: str) -> str:
-    """Returns ratio and bounds; with ``unit``, also what these are and the number of launches."""
-    ratio = gain.ratio
-    bounds = span([ratio.low or 0.0, ratio.high or 0.0])
-    if not unit:
-        return f"{span([_value(gain)])}x, {bounds}"
-    kind = f"95 % interval {bounds}, " if ratio.verdict else f"{bounds} in " if ratio.low != ratio.high else ""
-    return f"{span([_value(gain)])}x, {kind}{count(ratio.blocks, unit)}{'' if ratio.verdict else ', not tested'}"
 
 
 def _axis(group: Group) -> str:

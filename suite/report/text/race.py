@@ -16,7 +16,7 @@ from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.sweep import AXES, spelled
 from suite.record.text import clean
-from suite.report.format.names import WORKLOADS, count, number
+from suite.report.format.names import count, number, workload_title
 from suite.report.format.view import LEFT, RIGHT, Grid
 from workloads.registry import folder_of
 
@@ -54,7 +54,7 @@ def title(race: Race) -> str:
     """Such as ``small IMDB LSTM, samples/s``."""
     cell = race.cells[0]
     size = "" if cell.size == "full" else f"{cell.size} "
-    return f"{size}{WORKLOADS.get(cell.workload, cell.workload)}, {listing(list(map(str, race.question.objectives)))}"
+    return f"{size}{workload_title(cell.workload)}, {listing(list(map(str, race.question.objectives)))}"
 
 
 def relative(race: Race, cell: Cell, objective: int = 0) -> Ratio | None:

@@ -7,6 +7,7 @@ from typing import Any
 from suite.analysis.accuracy.comparison import MARGIN, Learned
 from suite.analysis.rows.wording import listing
 from suite.report.format.names import count, counts, framework, frameworks, number
+from suite.report.tables.accuracy import rows as accuracy_rows
 
 
 def accuracy(table: Learned) -> str:
@@ -54,8 +55,7 @@ def same_as_fp32(table: Learned) -> list[object]:
 
 def _rows(table: Learned) -> list[dict[str, Any]]:
     """Returns the rows that have an accuracy."""
-    rows = [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
-    return [row for row in rows if row["accuracy"] is not None and row["accuracy"] == row["accuracy"]]
+    return [row for row in accuracy_rows(table) if row["accuracy"] is not None]
 
 
 def _is_base(table: Learned, row: dict[str, Any], compared: list[dict[str, Any]]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.bottlenecks.costs import AGREES
-from suite.analysis.bottlenecks.explained import Pair, pairs
+from suite.analysis.bottlenecks.explained import Pair
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row, flags_of
 from suite.analysis.rows.wording import figure, listing, middle
 from suite.analysis.statistics.inference import LEAST
@@ -77,8 +77,7 @@ def told_pairs(table: Table) -> list[tuple[Pair, Told]]:
     """Returns all pairs with what explains them; none if no launch of the table has a profile."""
     if not is_profiled([table]):
         return []
-    found = pairs(table.group, table.base, table.ratios, table.identities, table.margin)
-    return [(pair, _told(table, pair)) for pair in found]
+    return [(pair, _told(table, pair)) for pair in table.findings.pairs]
 
 
 def is_profiled(tables: Iterable[Table]) -> bool:

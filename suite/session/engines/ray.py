@@ -24,7 +24,7 @@ import psutil
 from suite.session.engines import Engine
 from suite.session.hosts import HostLostError
 from suite.session.hosts.pipe import Pipe
-from suite.session.hosts.remote import Remote, begun
+from suite.session.hosts.remote import Remote, begin_host
 from suite.session.interrupts import REQUESTS
 from suite.session.launches.launch import LaunchError
 
@@ -169,7 +169,7 @@ class Cluster:
         wire = ActorWire(self.ray, actor, group, name)
         self.until.callback(wire.close)
         remote = Remote(name, str(node["NodeManagerAddress"]), wire, self.say, self.settings)
-        return begun(remote)
+        return begin_host(remote)
 
 
 def _ray() -> Any:

@@ -25,7 +25,7 @@ from suite.record.text import clean
 from suite.session.engines import Engine
 from suite.session.hosts import HostLostError
 from suite.session.hosts.pipe import COMMAND, Pipe
-from suite.session.hosts.remote import Remote, begun
+from suite.session.hosts.remote import Remote, begin_host
 from suite.session.launches import logs
 from suite.session.launches.launch import ROOT, LaunchError, scratch_folder
 
@@ -123,7 +123,7 @@ class Slurm:
         wire = Command(node.name, step(node), self._folder / f"{node.name}.log", {ADDRESS: ""})
         self.until.callback(wire.close)
         remote = Remote(node.name, "", wire, self.say, self.settings)
-        return begun(remote)
+        return begin_host(remote)
 
 
 ENGINE = Engine(

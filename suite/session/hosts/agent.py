@@ -121,12 +121,12 @@ def own_niceness() -> int:
 
 def _files(folder: Path) -> dict[str, str]:
     """The logs of a launch, and what a profile wrote while there is room, as base64 by the end of their names."""
-    found, room = {}, FILES_MOST
+    files, room = {}, FILES_MOST
     names = sorted(folder.glob("launch.*"), key=lambda path: path.suffix != ".log")
     for path in names:
         if path.is_file() and ".checkpoint" not in path.name and (room := room - path.stat().st_size) >= 0:
-            found[path.name.removeprefix("launch")] = base64.b64encode(path.read_bytes()).decode()
-    return found
+            files[path.name.removeprefix("launch")] = base64.b64encode(path.read_bytes()).decode()
+    return files
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from suite.monitor.gpu import Gpu, NvmlError, opened
+from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.links import links
 from suite.monitor.sampler import Monitor, idle
 from suite.plan.device import has_gpu
@@ -67,7 +67,7 @@ class Instruments:
             self._missing = "the run uses the CPU"
             return []
         try:
-            driver, gpus = self.until.enter_context(opened())
+            driver, gpus = self.until.enter_context(open_nvml())
         except NvmlError as error:
             self._missing = str(error)
             self.say(f"no GPU metrics: {error}")

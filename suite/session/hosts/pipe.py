@@ -43,13 +43,13 @@ class Pipe:
 
     def receive(self, within_s: float) -> Sequence[str]:
         """The lines that came, waiting for the first. Raises `HostLostError` once the process has ended."""
-        found: list[str | None] = []
+        received: list[str | None] = []
         with contextlib.suppress(queue.Empty):
-            found.append(self.lines.get(timeout=within_s))
-            while found[-1] is not None:
-                found.append(self.lines.get_nowait())
-        lines = [line for line in found if line is not None]
-        if len(lines) < len(found):
+            received.append(self.lines.get(timeout=within_s))
+            while received[-1] is not None:
+                received.append(self.lines.get_nowait())
+        lines = [line for line in received if line is not None]
+        if len(lines) < len(received):
             self.lines.put(None)
             if not lines:
                 raise HostLostError(f"the process on host {self.name} has ended")

@@ -157,8 +157,8 @@ class Remote:
                         yield message
 
 
-def begun(remote: Remote) -> Remote:
-    """The host, once it has begun; one that does not begin is given back."""
+def begin_host(remote: Remote) -> Remote:
+    """The host, once it has begin_host; one that does not begin is given back."""
     try:
         remote.begin()
     except BaseException:

@@ -87,11 +87,10 @@ def launch(
     try:
         with contextlib.ExitStack() as until:
             inside = ranks.network(job, part, until)
-            record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
-            for _ in range(ranks.PORT_TRIES - 1):
+            for _ in range(ranks.PORT_TRIES):
+                record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
                 if job.cell.processes == 1 or part or not ranks.port_taken(record):
                     break
-                record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
     except NamespaceError as error:
         return _unsupported(job, str(error))
     except OSError as error:

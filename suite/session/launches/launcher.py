@@ -15,12 +15,12 @@ from suite.record.environment import machine
 from suite.record.job import Job
 from suite.record.order import Order
 from suite.record.record import Record
+from suite.session.formatting import duration
 from suite.session.hosts import Hear, Host
 from suite.session.launches import batch_finder
 from suite.session.launches.batch_finder import Fit
 from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observer
-from suite.session.wording import duration
 from workloads.registry import folder_of
 
 
@@ -80,9 +80,9 @@ class Launcher:
         if record.outcome.ok:
             _remove(checkpoint)
         record = replace(record, environment=record.environment or {"machine": machine()})
-        return self.described(record, position), self._searching_s
+        return self.add_run(record, position), self._searching_s
 
-    def described(self, record: Record, position: int) -> Record:
+    def add_run(self, record: Record, position: int) -> Record:
         """The record with the run that it belongs to, and the host that it ran on where there are several."""
         run = {
             "id": self.info["id"],
@@ -114,8 +114,8 @@ class Launcher:
         job = replace(job, memory_limit=job.memory_limit or self.host.about.free_bytes)
         if cell not in self.fits:
             begin_s, trial = time.monotonic(), replace(job, plan=batch_finder.PLAN)
-            found = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
-            self.fits.setdefault(cell, found)  # another host may have searched meanwhile: all launches have one batch
+            fit = batch_finder.largest(lambda batch: start(replace(trial, cell=cell.but(batch=batch))))
+            self.fits.setdefault(cell, fit)  # another host may have searched meanwhile: all launches have one batch
             self._searching_s = time.monotonic() - begin_s
         fit = self.fits[cell]
         while batch := fit.batch:

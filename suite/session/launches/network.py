@@ -21,10 +21,10 @@ def own_address(variables: Mapping[str, str] = os.environ) -> str:
     Raises ValueError for an interface that this host does not have, and OSError if its name leads nowhere.
     """
     if interface := variables.get(INTERFACE):
-        found = _addresses()
-        if interface not in found:
-            raise ValueError(f"{INTERFACE} is {interface!r}; this host has {', '.join(sorted(found))}")
-        return found[interface]
+        addresses = _addresses()
+        if interface not in addresses:
+            raise ValueError(f"{INTERFACE} is {interface!r}; this host has {', '.join(sorted(addresses))}")
+        return addresses[interface]
     if address := variables.get(ADDRESS):
         return address
     return towards(variables[CALLER]) if variables.get(CALLER) else socket.gethostbyname(socket.gethostname())

@@ -83,8 +83,8 @@ class Settings:
 def refuse_without_cuda(config: pytest.Config) -> None:
     """Raise `MatrixError` if CUDA is requested and there is none."""
     if config.getoption("device") == "cuda" and config.getoption("on") == LOCAL and not has_gpu():
-        named = (name for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}"))
-        interpreters = {name: interpreter(name) for name in named}
+        chosen = (name for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}"))
+        interpreters = {name: interpreter(name) for name in chosen}
         raise MatrixError(f"--device cuda: {devices.cuda_problem(interpreters)}")
 
 

@@ -51,7 +51,7 @@ def check(config: pytest.Config) -> None:
 def observers(config: pytest.Config, say: Callable[[str], None], show: Callable[[str], None]) -> Observers:
     """The observers of a run; metrics are served from here on. Raises `ExportError`."""
     made: list[Any] = [
-        Tracker(name, place, _named(place), say, show) for name, place in dict.fromkeys(_trackers(config))
+        Tracker(name, place, _without_password(place), say, show) for name, place in dict.fromkeys(_trackers(config))
     ]
     port = config.getoption("metrics_port")
     if port is not None:
@@ -74,7 +74,7 @@ def _trackers(config: pytest.Config) -> Iterator[tuple[str, str]]:
             raise ExportError(f"--track {name}: {error}") from None
 
 
-def _named(place: str) -> str:
+def _without_password(place: str) -> str:
     """The place as it may be shown: an address without a user's name and password."""
     scheme, _, rest = place.rpartition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if scheme else place

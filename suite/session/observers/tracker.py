@@ -21,9 +21,9 @@ from typing import Any
 
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.session.formatting import count_launches
 from suite.session.launches.launch import ROOT
 from suite.session.observers.observer import Observer
-from suite.session.wording import launches
 
 #: Seconds that an answer may take: the first one, with the library's import, then each, then the last one.
 BEGIN_S, LAUNCH_S, END_S = 40.0, 20.0, 20.0
@@ -43,7 +43,7 @@ class Tracker(Observer):
 
     target: str
     place: str
-    named: str
+    shown_place: str
     say: Say = lambda _: None
     show: Say = lambda _: None
     command: Sequence[str] = (sys.executable, "-P", "-m", FOLLOWER)  # -P: not what lies in the current folder
@@ -82,10 +82,9 @@ class Tracker(Observer):
         self._end()
         if self._where:
             return [f"tracked by {self.target}: {clean(self._where, 1000)}"]
-        missing = (
-            f"{self.target} has {self.sent} of {launches(self._known)}: {clean(self.problem, 500) or 'it was ended'}"
-        )
-        again = f"python -m suite.export {self.target} {self._journal} --to {self.named}"
+        why = clean(self.problem, 500) or "it was ended"
+        missing = f"{self.target} has {self.sent} of {count_launches(self._known)}: {why}"
+        again = f"python -m suite.export {self.target} {self._journal} --to {self.shown_place}"
         return [f"{missing}. The run lost nothing; send the rest with: {again}"]
 
     def _ask(self, line: str, limit_s: float) -> None:
@@ -116,7 +115,7 @@ class Tracker(Observer):
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
-            return self._gone()
+            return self._note_end()
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._unread:
@@ -124,7 +123,7 @@ class Tracker(Observer):
                     return None
                 received = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not received:
-                    return self._gone()
+                    return self._note_end()
                 self._unread += received
         answer, _, self._unread = self._unread.partition(b"\n")
         try:
@@ -136,9 +135,10 @@ class Tracker(Observer):
             return None
         return said
 
-    def _gone(self) -> None:
-        """Say that the process has ended by itself."""
+    def _note_end(self) -> dict[str, Any] | None:
+        """Note that the process has ended by itself; there is no answer."""
         self.problem = f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
+        return None
 
     def _end(self) -> None:
         """End the process and whatever it started."""

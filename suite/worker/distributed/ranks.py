@@ -13,12 +13,11 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from suite.record.handshake import call, met
 from suite.record.rank_variables import ADDRESS, COORDINATOR, INTERFACE, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 
 if TYPE_CHECKING:  # a worker alone needs none of it
@@ -135,7 +134,7 @@ def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connecti
 
     def meet(line: socket.socket) -> None:
         with contextlib.suppress(AuthenticationError, EOFError, OSError, ValueError):  # a stranger
-            rank, peer = met(line, token, HANDSHAKE_S)
+            rank, peer = accept_caller(line, token, HANDSHAKE_S)
             peers[rank] = peer
 
     with socket.create_server(address, backlog=world) as door:
@@ -153,9 +152,64 @@ def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:
     deadline = time.monotonic() + CONNECT_WITHIN_S
     while True:
         try:
-            return call(address, token, rank, HANDSHAKE_S)
+            return call_rank(address, token, rank, HANDSHAKE_S)
         except (OSError, EOFError) as error:
             if time.monotonic() > deadline:
                 reason = getattr(error, "strerror", None) or error
                 raise RankLostError(f"rank 0 cannot be reached at {address[0]}: {reason}") from None
             time.sleep(0.05)
+
+
+def accept_caller(line: socket.socket, secret: bytes, within_s: float) -> tuple[int, Connection]:
+    """The number that a caller who knows the secret says, and the connection to it.
+
+    Raises `multiprocessing.AuthenticationError`, EOFError, OSError or ValueError for anyone else, and for whoever takes
+    longer than so many seconds for all of it; the line is then closed.
+    """
+    from multiprocessing.connection import answer_challenge, deliver_challenge
+
+    with _connect_within(line, within_s) as connection:
+        deliver_challenge(connection, secret)
+        answer_challenge(connection, secret)
+        return int(connection.recv_bytes(16)), connection
+
+
+def call_rank(address: tuple[str, int], secret: bytes, number: int, within_s: float) -> Connection:
+    """A connection to whoever listens there and knows the secret, who is told the number.
+
+    Raises as `accept_caller` does.
+    """
+    from multiprocessing.connection import answer_challenge, deliver_challenge
+
+    line = socket.create_connection(address, within_s)
+    line.setblocking(True)
+    with _connect_within(line, within_s) as connection:
+        answer_challenge(connection, secret)
+        deliver_challenge(connection, secret)
+        connection.send_bytes(str(number).encode())
+        return connection
+
+
+@contextlib.contextmanager
+def _connect_within(line: socket.socket, within_s: float) -> Iterator[Connection]:
+    """The line as a connection, which is shut after so many seconds, and closed after an error."""
+    from multiprocessing.connection import Connection
+
+    connection = Connection(line.detach())
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+
+        def shut() -> None:
+            with contextlib.suppress(OSError):
+                same.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(within_s, shut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            timer.cancel()
+            timer.join()

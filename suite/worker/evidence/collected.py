@@ -17,30 +17,34 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from suite.record.evidence import Identity, Last, Trace
+import numpy as np
+
+from suite.plan.cell import USUAL_COMPILE
+from suite.record.evidence import Identity, Last, Recomputed
 from suite.worker.evidence.draws import draws
-from suite.worker.evidence.explained import explained
-from suite.worker.evidence.fingerprint import BATCH, OWN_STEPS, fixed_batches, movement, proof
-from suite.worker.evidence.recomputed import recomputed
+from suite.worker.evidence.fingerprint import (
+    BATCH,
+    SEED,
+    fingerprint_of,
+    fixed_batches,
+    float64,
+    movement,
+    own,
+    proof,
+)
+from suite.worker.evidence.optimizer import deviation
 from suite.worker.evidence.replay import FP16_STEPS, LAST_STEPS, Replay
 from suite.worker.evidence.scored import Again
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.counted import Counted
 from suite.worker.launch.outcome import check
-from suite.worker.launch.probe import lstm_error
-from suite.worker.launch.training import evaluate
 from workloads.data.augment import Batches, batches_digest
-from workloads.data.dataset import Array, Split
-from workloads.spec import weights_digest
+from workloads.data.dataset import Array
+from workloads.weights import weights_digest
 
-#: Steps and batch in float64, for which XLA has no fast convolution on a CPU: a step of two images of the full
-#: `cifar100_cnn` took as long as one of 32 in float32.
-FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
 #: How the programs of a part are compiled, where it is not ``soon``: see `Subject.programs_kept`.
 COMPILED = {"replay": "exact", "dropout": "quickly", "float64": "quickly"}
-#: Test samples of the evaluation in a record, and how many of them at a time.
-EVALUATED, EVALUATED_BATCH = 12, 8
 
 
 class Evidence:
@@ -170,63 +174,22 @@ def only_new_collected() -> Iterator[None]:
         gc.unfreeze()
 
 
-def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
-    """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
-    training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), proof(subject.spec))
-    host_batches = [subject.mine(batch) for batch in fixed_batches(subject.data, subject.length)]
-    batches = [training.put(batch) for batch in host_batches]
-    before = training.weights()
-    errors = {}
-    if subject.cell.workload == "imdb_lstm":
-        errors["lstm"] = lstm_error(subject.cell, before, host_batches[0][0], training.logits(batches[0]))
-    training.compile(batches[0])
-    losses = check([training.step(batch) for batch in batches], training, "the fingerprint")
-    parts = {"weights": weights_digest(before), "losses": tuple(losses)}
-    return parts | {"updates": movement(before, training.weights())}, errors
+def recomputed(subject: Subject) -> Recomputed:
+    """What a forward pass keeps with and without gradient checkpointing, and whether the gradients stayed the same.
 
-
-def own(subject: Subject, replayed: Any = None) -> dict[str, Any]:
-    """A fingerprint at the cell's own batch size, and how far the optimizer is off its formula there.
-
-    The formula follows the framework's own gradients at the workload's own rate, or the recipe's.
+    Both models start from the same random state, so that other dropout masks in the second pass of a block would show.
     """
-    cell, training = subject.cell, replayed
-    host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
-    batches = [subject.mine(batch, cell.accumulate) for batch in host]
-    if training is None:
-        training = subject.training(cell, proof(subject.spec))
-        training.compile(training.put(batches[0]))
-    before = training.weights()
-    pending = [training.step(training.put(batch)) for batch in batches]
-    losses = check(pending, training, "the fingerprint at the cell's batch")
-    trace = Trace(tuple(losses), movement(before, training.weights()))
-    training = subject.training(cell, subject.timed, rates=subject.rates)
-    *_, off = explained(subject, training, subject.timed.optimizer, batches, subject.rates)
-    return {"own": trace, "own_optimizer": off}
-
-
-def float64(subject: Subject) -> dict[str, Any]:
-    """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
-
-    Where the cell trains to its end, by its recipe, and with an evaluation after it.
-    """
-    cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto")
-    spec, parts = subject.recipe or proof(subject.spec), dict[str, Any]()
-    batches = fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS)
-    with subject.tools.on_host():
-        training = subject.training(cell, spec, "cpu", rates=subject.rates)
-        mine = [subject.mine(batch) for batch in batches]
-        trace, after, off = explained(subject, training, spec.optimizer, mine, subject.rates)
-        if subject.recipe:
-            if subject.draws:  # what is evaluated has dropout, which an evaluation must switch off
-                training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
-            parts["evaluation"] = evaluation(subject, training)
-    return parts | {"float64": trace, "optimizer": off}
-
-
-def evaluation(subject: Subject, training: Any) -> Trace:
-    """The loss and the share of right answers of the first test samples, the last batch of which is not full."""
-    test = subject.data.test
-    subset = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
-    data = replace(subject.data, test=subset)
-    return Trace(evaluate(training, data, subject.length, EVALUATED_BATCH, subject.team), {})
+    host = fixed_batches(subject.data, subject.length, BATCH, 1)[0]
+    usual = subject.cell.but(batch=BATCH, accumulate=1, compile=USUAL_COMPILE[subject.cell.framework])
+    kept, gradients = {}, {}
+    for checkpointing in ("off", "on"):
+        subject.tools.seeded(SEED)
+        training = subject.training(
+            usual.but(checkpointing=checkpointing), proof(subject.spec), dropout=subject.dropout
+        )
+        batch = training.put(host)
+        _, computed = training.gradients(batch)
+        gradients[checkpointing] = {name: array.astype(np.float64) for name, array in computed.items()}
+        kept[checkpointing] = subject.tools.kept(training, batch)
+    start = {name: np.zeros_like(array) for name, array in gradients["off"].items()}
+    return Recomputed(BATCH, kept["on"], kept["off"], deviation(start, gradients["on"], gradients["off"]))

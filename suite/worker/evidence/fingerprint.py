@@ -6,15 +6,27 @@ fingerprints of all cells of a workload and precision can be compared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from suite.record.evidence import Trace
+from suite.worker.evidence.optimizer import Formula, deviation
+from suite.worker.evidence.replay import FP16_STEPS
+from suite.worker.launch.outcome import check
+from suite.worker.launch.probe import LSTM_TENSORS, lstm_error
+from suite.worker.launch.training import evaluate
 from workloads.data.augment import Batches
-from workloads.data.dataset import Array, DataSet
+from workloads.data.dataset import Array, DataSet, Split
 from workloads.data.tokenizer import FIRST_WORD, VOCABULARY
-from workloads.spec import WorkloadSpec
+from workloads.spec import Optimizer, WorkloadSpec
+from workloads.weights import weights_digest
+
+if TYPE_CHECKING:
+    from suite.worker.evidence.subject import Subject
 
 STEPS = 6
 BATCH = 8
@@ -23,6 +35,14 @@ SEED = 20210501  # of weights and batches; the same in all runs, so that fingerp
 
 #: How many of the measured loader's first batches go into the record's digest.
 DIGESTED_BATCHES = 3
+
+#: Steps and batch in float64, for which XLA has no fast convolution on a CPU: a step of two images of the full
+#: `cifar100_cnn` took as long as one of 32 in float32.
+FLOAT64_STEPS, FLOAT64_BATCH = 3, 2
+#: Test samples of the evaluation in a record, and how many of them at a time.
+EVALUATED, EVALUATED_BATCH = 12, 8
+#: What counts the steps in a framework's state, by the ends of the names.
+COUNTS = re.compile(r"(step|steps|count|iteration|iterations)$")
 
 
 def proof(spec: WorkloadSpec) -> WorkloadSpec:
@@ -63,3 +83,100 @@ def _relative_movement(before: Array, after: Array) -> float:
     norm = float(np.linalg.norm(before.astype(np.float64)))
     distance = float(np.linalg.norm(after.astype(np.float64) - before.astype(np.float64)))
     return distance / norm if norm else distance
+
+
+def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
+    """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
+    training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), proof(subject.spec))
+    host_batches = [subject.mine(batch) for batch in fixed_batches(subject.data, subject.length)]
+    batches = [training.put(batch) for batch in host_batches]
+    before = training.weights()
+    errors = {}
+    if before.keys() == LSTM_TENSORS:
+        errors["lstm"] = lstm_error(subject.cell, before, host_batches[0][0], training.logits(batches[0]))
+    training.compile(batches[0])
+    losses = check([training.step(batch) for batch in batches], training, "the fingerprint")
+    parts = {"weights": weights_digest(before), "losses": tuple(losses)}
+    return parts | {"updates": movement(before, training.weights())}, errors
+
+
+def own(subject: Subject, replayed: Any = None) -> dict[str, Any]:
+    """A fingerprint at the cell's own batch size, and how far the optimizer is off its formula there.
+
+    The formula follows the framework's own gradients at the workload's own rate, or the recipe's.
+    """
+    cell, training = subject.cell, replayed
+    host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
+    batches = [subject.mine(batch, cell.accumulate) for batch in host]
+    if training is None:
+        training = subject.training(cell, proof(subject.spec))
+        training.compile(training.put(batches[0]))
+    before = training.weights()
+    pending = [training.step(training.put(batch)) for batch in batches]
+    losses = check(pending, training, "the fingerprint at the cell's batch")
+    trace = Trace(tuple(losses), movement(before, training.weights()))
+    training = subject.training(cell, subject.timed, rates=subject.rates)
+    *_, off = explained(subject, training, subject.timed.optimizer, batches, subject.rates)
+    return {"own": trace, "own_optimizer": off}
+
+
+def float64(subject: Subject) -> dict[str, Any]:
+    """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
+
+    Where the cell trains to its end, by its recipe, and with an evaluation after it.
+    """
+    cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto")
+    spec, parts = subject.recipe or proof(subject.spec), dict[str, Any]()
+    batches = fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS)
+    with subject.tools.on_host():
+        training = subject.training(cell, spec, "cpu", rates=subject.rates)
+        mine = [subject.mine(batch) for batch in batches]
+        trace, after, off = explained(subject, training, spec.optimizer, mine, subject.rates)
+        if subject.recipe:
+            if subject.draws:  # what is evaluated has dropout, which an evaluation must switch off
+                training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
+            parts["evaluation"] = evaluation(subject, training)
+    return parts | {"float64": trace, "optimizer": off}
+
+
+def evaluation(subject: Subject, training: Any) -> Trace:
+    """The loss and the share of right answers of the first test samples, the last batch of which is not full."""
+    test = subject.data.test
+    subset = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
+    data = replace(subject.data, test=subset)
+    return Trace(evaluate(training, data, subject.length, EVALUATED_BATCH, subject.team), {})
+
+
+def explained(
+    subject: Subject, training: Any, optimizer: Optimizer, batches: list[tuple[Array, Array]],
+    rates: Array | None = None,
+) -> tuple[Trace, dict[str, Array], float]:  # fmt: skip
+    """Steps on these batches; the weights after them, and how far their movement is off the formula's.
+
+    The formula is computed in float64 from the framework's own gradients. With a table of ``rates`` the first step is
+    the first of a training, the last its last, and those between are from its middle: the state's counts of steps are
+    moved there.
+    """
+    formula, losses = Formula(optimizer, rates), []
+    planned = 0 if rates is None else len(rates) - FP16_STEPS if len(rates) > FP16_STEPS else len(rates)
+    before = expected = {name: array.astype(np.float64) for name, array in training.weights().items()}
+    for number, batch in enumerate(batches):
+        if rates is not None:
+            _move_to(training, formula, number * (planned - 1) // max(1, len(batches) - 1))
+        loss, gradients = subject.tools.explained_step(training, training.put(batch))
+        losses.append(loss)
+        if all(np.isfinite(each).all() for each in gradients.values()):  # in fp16 such a step changes nothing
+            expected = formula.step(expected, {name: each.astype(np.float64) for name, each in gradients.items()})
+    after = training.weights()
+    return Trace(tuple(losses), movement(before, after)), after, deviation(before, after, expected, len(batches))
+
+
+def _move_to(training: Any, formula: Formula, step: int) -> None:
+    """Let the next step be the one of this number, counted from 0."""
+    missing = step - formula.steps
+    if missing > 0:
+        formula.steps += missing
+        state = training.checkpoint()
+        training.restore(
+            {name: np.asarray(each + missing) if COUNTS.search(name) else each for name, each in state.items()}
+        )

@@ -20,8 +20,8 @@ from typing import Any
 
 from suite.catalog.precisions import PRECISIONS
 from suite.plan import allocators, tunings
-from suite.plan.cell import KERNELS_OF, Cell
-from workloads.spec import Numbers
+from suite.plan.cell import Cell
+from workloads.spec import Numbers, read_declaration
 
 #: The number formats of each precision.
 NUMBERS = {name: Numbers(each.compute, each.weights) for name, each in PRECISIONS.items()}
@@ -55,13 +55,6 @@ class RecompiledError(RuntimeError):
     """A framework compiled inside a timed window, or would have to, so that the window would measure the compiler."""
 
 
-#: Workloads that gradient checkpointing would make slower without making them smaller.
-ONE_BLOCK = {
-    "imdb_lstm": "imdb_lstm is one recurrent layer: to compute it again, the backward pass would hold all of its "
-    "activations at once, as without checkpointing"
-}
-
-
 def choose(
     cell: Cell, device: str, name: str, *, cuda: bool, installation: Callable[[], Mapping[str, Any]], other: str
 ) -> str:
@@ -84,15 +77,15 @@ def check(cell: Cell, device: str) -> None:
     """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
     if device == "cpu" and (reason := PRECISIONS[cell.precision].gpu_only):
         raise UnsupportedError(f"{reason}; this device is a CPU")
-    if cell.kernel not in ("auto", *KERNELS_OF.get(cell.workload, ())):
-        layer = "LSTM" if cell.kernel in KERNELS_OF["imdb_lstm"] else "attention"
-        raise UnsupportedError(f"{cell.workload} has no {layer} whose kernel could be {cell.kernel}")
+    declared = read_declaration(cell.workload)
+    if cell.kernel not in ("auto", *declared.kernels):
+        raise UnsupportedError(f"{cell.workload} has no layer whose kernel could be {cell.kernel}")
     if cell.kernel == "cudnn" and device == "cpu":
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
     if reason := allocators.lacking(cell, device) or tunings.lacking(cell):
         raise UnsupportedError(reason)
-    if cell.checkpointing == "on" and cell.workload in ONE_BLOCK:
-        raise UnsupportedError(ONE_BLOCK[cell.workload])
+    if cell.checkpointing == "on" and declared.one_block:
+        raise UnsupportedError(declared.one_block)
 
 
 def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:

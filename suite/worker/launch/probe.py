@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from suite.catalog.precisions import PRECISIONS
 from suite.plan.cell import Cell
+from suite.worker.distributed.team import Team
 from workloads.data.dataset import Array
 
 
@@ -31,6 +33,9 @@ PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
 #: The side of what is drawn on the host; the device repeats it. 8192 x 8192 draws would take seconds of each launch.
 PEAK_DRAWN = 1024
 PEAK_TIMES, PEAK_WINDOW_S = 5, 0.1
+
+#: The tensors of a network that `lstm_logits` can compute.
+LSTM_TENSORS = {"embedding/table", "lstm/kernel", "lstm/recurrent", "lstm/bias", "logits/kernel", "logits/bias"}
 
 
 def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str, float]:
@@ -89,6 +94,33 @@ def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
         best_s = min(best_s, elapsed_s / count)
         count = max(1, round(PEAK_WINDOW_S / max(elapsed_s / count, 1e-9)))
     return 2 * side**3 / best_s
+
+
+def measure_peaks(
+    cell: Cell, framework: ModuleType, device: str, settings: dict[str, Any], team: Team | None, *, profiled: bool
+) -> None:
+    """Add the peak rates to the settings, of all devices together as the throughput is.
+
+    They are measured last, as their large arrays would hide training's peak memory.
+    If one fails, the record does not have it: the measurements remain valid, and the log holds the reason.
+    """
+    try:
+        settings["peak_flops_per_s"] = peak_flops_per_s(cell, framework, device)
+    except Exception:
+        traceback.print_exc()
+    if team:
+        team.add_up(settings, "peak_flops_per_s", device)
+    if profiled:
+        from suite.worker.launch import profiling
+
+        try:
+            if team:
+                team.ranks.barrier()  # all at once, since devices of a CPU share its memory
+            settings["peak_bytes_per_s"] = profiling.peak_bytes_per_s(cell.framework, device)
+        except Exception:
+            traceback.print_exc()
+        if team:
+            team.add_up(settings, "peak_bytes_per_s", device)
 
 
 def lstm_error(cell: Cell, weights: dict[str, Array], tokens: Array, logits: Array) -> float:

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.record.history import Course, Epoch
-from suite.record.ledger import Ledger
+from suite.record.history import Course, Epoch, Ledger
 from suite.record.record import Phase, Window
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.distributed.team import Team

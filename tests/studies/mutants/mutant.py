@@ -100,8 +100,10 @@ class Mutant:
     @contextmanager
     def planted(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            files = ("suite.worker.frameworks", f"workloads.{self.workload}", "suite.worker.loaders")
-            self.plant(Target(patch, self.framework, *(import_module(f"{each}.{self.framework}") for each in files)))
+            name = self.framework
+            files = (f"suite.worker.frameworks.{name}.training", f"workloads.{self.workload}.{name}")
+            modules = [import_module(file) for file in (*files, f"suite.worker.loaders.{name}")]
+            self.plant(Target(patch, name, *modules))
             yield
 
 

@@ -54,7 +54,7 @@ def throughput(table: Table) -> Figure:
         "Bar: median over launches. Whisker: lowest to highest. Dot: one launch.",
         notes=[f"Star, bold: {FASTEST}"] if best else [],
     )
-    readings = {y: rates for y, row in places.items() if (rates := rates_of(row))}
+    readings = {y: launches for y, row in places.items() if (launches := rates_of(row))}
     highest = rate_bars(axes, places, readings, "samples/s")
     for y, row in places.items():
         if y in readings:

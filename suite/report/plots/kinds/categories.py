@@ -15,7 +15,7 @@ from suite.report.plots.kinds import kind
 from suite.report.plots.style.bars import stack
 from suite.report.plots.style.canvas import ROW_IN, left_out, rows_of, sheet, stacked
 from suite.report.plots.style.look import INK, KEY, SMALL, WIDTH_IN, wide
-from suite.report.plots.style.naming import NOTED, among, title_of, unsupported_note
+from suite.report.plots.style.naming import among, title_of, unsupported_note
 from suite.report.tables.frame import Table
 
 #: Colour and hatch of every category, of one colour those that one kind of layer causes; no framework's colour is among
@@ -73,7 +73,7 @@ def categories(table: Table) -> Figure | None:
         left=left,
         right=right,
         notes=[*unsupported_note(table), *left_out(table, rows, "without a profile")],
-        noted=any(name.endswith(NOTED) for name in names),
+        labels=names,
     )
     axes = layout.axes()
     rows_of(axes, places, headings, names)

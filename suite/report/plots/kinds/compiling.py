@@ -13,7 +13,7 @@ from suite.analysis.rows.wording import figure
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import FACE, INK, KEY, LETTERS, SMALL, WIDTH_IN, framed, from_zero, round_ticks, wide
-from suite.report.plots.style.naming import NOTED, among, names_of_sets, workload_name
+from suite.report.plots.style.naming import among, names_of_sets, workload_name
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.curves import Course, courses
 from suite.report.tables.frame import Table
@@ -48,7 +48,7 @@ def break_even(table: Table) -> Figure | None:
         (max(ACROSS_IN, WIDTH_IN - 0.8 - right), high),
         right=right,
         notes=omitted,
-        noted=any(title.endswith(NOTED) for title in titles),
+        labels=titles,
     )
     for number, (modes, title, verdicts) in enumerate(zip(shown, titles, verdict_sets, strict=True)):
         axes = layout.axes(0, number * (UP_IN + BETWEEN_IN), height=UP_IN)

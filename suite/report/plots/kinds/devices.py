@@ -1,4 +1,4 @@
-"""Plots of weak and strong scaling: throughput, efficiency and what communication costs, by number of devices."""
+"""Plots by number of devices: throughput, efficiency and communication; seconds to an accuracy, and the accuracy."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from suite.analysis.rows.groups import RowKey
+from suite.analysis.accuracy.comparison import Learned, courses, target_of
+from suite.analysis.rows.groups import Row, RowKey
+from suite.analysis.scaling.course_gains import seconds_to
 from suite.analysis.scaling.efficiency import STRONG, WEAK, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
-from suite.plan.cell import STRATEGIES_OF
+from suite.plan.cell import STRATEGIES_OF, Cell
 from suite.plan.strategies import normalised_apart
 from suite.report.format.names import FRAMEWORKS, count, strategy
-from suite.report.plots.kinds import kind
+from suite.report.plots.kinds import TRAINED, kind
 from suite.report.plots.kinds.lines import DASHES, DOTTED, FEW, Look, Spread, by_twos, marked
 from suite.report.plots.style.canvas import keyed_sheet
 from suite.report.plots.style.look import FACE, LINE_LEAST, PALE, apart, framed, from_zero, plain_numbers
-from suite.report.plots.style.naming import among, values_of, varying, workload_name
+from suite.report.plots.style.naming import among, title_of, values_of, varying, workload_name
 from suite.report.tables.frame import Table
 
 KEPT = {WEAK: "the same batch on each device", STRONG: "the same global batch"}
@@ -34,12 +36,13 @@ APART = "Each device has a part of the same global batch, and batch statistics o
 FILLINGS = ((False, ""), (True, ""), (False, "left"), (False, "bottom"), (False, "right"), (False, "top"))
 
 #: Settings that a line varies or names itself.
-OWN = ("devices", "strategy", "batch")
+OWN, LEARNED_OWN = ("devices", "strategy", "batch"), ("devices", "strategy", "run")
 
 #: The height of each panel in inches.
 HEIGHTS = (2.4, 1.7, 1.4)
 #: Factor from the fewest and the most devices to the ends of the axis, and how far marks of one place stand apart.
 MARGIN, DODGE, DODGE_MOST = 1.3, 0.022, 0.12
+LEARNED_DODGE = 0.05
 
 
 @kind("weak-scaling", "Throughput, efficiency and communication by number of devices, the same batch on each", place=11)
@@ -135,11 +138,16 @@ def _looks(table: Table, scalings: Sequence[Scaling]) -> list[Look]:
         counts[each.framework] += 1
         words = [strategy(each.strategy), *([_batch(each)] if len(batches) > 1 else [])]
         words += [values_of(each.points[-1].row, settings)] if settings else []
-        name = f"{FRAMEWORKS[each.framework]}\n{' · '.join(filter(None, words))}"
         own = STRATEGIES_OF[each.framework].index(each.strategy)
-        hollow, half = FILLINGS[(index if lines[each.framework] <= len(FILLINGS) else own) % len(FILLINGS)]
-        looks.append(Look(name, each.framework, DASHES[index % len(DASHES)], hollow, len(each.points), half))
+        filling = index if lines[each.framework] <= len(FILLINGS) else own
+        looks.append(_look(each.framework, words, index, filling, len(each.points)))
     return looks
+
+
+def _look(framework: str, words: Sequence[str], dashes: int, filling: int, points: int) -> Look:
+    hollow, half = FILLINGS[filling % len(FILLINGS)]
+    name = f"{FRAMEWORKS[framework]}\n{' · '.join(filter(None, words))}"
+    return Look(name, framework, DASHES[dashes % len(DASHES)], hollow, points, half)
 
 
 def _batch(scaling: Scaling) -> str:
@@ -150,8 +158,7 @@ def _batch(scaling: Scaling) -> str:
 
 
 def _rates(point: Point) -> Spread:
-    rates = [rate for record in point.row.ok if (rate := record.samples_per_s)]
-    return median(rates), min(rates), max(rates)
+    return _spread([rate for record in point.row.ok if (rate := record.samples_per_s)])
 
 
 def _efficiency(point: Point) -> Spread:
@@ -185,3 +192,69 @@ def _threads(scalings: Iterable[Scaling]) -> list[str]:
         return []
     parts = (f"{' or '.join(each)} with {count(devices, 'device')}" for devices, each in sorted(threads.items()))
     return [f"Devices of a CPU share its cores (threads of each: {', '.join(parts)})."]
+
+
+@kind(
+    "accuracy-devices", "Seconds to the target accuracy, and the last accuracy, by number of devices",
+    place=23, of=TRAINED,
+)  # fmt: skip
+def to_accuracy(table: Learned) -> Figure | None:
+    """Seconds to the target above, the last test accuracy below, against devices; none without several of them."""
+    sets = lines(table)
+    if not sets:
+        return None
+    target = target_of(table.group)
+    settings = [name for name in table.group.varying if name not in LEARNED_OWN]
+    looks = []
+    for cell, rows in sets:
+        own = STRATEGIES_OF[cell.framework].index(cell.strategy)
+        words = [strategy(cell.strategy), *([values_of(rows[-1], settings)] if settings else [])]
+        looks.append(_look(cell.framework, words, own, own, len(rows)))
+    recipe = table.group.rows[0].cell.recipe
+    plot, panels = keyed_sheet(
+        table.group,
+        title_of(table.group, "Time to accuracy", without=[*LEARNED_OWN, *settings]),
+        "Median over seeds; whisker: lowest to highest. Seconds of training, without evaluation, where all seeds "
+        f"reached {target:g}.",
+        HEIGHTS[:2],
+        [look.handle() for look in looks],
+        per="line",
+        notes=[
+            f"Recipe: {recipe}. The batch of each device stays the same, so more devices see a larger global batch."
+        ],
+    )
+    framed(panels[0], f"seconds to {target:g}\n(lower is better)")
+    framed(panels[1], "test accuracy\n(higher is better)")
+    for (_, rows), look, power in zip(sets, looks, apart(len(sets), LEARNED_DODGE * (len(sets) - 1)), strict=True):
+        timed = [(row, list(seconds_to(row, target).values())) for row in rows]
+        reached = [(row.cell.devices * 2**power, _spread(seconds)) for row, seconds in timed if seconds]
+        marked(panels[0], [place for place, _ in reached], [value for _, value in reached], look, "s")
+        ends = [_spread([course.final_accuracy for course in courses(row)]) for row in rows]
+        marked(panels[1], [row.cell.devices * 2**power for row in rows], ends, look, "test accuracy")
+    from_zero(panels[0])
+    counts = sorted({row.cell.devices for _, rows in sets for row in rows})
+    by_twos(panels, counts, (counts[0] / MARGIN, counts[-1] * MARGIN), "devices")
+    return plot
+
+
+def lines(table: Learned) -> list[tuple[Cell, list[Row]]]:
+    """Returns the rows that differ in devices alone, with the same batch on each, the fewest devices first.
+
+    One device stands in the lines of all strategies of its framework. Each line comes with a cell of several devices.
+    """
+    rows = [row for row in table.group.rows if courses(row)]
+    alone = {(row.run, row.cell): row for row in rows if row.cell.devices == 1}
+    sets: dict[tuple[str, Cell, str], list[Row]] = {}
+    for row in rows:
+        if row.cell.devices > 1:
+            key = row.run, row.cell.but(devices=1, strategy=""), row.cell.strategy
+            sets.setdefault(key, [alone[key[:2]]] if key[:2] in alone else []).append(row)
+    return [
+        (members[-1].cell, sorted(members, key=lambda row: row.cell.devices))
+        for members in sets.values()
+        if len(members) > 1
+    ]
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return median(values), min(values), max(values)

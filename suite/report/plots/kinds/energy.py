@@ -16,19 +16,19 @@ from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import (
     FACE,
-    GRID,
     INK,
     MARKER,
     PALE,
     SMALL,
     WIDTH_IN,
+    framed,
     frameworks,
     legend,
     mark,
     round_ticks,
     wide,
 )
-from suite.report.plots.style.naming import NOTED, among, labels, title_of
+from suite.report.plots.style.naming import among, labels_of, title_of
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.curves import Consumption, consumptions
 from suite.report.tables.frame import Table
@@ -47,7 +47,7 @@ def energy(table: Table) -> Figure | None:
         return None
     rows = [each.row for each in points]
     named = [each for each in points if each.on_front or len(points) <= NUMBERED]
-    names = dict(zip([row.key for row in rows], labels(table, rows), strict=True))
+    names = dict(zip([row.key for row in rows], labels_of(table, rows), strict=True))
     key = [f"{number}  {names[each.row.key]}" for number, each in enumerate(named, 1)]
     right = 0.4 + wide(key, SMALL)
     group = among(table, rows)
@@ -58,7 +58,7 @@ def energy(table: Table) -> Figure | None:
         (max(3.6, WIDTH_IN - 0.8 - right), max(4.2, 0.18 * len(key))),
         right=right,
         notes=[_energy_note(rows)],
-        noted=any(name.endswith(NOTED) for name in names.values()),
+        labels=list(names.values()),
     )
     axes = layout.axes()
     _front(axes, points)
@@ -83,11 +83,8 @@ def energy(table: Table) -> Figure | None:
     axes.set_xlim(0, right_most)
     axes.set_ylim(0, top)
     axes.set_xlabel("samples per second (higher is better)")
-    axes.set_ylabel("joules per sample (lower is better)")
+    framed(axes, "joules per sample (lower is better)", 7)
     round_ticks(axes.xaxis)
-    round_ticks(axes.yaxis)
-    axes.grid(color=GRID, linewidth=0.6)
-    axes.spines["left"].set_visible(True)
     legend(axes, [*map(mark, frameworks(rows)), Line2D([], [], color=PALE, linestyle="--", label="Pareto front")])
     return layout.figure
 

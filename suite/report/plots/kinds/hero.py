@@ -26,7 +26,7 @@ from suite.report.plots.kinds.learning import (
 from suite.report.plots.style.bars import rate_bars
 from suite.report.plots.style.canvas import Sheet, paper, rows_of
 from suite.report.plots.style.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
-from suite.report.plots.style.naming import NOTED, NOTED_WORDS, VALUES, dates, plain, workload_short
+from suite.report.plots.style.naming import VALUES, dates, noted_words, plain, workload_short
 from suite.report.plots.style.panels import Panel, throughputs, training_times
 from suite.report.tables.frame import Table
 
@@ -57,7 +57,7 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
         return None
     heights = [max(each.height if isinstance(each, Panel) else CURVES_IN[1] for each in row) for row in rows]
     total = sum(heights) + len(rows) * (HEAD_IN + AXIS_IN) + (len(rows) - 1) * BETWEEN_IN
-    all_rows = [row for each in (*timed, *trained) for row in each.group.rows]
+    all_rows = [row for group in _groups(timed, trained) for row in group.rows]
     present = {row.cell.framework for row in all_rows if row.ok}
     machines = list(dict.fromkeys(row.machine for row in all_rows if row.machine))
     subjects = ["Learning curves"] if trained else []
@@ -86,10 +86,14 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     return sheet.figure
 
 
+def _groups(timed: Sequence[Table] | Sequence[Panel], trained: Sequence[Learned]) -> list[Group]:
+    return [*(each.group for each in timed), *(each.group for each in trained)]
+
+
 def _rows(panels: Sequence[Panel], trained: Sequence[Learned]) -> list[list[Cell]]:
     """Returns what stands side by side, from top to bottom."""
     rows: list[list[Cell]] = []
-    for name in dict.fromkeys(each.group.workload for each in (*panels, *trained)):
+    for name in dict.fromkeys(group.workload for group in _groups(panels, trained)):
         curves: list[Cell] = [each for each in trained if each.group.workload == name]
         bars: list[Cell] = [each for each in panels if each.group.workload == name]
         bars = bars or [training_times(each) for each in trained if each.group.workload == name]
@@ -178,9 +182,8 @@ def _caption(timed: Sequence[Table], panels: Sequence[Panel], trained: Sequence[
     if trained:
         words.append(TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {ASIDE}")
         words.append(agreement_note([each for each in trained if shows_losses(each)]))
-    names = [name for panel in panels for name in panel.names]
-    words.append(NOTED_WORDS if any(name.endswith(NOTED) for name in names) else "")
-    runs = dict.fromkeys(row.run for each in (*timed, *trained) for row in each.group.rows)
+    words.append(noted_words([name for panel in panels for name in panel.names]))
+    runs = dict.fromkeys(row.run for group in _groups(timed, trained) for row in group.rows)
     return [*words, f"Run{'s' if len(runs) > 1 else ''} {listing(list(runs))}."]
 
 

@@ -16,18 +16,8 @@ from suite.analysis.rows.wording import figure
 from suite.report.format.text import spread
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import keyed_sheet
-from suite.report.plots.style.look import (
-    FACE,
-    INK,
-    LINE_LEAST,
-    MARKER,
-    PALE,
-    apart,
-    framed,
-    from_zero,
-    plain_numbers,
-)
-from suite.report.plots.style.naming import NOTED, among, names_of_sets, title_of
+from suite.report.plots.style.look import FACE, INK, LINE_LEAST, MARKER, PALE, apart, framed, from_zero, plain_numbers
+from suite.report.plots.style.naming import among, names_of_sets, title_of
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.curves import Series, batches, memory_kind, workers
 from suite.report.tables.frame import Table
@@ -128,7 +118,6 @@ def batch(table: Table) -> Figure | None:
             "Memory without a throughput is that of a search's short tries." if searched else "",
             *_notes(all_series),
         ],
-        noted=any(look.name.endswith(NOTED) for look in looks),
     )
     framed(axes[0], "samples per second\n(higher is better)")
     if panels > 1:
@@ -166,8 +155,7 @@ def scaling(table: Table) -> Figure | None:
         handles.append(Line2D([], [], color=PALE, label="same steps, no loading", **DOTTED))
     group = among(table, [row for series in all_series for row in series.rows])
     title = f"{title_of(group, 'Training throughput', without=('loader',))} and number of loader workers"
-    noted = any(look.name.endswith(NOTED) for look in looks)
-    plot, (axes,) = keyed_sheet(group, title, MARKS, [1.4 * UP_IN], handles, notes=_notes(all_series), noted=noted)
+    plot, (axes,) = keyed_sheet(group, title, MARKS, [1.4 * UP_IN], handles, notes=_notes(all_series))
     framed(axes, "samples per second (higher is better)")
     counts = sorted({point.x for series in all_series for point in series.points})
     across_all = counts[-1] - counts[0] + 0.8

@@ -19,12 +19,12 @@ from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import left_out, sheet
 from suite.report.plots.style.look import (
     FACE,
-    GRID,
     INK,
     MARKER,
     PALE,
     SMALL,
     WIDTH_IN,
+    framed,
     frameworks,
     legend,
     mark,
@@ -91,11 +91,9 @@ def roof(table: Table) -> Figure | None:
     axes.set_xlim(low, high)
     lowest = min(*rates, *(each.at(low) / 1e9 for each in roofs))
     axes.set_ylim(lowest / 1.6, 1.8 * max(each.flops_per_s for each in roofs) / 1e9)
+    framed(axes, "GFLOP/s (higher is better)")
     _ticks(axes)
     axes.set_xlabel("arithmetic intensity in FLOP per byte")
-    axes.set_ylabel("GFLOP/s (higher is better)")
-    axes.grid(color=GRID, linewidth=0.6)
-    axes.spines["left"].set_visible(True)
     legend(axes, [*map(mark, frameworks(rows)), Line2D([], [], color=PALE, linewidth=1.6, label="roof")])
     return layout.figure
 

@@ -13,13 +13,14 @@ from matplotlib.patches import Patch
 from suite.analysis.records.readings import GPU_LINES
 from suite.analysis.rows.timelines import Line, Trace, trace, until_the_end
 from suite.analysis.rows.wording import figure
+from suite.catalog.phases import PHASES as CATALOG
 from suite.record.record import PHASES
 from suite.record.text import clean
 from suite.report.format.text import rounded_up
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, legend, round_ticks, wide
-from suite.report.plots.style.naming import NOTED, among, labels, title_of
+from suite.report.plots.style.naming import among, labels_of, title_of
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.frame import Table
 
@@ -27,11 +28,9 @@ GIB = 2**30
 
 #: Look of the bands behind the lines: the measured windows of each phase.
 SHADE: dict[str, dict[str, Any]] = {
-    "train": {"facecolor": "#BDBDBD", "hatch": ""},
-    "compute": {"facecolor": "#E2E2E2", "hatch": ""},
-    "input": {"facecolor": "#F4F4F4", "hatch": "..."},
+    name: {"facecolor": CATALOG[name].shade, "hatch": CATALOG[name].hatch} for name in PHASES
 }
-PHASE_NAMES = {"train": "training", "compute": "compute-only", "input": "loading-only"}
+PHASE_NAMES = {name: CATALOG[name].title for name in PHASES}
 #: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
 BAND_IN, FULL = 0.6, 0.68  # height of a cell, and the share of it that a line can take
@@ -83,7 +82,7 @@ def timeline(table: Table) -> Figure | None:
     on_gpu = not recorded.isdisjoint(GPU_LINES)
     columns = [column for column in (WITH_GPU if on_gpu else WITHOUT) if not recorded.isdisjoint(column.metrics)]
     rows = [each.row for each in shown]
-    names = labels(table, rows)
+    names = labels_of(table, rows)
     left = 0.65 + wide(names)
     between = BETWEEN_IN * (len(columns) - 1)
     above = (WIDTH_IN - 0.2 - left - between) / len(columns) < COLUMN_IN  # names stand above their bands
@@ -106,7 +105,7 @@ def timeline(table: Table) -> Figure | None:
         left=left,
         right=0.2,
         notes=notes,
-        noted=any(name.endswith(NOTED) for name in names),
+        labels=names,
     )
     end_s = max(1.0, *(each.end_s for each in shown))
     for place, column in enumerate(columns):

@@ -11,23 +11,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from suite.analysis.rows.groups import Group, Row
-from suite.report.plots.style.look import (
-    BEHIND,
-    GRID,
-    INK,
-    KEY,
-    LETTERS,
-    PALE,
-    SMALL,
-    WIDTH_IN,
-    round_ticks,
-    wide,
-)
+from suite.report.plots.style.look import BEHIND, GRID, INK, KEY, LETTERS, PALE, SMALL, WIDTH_IN, round_ticks, wide
 from suite.report.plots.style.naming import (
-    NOTED,
-    NOTED_WORDS,
     among,
-    labels,
+    labels_of,
+    noted_words,
     plain,
     runs_of,
     subtitle_of,
@@ -76,15 +64,15 @@ def sheet(
     right: float = 0.3,
     per: str = "cell",
     notes: Sequence[str] = (),
-    noted: bool = False,
+    labels: Sequence[str] = (),
 ) -> Sheet:
     """Returns an empty sheet whose title, subtitle and caption say all that a plot without its report needs.
 
-    ``marks`` says what is drawn, ``notes`` what else the reader must know, ``noted`` whether a label has `NOTED`. The
-    subtitle counts the launches ``per`` cell, or per what a mark stands for.
+    ``marks`` says what is drawn, ``notes`` what else the reader must know; `NOTED` is explained if one of the
+    ``labels`` has it. The subtitle counts the launches ``per`` cell, or per what a mark stands for.
     """
     part = f"Shown: {group.part}." if group.part else ""
-    caption = [marks, *notes, NOTED_WORDS if noted else "", part, runs_of(group)]
+    caption = [marks, *notes, noted_words(labels), part, runs_of(group)]
     return paper(title, subtitle_of(group, per), caption, inside, left=left, right=right)
 
 
@@ -97,14 +85,14 @@ def keyed_sheet(
     *,
     per: str = "cell",
     notes: Sequence[str] = (),
-    noted: bool = False,
 ) -> tuple[Figure, list[Any]]:
     """Returns a figure and its axes, which lie one below the other and share x; on their right is the legend."""
-    lines = [line for handle in handles for line in str(handle.get_label()).split("\n")]
+    names = [str(handle.get_label()) for handle in handles]
+    lines = [line for name in names for line in name.split("\n")]
     right = max(0.75 + wide(lines, SMALL), KEY_LEAST_IN)
     across = max(ACROSS_IN, WIDTH_IN - UNITS_IN - right)
     high = max(sum(heights) + CLOSE_IN * (len(heights) - 1), KEY_LINE_IN * len(lines) + 0.1 * len(handles))
-    layout = sheet(group, title, marks, (across, high), left=UNITS_IN, right=right, per=per, notes=notes, noted=noted)
+    layout = sheet(group, title, marks, (across, high), left=UNITS_IN, right=right, per=per, notes=notes, labels=names)
     key = layout.axes(across + 0.1, 0, right - 0.1, high)
     key.set_axis_off()
     key.legend(handles=handles, **{**KEY, "bbox_to_anchor": (0, 1)})
@@ -170,10 +158,8 @@ def canvas(
     places, headings, names = stacked(table, rows)
     left = 0.3 + wide(names)
     inside = max(WIDTH_IN - left - right, LEAST_IN), ROW_IN * (max(places) + 1)
-    noted = any(name.endswith(NOTED) for name in names)
-    all_notes = [*notes, *unsupported_note(table)]
-    words = title_of(group, subject)
-    layout = sheet(group, words, marks, inside, left=left, right=right, notes=all_notes, noted=noted)
+    notes = [*notes, *unsupported_note(table)]
+    layout = sheet(group, title_of(group, subject), marks, inside, left=left, right=right, notes=notes, labels=names)
     axes = layout.axes()
     rows_of(axes, places, headings, names)
     axes.set_xlabel(unit)
@@ -193,7 +179,7 @@ def stacked(table: Table, rows: Sequence[Row]) -> tuple[dict[float, Row], dict[f
             headings[at - 0.05] = words
             at += HEADING
         places[at] = row
-    return places, headings, labels(table, rows, shared)
+    return places, headings, labels_of(table, rows, shared)
 
 
 def rows_of(axes: Any, places: Mapping[float, Row], headings: Mapping[float, str], names: Sequence[str]) -> None:

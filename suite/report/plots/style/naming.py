@@ -24,6 +24,11 @@ NOTED = " !"
 NOTED_WORDS = "! marks failed launches, flagged launches and fingerprints that differ: the table has the details."
 
 
+def noted_words(labels: Iterable[str]) -> str:
+    """Returns what `NOTED` means; nothing if no label has it."""
+    return NOTED_WORDS if any(label.endswith(NOTED) for label in labels) else ""
+
+
 def plain(text: str, limit: int) -> str:
     """Returns text that the font can draw; a missing character would cause a warning and an empty box."""
     return "".join(c if c in SIGNS or c.isascii() or "\u00a0" < c < "\u0180" else "?" for c in clean(text, limit))
@@ -91,7 +96,7 @@ def among(table: Table, rows: Sequence[Row]) -> Group:
     return replace(table.group, rows=tuple(rows))
 
 
-def labels(table: Table, rows: Sequence[Row], without: Sequence[str] = ()) -> list[str]:
+def labels_of(table: Table, rows: Sequence[Row], without: Sequence[str] = ()) -> list[str]:
     """Returns the labels of the rows, without the settings ``without``; with `NOTED` if the table has notes on them."""
     group, noted = among(table, rows), with_notes(table)
     names = [name for name in varying(group) if name not in without]
@@ -101,7 +106,7 @@ def labels(table: Table, rows: Sequence[Row], without: Sequence[str] = ()) -> li
 def names_of_sets(table: Table, sets: Sequence[Sequence[Row]], without: Sequence[str]) -> list[str]:
     """Returns the labels of sets of rows; with `NOTED` if the table has notes on a row of the set."""
     rows = [row for each in sets for row in each]
-    named = dict(zip([row.key for row in rows], labels(table, rows, without), strict=True))
+    named = dict(zip([row.key for row in rows], labels_of(table, rows, without), strict=True))
     names = [[named[row.key] for row in each] for each in sets]
     return [next((name for name in each if name.endswith(NOTED)), each[0]) for each in names]
 

@@ -69,8 +69,8 @@ def embed(svg: str, number: int, words: str) -> str:
     """
     root = ElementTree.fromstring(svg)  # noqa: S314 - `draw_svg` has just written it
     for defs in root.findall(f"{_SVG}defs"):
-        for style in defs.findall(f"{_SVG}style"):
-            defs.remove(style)
+        for sheet in defs.findall(f"{_SVG}style"):
+            defs.remove(sheet)
     elements = list(root.iter())
     ids = {name: f"{number}-{place}" for place, each in enumerate(elements) if (name := each.get("id"))}
     for element in elements:

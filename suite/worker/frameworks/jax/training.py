@@ -49,7 +49,6 @@ __all__ = (
 )  # fmt: skip
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain")
-
 #: Options of XLA by compile mode. On CUDA, XLA puts launches of kernels into command buffers, that is CUDA graphs: 4 in
 #: the small `cifar100_cnn`, compiled ahead for an H100. The usual modes of the other frameworks have none.
 COMPILE_MODES = {"compile": {}, "nographs": {"xla_gpu_enable_command_buffer": ""}}

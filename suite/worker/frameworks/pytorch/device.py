@@ -8,6 +8,7 @@ import torch
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import in_force
+from workloads.spec import read_declaration
 
 
 def installation() -> dict[str, Any]:
@@ -46,7 +47,7 @@ def lstm_in_bf16() -> bool:
 
 def lacking(cell: Cell, device: str) -> str:
     """Why PyTorch cannot train the cell's LSTM as it asks; empty if it can."""
-    if cell.workload != "imdb_lstm":
+    if not read_declaration(cell.workload).recurrent:
         return ""
     if cell.compile != "eager":
         return "torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode"

@@ -44,7 +44,6 @@ __all__ = (
 )  # fmt: skip
 
 DISTRIBUTIONS = ("torch", "triton")
-
 COMPILE_MODES = {"eager": None, "compile": "default", "max": "max-autotune"}
 
 Batch = tuple[Tensor, Tensor]

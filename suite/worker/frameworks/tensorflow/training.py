@@ -33,7 +33,7 @@ from suite.worker.frameworks.tensorflow.device import (
 )
 from suite.worker.frameworks.tensorflow.optimizer import optimizer
 from workloads.data.dataset import Array
-from workloads.spec import WorkloadSpec
+from workloads.spec import WorkloadSpec, read_declaration
 
 # What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
@@ -58,7 +58,8 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     device = choose(cell, device, "TensorFlow", cuda=bool(cards), installation=installation, other=other_accelerator())
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"TensorFlow has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
-    if cell.workload == "imdb_lstm" and cell.compile == "compile" and device == "cuda" and cell.kernel != "scan":
+    cudnn = read_declaration(cell.workload).recurrent and device == "cuda" and cell.kernel != "scan"
+    if cudnn and cell.compile == "compile":
         raise UnsupportedError("cuDNN's LSTM cannot be compiled by XLA in TensorFlow; use the graph mode")
     for card in cards:
         tf.config.experimental.set_memory_growth(card, cell.allocator != "preallocated")

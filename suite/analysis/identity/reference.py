@@ -1,4 +1,4 @@
-"""Whose evidence is the norm: that of the suite's own loops, and among digests that of most frameworks."""
+"""Whose evidence is the reference: that of the suite's own loops, and among digests that of most frameworks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def implementation(record: Record) -> tuple[str, str]:
     return record.cell.framework, record.cell.interface
 
 
-def by(records: Iterable[Record], key: Callable[[Record], Hashable]) -> dict[Any, list[Record]]:
-    found: dict[Any, list[Record]] = {}
+def group_by(records: Iterable[Record], key: Callable[[Record], Hashable]) -> dict[Any, list[Record]]:
+    grouped: dict[Any, list[Record]] = {}
     for record in records:
-        found.setdefault(key(record), []).append(record)
-    return found
+        grouped.setdefault(key(record), []).append(record)
+    return grouped
 
 
-def norm(records: Sequence[Record]) -> Sequence[Record]:
+def reference_records(records: Sequence[Record]) -> Sequence[Record]:
     """The records that a reference is made of: those of the suite's own loops, where there are any."""
     return [record for record in records if record.cell.interface == INTERFACES[0]] or records
 

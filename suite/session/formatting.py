@@ -6,7 +6,7 @@ from suite.record.record import Record
 from suite.record.text import clean
 
 
-def launches(count: int) -> str:
+def count_launches(count: int) -> str:
     """Such as ``1 launch`` or ``2 launches``."""
     return f"{count} launch" if count == 1 else f"{count} launches"
 
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def described(record: Record) -> str:
+def describe_launch(record: Record) -> str:
     """A launch in one line: its throughput, or why there is none."""
     if record.outcome.ok:
         flags = f"  {clean(' '.join(record.flags))}" if record.flags else ""

@@ -43,7 +43,7 @@ WEIGHTS = {"workload": 2.0, "framework": 2.0, "size": 3.0, "recipe": 5.0, "loade
 
 
 @dataclass
-class Pace:
+class Eta:
     """The durations of the launches of a run so far, in seconds, and estimates for the others."""
 
     plan: Plan

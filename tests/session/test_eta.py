@@ -14,8 +14,8 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
-from suite.session.pace import LEAST, Pace
-from suite.session.wording import duration, launches
+from suite.session.eta import LEAST, Eta
+from suite.session.formatting import count_launches, duration
 from tests.published import RUNS
 
 #: How far an estimate may be off.
@@ -52,50 +52,50 @@ def durations(records: list[Record]) -> list[float]:
 def test_from_the_third_launch_on_the_time_left_of_a_committed_run_is_right_within_a_factor(path: Path) -> None:
     for records in by_run(path).values():
         stored = records[0].run.get("plan")
-        pace = Pace(Plan.from_json(stored) if stored else smoke().plan, cpu=True)
+        eta = Eta(Plan.from_json(stored) if stored else smoke().plan, cpu=True)
         cells, took_s = [record.cell for record in records], durations(records)
         for done in range(1, len(cells)):
-            pace.add(cells[done - 1], took_s[done - 1])
-            assert pace.known == (done >= LEAST)
-            if pace.known:
-                ratio = pace.left_s(cells[done:]) / sum(took_s[done:])
+            eta.add(cells[done - 1], took_s[done - 1])
+            assert eta.known == (done >= LEAST)
+            if eta.known:
+                ratio = eta.left_s(cells[done:]) / sum(took_s[done:])
                 assert 1 / FACTOR <= ratio <= FACTOR, f"after launch {done}: {ratio:.2f} of what it took"
 
 
 def test_the_same_cell_takes_as_long_as_before() -> None:
-    pace = Pace(Plan(), cpu=True)
+    eta = Eta(Plan(), cpu=True)
     slow, fast = Cell("cifar100_cnn", "jax"), Cell("imdb_lstm", "pytorch")
-    pace.add(slow, 100.0)
-    pace.add(slow, 120.0)
-    pace.add(fast, 10.0)
-    assert pace.left_s([slow, fast, fast]) == pytest.approx(110 + 2 * 10)
+    eta.add(slow, 100.0)
+    eta.add(slow, 120.0)
+    eta.add(fast, 10.0)
+    assert eta.left_s([slow, fast, fast]) == pytest.approx(110 + 2 * 10)
 
 
 def test_a_similar_cell_counts_more_than_another_one() -> None:
-    pace = Pace(Plan(), cpu=True)
+    eta = Eta(Plan(), cpu=True)
     for framework, seconds in (("pytorch", 20.0), ("jax", 80.0), ("tensorflow", 20.0)):
-        pace.add(Cell("imdb_lstm", framework), seconds)
-    assert 60 < pace.left_s([Cell("imdb_lstm", "jax", batch=64)]) < 80
-    assert 20 < pace.left_s([Cell("imdb_lstm", "pytorch", batch=64)]) < 30
+        eta.add(Cell("imdb_lstm", framework), seconds)
+    assert 60 < eta.left_s([Cell("imdb_lstm", "jax", batch=64)]) < 80
+    assert 20 < eta.left_s([Cell("imdb_lstm", "pytorch", batch=64)]) < 30
 
 
 def test_launches_that_will_be_unsupported_are_counted_as_short() -> None:
-    pace = Pace(Plan(), cpu=True)
+    eta = Eta(Plan(), cpu=True)
     for _ in range(3):
-        pace.add(Cell("cifar100_cnn", "pytorch"), 30.0)
-    assert pace.left_s([Cell("cifar100_cnn", "pytorch", "tf32"), Cell("imdb_lstm", "jax", compile="eager")]) < 10
+        eta.add(Cell("cifar100_cnn", "pytorch"), 30.0)
+    assert eta.left_s([Cell("cifar100_cnn", "pytorch", "tf32"), Cell("imdb_lstm", "jax", compile="eager")]) < 10
 
 
 def test_the_search_for_the_largest_batch_is_made_once() -> None:
-    pace = Pace(Plan(), cpu=True)
+    eta = Eta(Plan(), cpu=True)
     cell = Cell("imdb_lstm", "jax", batch=AUTO)
-    pace.add(cell, 230.0, searching_s=200.0)
-    assert pace.left_s([cell]) == pytest.approx(30)
-    assert pace.left_s([cell.but(precision="bf16")], [cell.but(precision="bf16")]) == pytest.approx(230)
+    eta.add(cell, 230.0, searching_s=200.0)
+    assert eta.left_s([cell]) == pytest.approx(30)
+    assert eta.left_s([cell.but(precision="bf16")], [cell.but(precision="bf16")]) == pytest.approx(230)
 
 
 def test_before_the_first_launch_there_is_a_guess() -> None:
-    assert 60 < Pace(smoke().plan, cpu=True).left_s([Cell("imdb_lstm", "jax")] * 6) < 600
+    assert 60 < Eta(smoke().plan, cpu=True).left_s([Cell("imdb_lstm", "jax")] * 6) < 600
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_durations_in_words(seconds: float, words: str) -> None:
 
 
 def test_counts_in_words() -> None:
-    assert [launches(count) for count in (0, 1, 2)] == ["0 launches", "1 launch", "2 launches"]
+    assert [count_launches(count) for count in (0, 1, 2)] == ["0 launches", "1 launch", "2 launches"]
 
 
 def test_a_resumed_run_learns_from_its_journal_and_older_records_say_nothing() -> None:
-    pace = Pace(Plan(), cpu=True)
+    eta = Eta(Plan(), cpu=True)
     cell = Cell("imdb_lstm", "jax", batch=AUTO)
     made = Record(cell, Outcome("ok"))
     said = [{"took_s": 230.0, "searching_s": 200.0}, {"took_s": 50.0}, {}, {"took_s": "9"}, {"took_s": -1.0}]
-    pace.learn(replace(made, run=run) for run in said)
-    assert not pace.known, "two of five say how long they took"
-    assert pace.left_s([cell]) == pytest.approx((30 + 50) / 2)
-    assert pace.left_s([], [cell]) == pytest.approx(200)
+    eta.learn(replace(made, run=run) for run in said)
+    assert not eta.known, "two of five say how long they took"
+    assert eta.left_s([cell]) == pytest.approx((30 + 50) / 2)
+    assert eta.left_s([], [cell]) == pytest.approx(200)

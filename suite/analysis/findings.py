@@ -1,0 +1,51 @@
+"""What the tests of a group say. Each finding is made once, when an output first asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from suite.analysis.bottlenecks.explained import Compared, Pair, compared, pairs
+from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.rows.axes import Base
+from suite.analysis.rows.groups import Group, RowKey
+from suite.analysis.statistics.contests import Contest, contests
+from suite.analysis.statistics.gains import Gain, gains, gains_along
+from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.ratios import Ratio
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The findings on a group, from its ratios to ``base`` on its axis and from whether its rows computed the same."""
+
+    group: Group
+    base: Base
+    ratios: Mapping[RowKey, Ratio]
+    identities: Mapping[RowKey, Verdict]
+    margin: float = MARGIN
+
+    @cached_property
+    def contests(self) -> list[Contest]:
+        """The fastest framework in each setting; none where ratios are not between frameworks."""
+        if self.group.by != "framework":
+            return []
+        return contests(self.group, str(self.base), self.identities, self.ratios, self.margin)
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """What settings gain within a framework; along another axis these are the tests of the ratios themselves."""
+        if self.group.by != "framework":
+            return gains_along(self.group, self.base, self.ratios)
+        return gains(self.group, self.identities, self.margin)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Each two rows with a ratio, and what makes their steps differ."""
+        return pairs(self.group, self.base, self.ratios, self.contests)
+
+    @cached_property
+    def compared(self) -> list[Compared]:
+        """The rows with a profile, by what they are compared with."""
+        return compared(self.group, self.base)

@@ -1,0 +1,84 @@
+"""Runs are found by path, folder, number or name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.analysis.records.load import LoadError, find
+from tests import records
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    """Three runs, saved one after another, and the journal of a fourth."""
+    runs = tmp_path / "results" / "runs"
+    for age, name in enumerate(["m/0001_smoke.json", "m/0002_batch.json", "m/0003_smoke.json"]):
+        os.utime(records.save(runs / name, [records.record()]), (1000 + age, 1000 + age))
+    os.utime(records.journal(tmp_path / "results" / "journals" / "killed.jsonl", [records.record()]), (2000, 2000))
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("run", "file"),
+    [
+        ("0002", "0002_batch.json"),
+        ("2", "0002_batch.json"),
+        ("batch", "0002_batch.json"),
+        ("0001_smoke", "0001_smoke.json"),
+        ("0001_smoke.json", "0001_smoke.json"),
+        ("smoke", "0003_smoke.json"),
+        ("killed", "killed.jsonl"),
+    ],
+)
+def test_a_run_is_found_by_number_or_name(storage: Path, run: str, file: str) -> None:
+    paths, notes = find([run], storage)
+    assert [path.name for path in paths] == [file]
+    assert bool(notes) == (run == "smoke"), "which one was chosen of several is said"
+
+
+def test_without_a_name_it_is_the_run_saved_last(storage: Path) -> None:
+    paths, notes = find([], storage)
+    assert [path.name for path in paths] == ["0003_smoke.json"]
+    assert "killed.jsonl is newer" in notes[0]
+
+
+def test_a_folder_means_all_runs_in_it(storage: Path) -> None:
+    assert len(find([str(storage / "m")], storage)[0]) == 3
+
+
+def test_a_file_named_twice_is_read_once(storage: Path) -> None:
+    assert len(find(["0002", "batch"], storage)[0]) == 1
+
+
+@pytest.mark.parametrize("run", ["", "*", "..", "0009", "%s", "[", "nosuch/file.json"])
+def test_a_run_that_is_not_there_is_named_with_those_that_are(storage: Path, run: str, monkeypatch: Any) -> None:
+    empty = storage.parent / "empty"
+    empty.mkdir()
+    (empty / "in").mkdir()
+    monkeypatch.chdir(empty / "in")
+    with pytest.raises(LoadError, match="no run"):
+        find([run], storage)
+
+
+@pytest.mark.parametrize(
+    ("run", "meant"),
+    [
+        ("smoek", "smoke"), ("0002_bacth", "0002_batch"), ("kiled.jsonl", "killed"),
+        ("some/0001_smok.json", "0001_smoke"), ("0009", ""), ("wombat", ""),
+    ],
+)  # fmt: skip
+def test_a_name_that_no_run_has_is_refused_with_the_nearest(tmp_path: Path, run: str, meant: str) -> None:
+    for name in ("0001_smoke.json", "0002_batch.json", "killed.jsonl"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(LoadError) as caught:
+        find([run], tmp_path)
+    assert str(caught.value).endswith(f"; did you mean {meant!r}?" if meant else ")")
+
+
+def test_an_empty_storage_says_how_to_make_a_run(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="pytest suite --benchmark-save"):
+        find([], tmp_path / "nowhere")
