@@ -33,7 +33,6 @@ from suite.plan.command_line import (
 )  # fmt: skip
 from suite.plan.command_line import add as add_options
 from suite.plan.device import has_gpu
-from suite.plan.engine import LOCAL
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
 from suite.plan.named import named
@@ -159,8 +158,6 @@ def budget_s(config: pytest.Config) -> float | None:
         raise MatrixError(
             "--budget stops when all is decided, and --launches fixes their number; leave out one of them"
         )
-    if config.getoption("on") != LOCAL:
-        raise MatrixError(f"--budget measures on this host; with --on {config.getoption('on')} give --launches")
     seconds = budget(text).seconds
     if seconds is None:
         raise MatrixError(f"--budget is {text!r}; write a time, such as 10min")

@@ -21,7 +21,6 @@ from suite.analysis.rows.wording import middle
 from suite.catalog import settings
 from suite.catalog.setting import Setting
 from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
-from suite.plan.measuring import FIRST_LOOK, LEAST_TESTED, SEQUENTIAL
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
 
@@ -76,11 +75,6 @@ class Row:
         return sorted(
             (launch.record for launch in self.launches if launch.record.outcome.ok), key=lambda record: record.launch
         )
-
-    @cached_property
-    def is_sequential(self) -> bool:
-        """Whether its run is looked at after each block, and stops when it is decided."""
-        return bool(self.ok) and all(record.run.get("design") == SEQUENTIAL for record in self.ok)
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -155,17 +149,6 @@ class Group:
     by: str = "framework"
     across: bool = False
     part: str = ""
-
-    @cached_property
-    def launches_tested(self) -> int:
-        """With so many launches of each cell, ratios are tested."""
-        return FIRST_LOOK if self.is_sequential else LEAST_TESTED
-
-    @cached_property
-    def is_sequential(self) -> bool:
-        """Whether all rows are of runs that are looked at after each block."""
-        measured = [row for row in self.rows if row.ok]
-        return bool(measured) and all(row.is_sequential for row in measured)
 
     @cached_property
     def varying(self) -> list[str]:

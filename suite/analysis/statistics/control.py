@@ -15,6 +15,7 @@ from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.power import Noise, launches_for, noise, smallest_difference
 from suite.analysis.statistics.ratios import Ratio, blockwise, by_block, counterpart
+from suite.analysis.statistics.sequential import is_sequential
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def power(
     at = base(AXES[group.by], group.rows, baseline)
     pairs = [(row, counterpart(row, group, at)) for row in group.rows if formed[row.key].blocks]
     compared = [(row, other) for row, other in pairs if other and other is not row and other.run == row.run]
-    if not compared or group.is_sequential:  # which ends when it is decided, and was planned for no difference
+    if not compared or is_sequential(group.rows):  # which ends when it is decided, and was planned for no difference
         return Power()
     scatter = noise((by_block(*pair) for pair in compared), (control.ratios for control in aa))
     if scatter is None:

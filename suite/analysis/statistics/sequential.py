@@ -34,7 +34,7 @@ from scipy import special
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.inference import LEVEL, Paired
 from suite.analysis.statistics.two_way import fit
-from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 
 Array = NDArray[np.float64]
 
@@ -130,6 +130,17 @@ def sequential_p(chance: float, look: int, design: Design) -> float:
     return float(math.exp(np.interp(math.log(chance), column, np.log(_LEVELS))))
 
 
+def is_sequential(rows: Iterable[Row]) -> bool:
+    """Whether all rows are of runs that are looked at after each block, and stop when they are decided."""
+    records = [record for row in rows for record in row.ok]
+    return bool(records) and all(record.run.get("design") == SEQUENTIAL for record in records)
+
+
+def launches_tested(rows: Iterable[Row]) -> int:
+    """With so many launches of each cell, ratios are tested."""
+    return FIRST_LOOK if is_sequential(rows) else LEAST_TESTED
+
+
 #: By the id of a run with looks, the variance of a pair's logarithm that its rows share, as it was after each block.
 Common = Mapping[str, Mapping[int, float]]
 
@@ -138,7 +149,7 @@ def common(rows: Iterable[Row]) -> Common:
     """The shared variances of the rows of one table; runs of a fixed design have none."""
     by_run: dict[str, list[Row]] = {}
     for row in rows:
-        if row.is_sequential:
+        if is_sequential([row]):
             by_run.setdefault(row.run, []).append(row)
     return {run: _after_each_block(of_run) for run, of_run in by_run.items()}
 

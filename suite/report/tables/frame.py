@@ -24,6 +24,7 @@ from suite.analysis.statistics.control import Control, Power, controls, power
 from suite.analysis.statistics.inference import MARGIN, quartiles
 from suite.analysis.statistics.leaders import leaders
 from suite.analysis.statistics.ratios import Ratio, break_even_steps, ratios
+from suite.analysis.statistics.sequential import is_sequential
 from suite.catalog.metrics import HIGHER, METRICS, number
 from suite.record.record import Record
 from suite.record.text import clean
@@ -103,7 +104,7 @@ def table(
 def _leaders(
     group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
 ) -> dict[str, frozenset[RowKey]]:
-    if group.is_sequential:
+    if is_sequential(group.rows):
         return {}  # their number of launches follows from the throughput, so that nothing else is tested
     shared = kinds and all(kinds[0] in record.memory for row in group.rows for record in row.ok)
 

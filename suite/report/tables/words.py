@@ -9,6 +9,7 @@ from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
+from suite.analysis.statistics.sequential import is_sequential, launches_tested
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitored, number
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.report.format.names import SETTING_NAMES, counts
@@ -93,7 +94,7 @@ def foot_lines(table: Table) -> list[str]:
     if table.tested:
         lines += _tests(table, launched)
     else:
-        least = group.launches_tested
+        least = launches_tested(group.rows)
         few = f"; a test needs at least {least}" if fewest < least else ""
         lines.append(f"Significance was not tested: {launched}{few}.")
     lines += _choice_of_modes(table)
@@ -115,7 +116,7 @@ def _tests(table: Table, launched: str) -> list[str]:
     how = (
         f"group-sequential t-test on the logarithms of the ratios per block, looked at after each block from the "
         f"{FIRST_LOOK}th to the {LAST_LOOK}th and stopped when decided, repeated confidence intervals"
-        if table.group.is_sequential
+        if is_sequential(table.group.rows)
         else "paired t-test on the logarithms of the ratios per block"
     )
     lines = [

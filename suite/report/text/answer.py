@@ -22,6 +22,7 @@ from suite.analysis.statistics.family import Family, family
 from suite.analysis.statistics.gains import Gain
 from suite.analysis.statistics.inference import LEAST, MARGIN
 from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.sequential import launches_tested
 from suite.record.record import Record
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
@@ -88,7 +89,7 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
             _card(group, *(doubted if _doubt(table) else [f"{verdict}{_flagged(group, short=True)}", verdict]))
         )
     if tables and (most := max(_most(table.group) for table in tables)) < min(
-        table.group.launches_tested for table in tables
+        launches_tested(table.group.rows) for table in tables
     ):
         timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
     else:
@@ -170,7 +171,7 @@ def _most(group: Group) -> int:
 
 def _untested(table: Table) -> str:
     few = _most(table.group)
-    return f"; nothing is tested with {count(few, 'launch')}" if few < table.group.launches_tested else ""
+    return f"; nothing is tested with {count(few, 'launch')}" if few < launches_tested(table.group.rows) else ""
 
 
 def _doubt(table: Table) -> str:

@@ -103,7 +103,9 @@ def refuse_surrogates(config: pytest.Config) -> None:
 
 
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:
-    """The settings of a run of the chosen matrix."""
+    """The settings of a run of the chosen matrix. Raises `MatrixError` for a budget on other hosts."""
+    if budget_s(config) is not None and config.getoption("on") != LOCAL:
+        raise MatrixError(f"--budget measures on this host; with --on {config.getoption('on')} give --launches")
     sweep = described(chosen_axes(config)) or None
     return Settings.of(
         config.option,
