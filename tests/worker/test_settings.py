@@ -14,7 +14,7 @@ import pytest
 
 from suite.plan import cell as cell_module
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, CellError, Loader
-from suite.worker.frameworks import NUMBERS, BatchError, UnsupportedError
+from suite.worker.frameworks import BatchError, UnsupportedError
 from suite.worker.launch import probe
 from suite.worker.launch.probe import (
     precision_errors,
@@ -275,7 +275,8 @@ def test_the_contributors_example_of_a_new_precision_trains_in_all_three(monkeyp
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.setattr(cell_module, "PRECISIONS", cell_module.PRECISIONS)
     monkeypatch.setattr(probe, "BANDS", dict(probe.BANDS))
-    monkeypatch.setitem(NUMBERS, "pure-bf16", NUMBERS["bf16"])  # so that it is taken out again
+    for framework in FRAMEWORKS:
+        monkeypatch.setattr(framework_of(framework), "NUMBERS", dict(framework_of(framework).NUMBERS))
     exec(example, {})
     spec = narrow("cifar100_cnn")
     source = batches(spec, 8)

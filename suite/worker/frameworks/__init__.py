@@ -20,16 +20,7 @@ from typing import Any
 
 from suite.plan import allocators, tunings
 from suite.plan.cell import Cell
-from workloads.spec import Numbers, read_declaration
-
-#: The types in which each precision computes, alike in all three.
-NUMBERS = {
-    "fp32": Numbers(),
-    "tf32": Numbers(),
-    "bf16": Numbers("bfloat16"),
-    "fp16": Numbers("float16"),
-    "fp64": Numbers("float64", "float64"),
-}
+from workloads.spec import read_declaration
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
