@@ -56,14 +56,15 @@ def test_workloads_do_not_know_the_suite() -> None:
 
 #: Which rooms of the suite a room may import besides itself. Commands, and what pytest loads, may import any.
 ROOMS = {
-    "plan": set(),
-    "record": {"plan"},
-    "monitor": {"plan", "record"},
-    "worker": {"plan", "record"},
-    "session": {"plan", "record", "monitor", "export"},
-    "analysis": {"plan", "record"},
-    "export": {"plan", "record", "analysis"},
-    "report": {"plan", "record", "analysis"},
+    "catalog": set(),
+    "plan": {"catalog"},
+    "record": {"catalog", "plan"},
+    "monitor": {"catalog", "plan", "record"},
+    "worker": {"catalog", "plan", "record"},
+    "session": {"catalog", "plan", "record", "monitor", "export"},
+    "analysis": {"catalog", "plan", "record"},
+    "export": {"catalog", "plan", "record", "analysis"},
+    "report": {"catalog", "plan", "record", "analysis"},
 }
 COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new"}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}

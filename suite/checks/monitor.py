@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.analysis.statistics.inference import LEAST, Paired, paired
+from suite.catalog.devices import CHOICES as DEVICES
 from suite.monitor.gpu import Gpu, NvmlError, opened
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.plan.cell import FRAMEWORKS, SIZES, Cell
@@ -101,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--device", choices=DEVICES, default="auto")
     parser.add_argument("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})")
     parser.add_argument("--min-window", type=float, default=5.0, metavar="S", help="seconds (default: 5)")
     options = parser.parse_args(arguments)

@@ -77,8 +77,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=one_of("axis", sorted(AXES)),
         metavar="AXIS",
         help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
-        "precision, batch, compile, loader, size, kernel, accumulate (at the same effective batch), devices (with the "
-        "same batch on each), strategy, checkpointing, allocator, tuning or interface; or machine",
+        f"{', '.join(name for name in AXES if name not in ('framework', 'machine'))}; or machine. accumulate is at the "
+        "same effective batch, devices with the same batch on each",
     )
     parser.add_argument(
         "--baseline",

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from suite.catalog.settings import SETTINGS
+
 PREFIX = "training_suite_"
 
 #: The settings of a cell, as labels.
-CELL = (
-    "workload", "framework", "precision", "batch", "compile", "loader", "size", "accumulate", "kernel", "recipe",
-    "devices", "strategy", "checkpointing", "allocator", "tuning", "interface",
-)  # fmt: skip
+CELL = tuple(SETTINGS)
 LAUNCH = ("run", *CELL, "launch")
 GPU = ("gpu", "name")
 

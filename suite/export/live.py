@@ -21,7 +21,7 @@ from suite.export.families import CELL, LIVE
 from suite.export.live_server import Server
 from suite.export.target import ExportError, target
 from suite.plan.cell import Cell
-from suite.record.record import STATUSES, Outcome, Record
+from suite.record.record import ALL_PHASES, STATUSES, Outcome, Record
 from suite.record.text import clean
 
 #: Where the metrics are served unless told otherwise: nobody outside of this machine reads them.
@@ -32,8 +32,7 @@ RECENT_S = 5.0
 
 #: What a worker may say that it does; anything else is `other`, so that labels stay few.
 PHASES = (
-    "starting", "loading", "evidence", "first step", "precision", "peak", "train", "compute", "input", "local",
-    "ranks", "epoch", "profile",
+    "starting", "loading", "evidence", "first step", "precision", "peak", *ALL_PHASES, "ranks", "epoch", "profile",
 )  # fmt: skip
 
 #: Of the GPU's readings, the metric and its unit in terms of the reading's.

@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
+from suite.catalog import devices
+from suite.catalog.settings import SETTINGS
 from suite.plan.blocks import shard
-from suite.plan.cell import ALLOCATORS, AUTO, LOADERS, STRATEGIES_OF, USUAL_STRATEGY
+from suite.plan.cell import AUTO
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
 from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import LEAST_TESTED, LONGEST_S, LONGEST_TRAINING_S
 from suite.plan.named import named
-from suite.plan.strategies import NOT_MEASURED, TRUSTED, measured_of
-from suite.plan.sweep import AXES, CHOICES, parsed, swept, usual
+from suite.plan.strategies import TRUSTED
+from suite.plan.sweep import AXES, parsed, swept, usual
 from workloads import registry
 
 #: Where runs keep their journals, unless the command line says otherwise.
@@ -55,38 +57,6 @@ training benchmarks (pytest suite)
 
 options of the suite"""
 
-#: For each axis of a sweep, the help of its option.
-LISTS = {
-    "workload": f"one or more of: {', '.join(CHOICES['workload'])}",
-    "framework": f"one or more of: {', '.join(CHOICES['framework'])}",
-    "precision": f"one or more of: {', '.join(CHOICES['precision'])} (default: fp32)",
-    "batch": "samples per step, such as 32,64; auto searches for the largest batch that fits",
-    "compile": f"one or more of: {', '.join(CHOICES['compile'])}. Each framework takes those that it has (pytorch: "
-    "eager, compile, max; tensorflow: graph, compile; jax: compile, nographs); a framework that has none of them is "
-    "reported as unsupported (default: usual, which is eager, graph and compile)",
-    "loader": f"one or more of: {', '.join('w2' if name == 'workers' else name for name in LOADERS)}, where w2 stands "
-    "for any number of workers; with settings: tuned-prefetch4, w2-unpinned-cached (default: tuned)",
-    "accumulate": "batches per update, such as 1,4 (default: 1)",
-    "kernel": f"of the LSTM or the attention, one or more of: {', '.join(CHOICES['kernel'])} (default: auto)",
-    "size": "of the workloads: full, small (for slow CPUs; another workload, which is never compared with full)",
-    "devices": "of this machine that train one model together, such as 1,2: GPUs, or on a CPU processes that share its "
-    "cores; --batch is that of each (default: 1)",
-    "strategy": "how several devices train together, one or more of: usual, "
-    + "; ".join(f"{name}: {', '.join(measured_of(name))}" for name in STRATEGIES_OF)
-    + f". Each framework takes those that it has; {' and '.join(NOT_MEASURED)} is reported as unsupported "
-    f"(default: usual, which is {', '.join(USUAL_STRATEGY.values())})",
-    "checkpointing": "whether the backward pass computes the activations inside each block of the model again instead "
-    "of keeping them, which saves memory and costs time: off, on (default: off)",
-    "allocator": f"of a GPU's memory, one or more of: {', '.join(ALLOCATORS)}; what a framework lacks, and all but "
-    "default on a CPU, is reported as unsupported (default: default)",
-    "tuning": f"free switches of a CPU, one or more of: {', '.join(CHOICES['tuning'])}. installed sets none; known "
-    "sets those that are known to help (freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, "
-    "denormals and tcmalloc set one each (default: known)",
-    "interface": f"what drives the training, one or more of: {', '.join(CHOICES['interface'])}. native is the suite's "
-    "own loop; keras is Keras' train_on_batch on the framework as its backend, keras-fit its fit; "
-    "nnx is flax.nnx, in JAX only, and lightning Lightning's fit, in PyTorch only (default: native)",
-}
-
 
 def add(parser: pytest.Parser) -> None:
     """Add the suite's options, in a group of their own."""
@@ -97,7 +67,7 @@ def add(parser: pytest.Parser) -> None:
         "(default: smoke on a CPU, default on a GPU)",
     )  # fmt: skip
     for axis in AXES:
-        group.addoption(f"--{axis}", metavar="LIST", help=LISTS[axis])
+        group.addoption(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help)
     group.addoption(
         "--workloads", metavar="PATH", action="append", default=[],
         help="folder of a workload from outside, or the name of an installed one; may be repeated. Without "
@@ -142,8 +112,7 @@ def add(parser: pytest.Parser) -> None:
         "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
     )
     group.addoption(
-        "--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
-        help="cpu, cuda, or auto: a GPU if there is one (default: auto)",
+        "--device", type=one_of("device", devices.CHOICES), default="auto", metavar="DEVICE", help=devices.HELP,
     )  # fmt: skip
     group.addoption("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
     group.addoption(
@@ -226,7 +195,7 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
 def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     """The axes of the command line, with their values.
 
-    Raises `MatrixError`, `CellError` or `workloads.registry.RegistryError`.
+    Raises `MatrixError` or `workloads.registry.RegistryError`.
     """
     own = [name for place in config.getoption("workloads") for name in registry.register(place)]
     axes = {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.named import named
@@ -12,15 +13,9 @@ from suite.plan.suggest import unknown
 from suite.plan.sweep import Axes, parsed, swept, usual
 
 #: The values of an axis that is searched without a list of its own, on a CPU and on a GPU.
-#: fp64 is left out: it is for proofs. `max` compiles for minutes on a CPU, and DALI needs an extra.
+#: `max` compiles for minutes on a CPU, and DALI needs an extra.
 DEFAULTS: Mapping[bool, Mapping[str, str]] = {
-    False: {"precision": "fp32,bf16", "batch": "32,64,128", "compile": "usual,compile", "loader": "tuned,w2,resident"},
-    True: {
-        "precision": "fp32,tf32,bf16,fp16",
-        "batch": "128,512,2048",
-        "compile": "usual,compile,max",
-        "loader": "tuned,w4,resident",
-    },
+    gpu: {name: each.search[gpu] for name, each in SETTINGS.items() if each.search[gpu]} for gpu in (False, True)
 }
 
 #: What names all of these axes.

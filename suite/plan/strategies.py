@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from suite.catalog.frameworks import NOT_MEASURED
 from suite.plan.cell import STRATEGIES_OF, WORKLOADS, Cell
 from workloads.spec import read_declaration
 
@@ -16,11 +17,6 @@ TRUSTED = (
     "let TensorFlow start its server where it cannot have a network of its own: whoever reaches this machine can then "
     "read and write your files while a launch with --strategy multiworker or synchronised runs"
 )
-
-#: Strategies that are known by name.
-NOT_MEASURED = {
-    "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
-}
 
 #: Workloads with batch normalisation, and the strategies that take its statistics over all devices. With the others
 #: each device has statistics of its own: as good a training, and another one than one device's.

@@ -5,59 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from suite.catalog.settings import SETTINGS, SWEPT
 from suite.plan.cell import (
-    ALLOCATORS,
-    AUTO,
-    CHECKPOINTINGS,
-    COMPILES,
     COMPILES_OF,
     FRAMEWORKS,
-    INTERFACES,
-    KERNELS,
     KERNELS_OF,
-    PRECISIONS,
-    SIZES,
-    STRATEGIES,
     STRATEGIES_OF,
-    TUNINGS,
     USUAL_COMPILE,
     WORKLOADS,
     Cell,
-    Loader,
+    CellError,
 )
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, check_size, default, smoke
 from suite.plan.suggest import unknown
 from workloads import registry
 from workloads.spec import read_declaration
 
-#: The axes that have a fixed list of values, and those values. ``usual`` is each framework's usual compile mode,
-#: or its usual strategy.
-CHOICES = {
-    "workload": WORKLOADS,
-    "framework": FRAMEWORKS,
-    "precision": PRECISIONS,
-    "compile": ("usual", *COMPILES),
-    "kernel": KERNELS,
-    "size": SIZES,
-    "strategy": ("usual", *STRATEGIES),
-    "checkpointing": CHECKPOINTINGS,
-    "allocator": ALLOCATORS,
-    "tuning": TUNINGS,
-    "interface": INTERFACES,
-}
-
 #: All axes, in the order of their values in the name of a sweep.
-AXES = (
-    "workload", "framework", "precision", "batch", "compile", "loader", "accumulate", "kernel", "size", "devices",
-    "strategy", "checkpointing", "allocator", "tuning", "interface",
-)  # fmt: skip
-
-#: The axes whose values are numbers, and what these count.
-COUNTED = {
-    "batch": "a number of samples, or auto",
-    "accumulate": "a number of batches per update, at least 1",
-    "devices": "a number of devices, at least 1",
-}
+AXES = SWEPT
 
 #: A name longer than this lists the axes instead of their values.
 VALUES_MOST = 80
@@ -88,26 +53,26 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
         if axis in axes:
             cells = [cell for value in axes[axis] for cell in _own(cells, axis, value)]
     if "framework" not in axes:  # of a workload from outside, those that it has a file for
-        cells = [cell for cell in cells if cell.framework in registry.frameworks_of(cell.workload)]
+        cells = [cell for cell in cells if cell.workload in WORKLOADS or _is_written(cell)]
     if "kernel" in axes and not any(_kernels(cell.workload, axes["kernel"]) for cell in cells):
         having = " or ".join(name for name in KERNELS_OF if _kernels(name, axes["kernel"]))
         kernels = ",".join(axes["kernel"])
         raise MatrixError(f"--kernel {kernels} sets the kernel of a layer that is not here: add --workload {having}")
     if "strategy" in axes and max((cell.devices for cell in cells), default=1) == max(axes.get("devices", (1,))) == 1:
         raise MatrixError("--strategy sets how several devices train, and there is one here: add --devices 2")
-    for axis in (
-        axis for axis in AXES[2:] if axis in axes
-    ):  # in this order, since the cells' order seeds that of launches
+    for axis in [axis for axis in AXES[2:] if axis in axes]:  # their order, and so the cells', seeds that of launches
         check_size(sum(len(_values_for(cell, axis, axes[axis])) for cell in cells))
         cells = [cell.but(**{axis: value}) for cell in cells for value in _values_for(cell, axis, axes[axis])]
     return Matrix(name(base.name, axes), tuple(dict.fromkeys(cells)), base.launches, base.plan)
 
 
 def parsed(axis: str, text: str) -> tuple[Any, ...]:
-    """The values in a comma list, each once. Raises `MatrixError` or `suite.plan.cell.CellError`."""
+    """The values in a comma list, each once. Raises `MatrixError`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise MatrixError(f"--{axis} is {text!r}; write values with commas between them, such as {_example(axis)}")
+        raise MatrixError(
+            f"--{axis} is {text!r}; write values with commas between them, such as {SETTINGS[axis].example}"
+        )
     return tuple(dict.fromkeys(_value(axis, part) for part in parts))
 
 
@@ -124,11 +89,7 @@ def described(axes: Axes) -> str:
 
 def spelled(axis: str, value: Any) -> str:
     """A value as the command line takes it."""
-    if axis == "loader":
-        return str(value.id)
-    if axis == "batch" and value == AUTO:
-        return "auto"
-    return str(value) or "usual"
+    return SETTINGS[axis].spell(value)
 
 
 def _own(cells: Iterable[Cell], axis: str, value: str) -> list[Cell]:
@@ -163,26 +124,22 @@ def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _value(axis: str, text: str) -> Any:
-    if axis in CHOICES:
-        choices = (*CHOICES[axis], *registry.names()) if axis == "workload" else CHOICES[axis]
-        if text not in choices:
-            what = "compile mode" if axis == "compile" else axis
-            raise MatrixError(f"--{axis}: {unknown(what, text, choices)}")
-        return "" if text == "usual" else text
-    if axis == "loader":
-        return Loader.from_id(text)
-    if axis == "batch" and text == "auto":
-        return AUTO
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
-        raise MatrixError(f"--{axis} is {text!r}; write {COUNTED[axis]}")
-    return int(text)
+    own = registry.names() if axis == "workload" else ()
+    if text in own:
+        return text
+    try:
+        return SETTINGS[axis].parse(text)
+    except CellError as error:
+        if own:
+            raise MatrixError(f"--workload: {unknown(axis, text, (*WORKLOADS, *own))}") from None
+        raise MatrixError(f"--{error}" if str(error).startswith(f"{axis} is ") else f"--{axis}: {error}") from None
 
 
 def _label(axis: str, value: Any) -> str:
-    letter = {"batch": "b", "accumulate": "a", "devices": "d"}.get(axis, "")
-    return f"{axis}-{value}" if axis == "checkpointing" else letter + spelled(axis, value)
+    return SETTINGS[axis].short.format(spelled(axis, value)).replace(" ", "-")
 
 
-def _example(axis: str) -> str:
-    examples = {"batch": "32,64", "loader": "tuned,w2", "accumulate": "1,4", "devices": "1,2"}
-    return examples.get(axis) or ",".join(CHOICES[axis][:2])
+def _is_written(cell: Cell) -> bool:
+    """Whether the cell's workload, from outside, has a file for its framework."""
+    known = registry.frameworks_of(cell.workload)
+    return cell.framework in known or registry.has_file(cell.workload, f"{cell.framework}.py")

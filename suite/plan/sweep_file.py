@@ -17,10 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.plan.cell import CellError
+from suite.catalog.setting import Count
+from suite.catalog.settings import SETTINGS
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.suggest import unknown
-from suite.plan.sweep import AXES, COUNTED, parsed, swept
+from suite.plan.sweep import AXES, parsed, swept
 from workloads.data.files import read_regular
 
 #: Keys besides the axes.
@@ -54,7 +55,7 @@ def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
         axes = {axis: parsed(axis, ",".join(_values(axis, data[axis]))) for axis in AXES if axis in data}
         matrix = swept(base(names), axes)
         return replace(matrix, **_rest(data, matrix, path))
-    except (MatrixError, CellError) as error:
+    except MatrixError as error:
         raise MatrixError(f"{path}: {str(error).removeprefix('--')}") from None
 
 
@@ -77,7 +78,7 @@ def _name_of(path: Path) -> str:
 
 def _values(axis: str, value: Any) -> list[str]:
     """The values of an axis as text: the file has one value or a list of them."""
-    numbers = axis in COUNTED
+    numbers = isinstance(SETTINGS[axis], Count)
     return [str(each) if numbers and type(each) is int else _text(axis, each) for each in _list(axis, value)]
 
 

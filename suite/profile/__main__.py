@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from suite.catalog.devices import CHOICES as DEVICES
 from suite.plan.cell import SIZES, Cell, CellError
 from suite.plan.matrix import smoke
 from suite.plan.options import JOURNALS
@@ -119,9 +120,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
     )
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one"
-    )
+    parser.add_argument("--device", choices=DEVICES, default="auto", help="default: a GPU if there is one")
     parser.add_argument("--trusted-network", action="store_true", help=TRUSTED)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, batches and dropout (default: 0)")
     parser.add_argument("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")

@@ -5,34 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from suite.plan.cell import (
-    ALLOCATORS,
-    COMPILES,
-    FRAMEWORKS,
-    INTERFACES,
-    KERNELS,
-    LOADERS,
-    PRECISIONS,
-    RECIPES,
-    REFERENCE_STRATEGY,
-    SIZES,
-    STRATEGIES,
-    TUNINGS,
-    WORKLOADS,
-    Cell,
-    Loader,
-)
+from suite.catalog.setting import Count, Setting
+from suite.catalog.settings import BY_ID
+from suite.plan.cell import COMPILES, FRAMEWORKS, LOADERS, PRECISIONS, REFERENCE_STRATEGY, WORKLOADS, Cell, Loader
 from suite.plan.suggest import unknown
 from workloads import registry
 
-#: The settings after the loader and the accumulation in their places, with the values that their parts stand for.
-PLACES = {
-    "kernel": {name: name for name in KERNELS[1:]},
-    "checkpointing": {"checkpointing": "on"},
-    "allocator": {name: name for name in ALLOCATORS[1:]},
-    "tuning": {name: name for name in TUNINGS[:-1]},
-    "size": {name: name for name in SIZES[1:]},
-}
+
+def _parts_of(setting: Setting) -> dict[str, object]:
+    """The parts of an id that stand for a value of a setting that an id may leave out."""
+    return {setting.part(value): value for value in setting.choices if value != setting.default}
+
+
+#: The settings after the loader in their places, with the values that their parts stand for.
+PLACES = {each: _parts_of(each) for each in BY_ID if not each.is_always_named}
 PARTS = [part for parts in PLACES.values() for part in parts]
 
 
@@ -51,12 +37,12 @@ def chosen(text: str) -> Cell:
         names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
         raise ChoiceError(f"{text!r} names no framework; there are: {names}")
     _known("framework", rest[0], FRAMEWORKS)
-    if {*rest} & {part for name in INTERFACES[1:] for part in name.split("-")}:
-        raise ChoiceError(f"{text!r} is trained by Keras, and profiles are taken of the native loop")
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
     if settings.get("devices", 1) != 1:  # an id leaves this one out
         settings.setdefault("strategy", REFERENCE_STRATEGY[rest[0]])
     cell = Cell(**settings)  # type: ignore[arg-type]
+    if cell.interface != "native":
+        raise ChoiceError(f"{text!r} is trained by {cell.interface}, and profiles are taken of the native loop")
     if cell.recipe:
         raise ChoiceError(f"{text!r} trains to its end; leave out -{cell.recipe} to profile its steps")
     return cell
@@ -75,23 +61,22 @@ def _settings(parts: Sequence[str]) -> dict[str, object]:
     loader = [left.pop(0) for _ in _of_loader(left)]
     if loader:
         settings["loader"] = Loader.from_id("-".join(loader))
-    if left and re.fullmatch(r"a\d{1,9}", left[0]):
-        settings["accumulate"] = _number("accumulation", left.pop(0), "a")
-    for name, choices in PLACES.items():
-        if name == "size" and left and re.fullmatch(r"d\d{1,9}", left[0]):
-            settings["devices"] = _number("the number of devices", left.pop(0), "d")
-            if left and left[0] in STRATEGIES:
-                settings["strategy"] = left.pop(0)
-        if left and left[0] in choices:
-            settings[name] = choices[left.pop(0)]
+    for setting, values in PLACES.items():
+        if isinstance(setting, Count):
+            letter = setting.short.partition("{")[0]
+            if left and re.fullmatch(rf"{letter}\d{{1,9}}", left[0]):
+                settings[setting.name] = _number(setting.title, left.pop(0), letter)
+        elif part := next((part for part in values if [*left, ""][: part.count("-") + 1] == part.split("-")), ""):
+            settings[setting.name] = values[part]
+            del left[: part.count("-") + 1]
     if left:
-        settings["recipe"] = _known("setting", "-".join(left), (*PARTS, *RECIPES[1:], *LOADERS))
+        raise ChoiceError(unknown("setting", "-".join(left), (*PARTS, *LOADERS)))
     return settings
 
 
 def _of_loader(parts: Sequence[str]) -> list[str]:
     """The parts that belong to the loader: all up to one that belongs to a later setting."""
-    later = {*KERNELS, *SIZES, *RECIPES, *PARTS, "no"}
+    later = {word for part in PARTS for word in part.split("-")}
     taken = []
     for part in parts:
         if part in later or re.fullmatch(r"[ad]\d+", part):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from msgspec import Meta, to_builtins
 
+from suite.catalog.phases import PHASES as CATALOG
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
@@ -37,10 +38,10 @@ SKIPPED = ("unsupported", "out-of-memory")
 DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 
 #: The phases of every cell.
-PHASES = ("train", "compute", "input")
+PHASES = tuple(name for name, each in CATALOG.items() if each.of_every_cell)
 
 #: Those of a cell with several devices, which has the same steps without communication besides.
-ALL_PHASES = (*PHASES, "local")
+ALL_PHASES = tuple(CATALOG)
 
 #: Objects and lists within one another, at most.
 LEVELS_MOST = 50

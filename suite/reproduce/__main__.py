@@ -11,6 +11,7 @@ from pathlib import Path
 from suite.analysis.records.load import STORAGE, LoadError, find, load
 from suite.analysis.rows.wording import NONE, percent
 from suite.analysis.statistics.inference import MARGIN
+from suite.catalog.devices import CHOICES as DEVICES
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
@@ -48,9 +49,6 @@ verdicts, from the 95 % interval of new over stored throughput:
 
 exit status: 0 all reproduced, 1 not all, 2 unusable input, 3 nothing differs but not all is decided, 130 interrupted
 """
-
-
-DEVICES = ("auto", "cpu", "cuda")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

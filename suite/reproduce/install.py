@@ -16,19 +16,16 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from suite.analysis.records.load import LoadError
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.record.text import clean
 from workloads.data.progress import waiting
 
 #: The distributions that a record of each framework may name: its adapter's `DISTRIBUTIONS`, NumPy, and interfaces.
-INSTALLABLE = {
-    "pytorch": ("torch", "triton", "numpy", "keras", "lightning"),
-    "tensorflow": ("tensorflow", "tensorflow-cpu", "keras", "numpy"),
-    "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain", "numpy", "keras"),
-}
+INSTALLABLE = {name: each.installable for name, each in FRAMEWORKS.items()}
 #: The distributions that are the framework itself.
-FRAMEWORK_PACKAGES = {"pytorch": ("torch",), "tensorflow": ("tensorflow", "tensorflow-cpu"), "jax": ("jax",)}
+FRAMEWORK_PACKAGES = {name: each.distributions for name, each in FRAMEWORKS.items()}
 
 #: What the worker needs as well; any version of psutil works.
 WORKER_REQUIREMENTS = ("msgspec>=0.22,<0.23", "psutil")

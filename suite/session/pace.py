@@ -14,7 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.plan.cell import COMPILES_OF, LATER, USUAL_COMPILE, Cell
+from suite.catalog.precisions import PRECISIONS
+from suite.catalog.settings import SETTINGS
+from suite.plan.cell import COMPILES_OF, USUAL_COMPILE, Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Record
 
@@ -102,7 +104,7 @@ class Pace:
     def _ends_early(self, cell: Cell) -> bool:
         """Whether the cell will probably end as unsupported. Its launch decides; this is for estimates only."""
         uncompiled = cell.framework == "pytorch" and cell.workload == "imdb_lstm" and cell.compile != "eager"
-        on_gpu_only = cell.precision in ("tf32", "fp16") or cell.kernel == "cudnn" or cell.allocator != "default"
+        on_gpu_only = PRECISIONS[cell.precision].gpu_only or cell.kernel == "cudnn" or cell.allocator != "default"
         own = cell.tuning == "denormals" and cell.framework != "pytorch"
         return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or own or (self.cpu and on_gpu_only)
 
@@ -120,20 +122,7 @@ def _seconds(value: Any) -> float:
 
 def _distance(cell: Cell, other: Cell) -> float:
     """In how many settings two cells differ, weighted; the usual compile modes of two frameworks count as the same."""
-    names = (
-        "workload",
-        "framework",
-        "precision",
-        "batch",
-        "loader",
-        "size",
-        "accumulate",
-        "kernel",
-        "recipe",
-        "devices",
-        "strategy",
-        *LATER,
-    )
+    names = (name for name in SETTINGS if name != "compile")
     modes = [each.compile != USUAL_COMPILE[each.framework] and each.compile for each in (cell, other)]
     different = [name for name in names if getattr(cell, name) != getattr(other, name)]
     return sum(WEIGHTS.get(name, 1.0) for name in different) + (modes[0] != modes[1])

@@ -11,6 +11,8 @@ from typing import Any
 from suite.analysis.records.load import STORAGE
 from suite.analysis.rows.wording import percent
 from suite.analysis.statistics.inference import MARGIN
+from suite.catalog import devices
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
 from suite.plan.device import has_gpu
@@ -18,7 +20,7 @@ from suite.plan.engine import LOCAL, ON, PLACEMENT, PLACEMENTS, engine
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
-from suite.plan.options import JOURNALS, LATEST, LISTS, bytes_of
+from suite.plan.options import JOURNALS, LATEST, bytes_of
 from suite.plan.space import ALL, DEFAULTS, searched, space, trained
 from suite.plan.strategies import TRUSTED
 from suite.plan.sweep import AXES, described, parsed
@@ -122,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
         "an axis that no option names stays as usual",
     )  # fmt: skip
     for axis in AXES:
-        words = LISTS[axis].partition(" (default:")[0]
+        words = SETTINGS[axis].help.partition(" (default:")[0]
         where.add_argument(f"--{axis}", metavar="LIST", help=words)
     _add_others(made)
     return made
@@ -138,8 +140,8 @@ def _add_others(made: argparse.ArgumentParser) -> None:
     how.add_argument("--data", type=one_of("data", ("auto", "real", "synthetic")), default="auto", metavar="KIND",
                      help="real, synthetic, or auto (default: auto)")  # fmt: skip
     how.add_argument("--data-dir", metavar="DIR", help="folder with the official archives (default: $SUITE_DATA_DIR)")
-    how.add_argument("--device", type=one_of("device", ("auto", "cpu", "cuda")), default="auto", metavar="DEVICE",
-                     help="cpu, cuda, or auto: a GPU if there is one (default: auto)")  # fmt: skip
+    how.add_argument("--device", type=one_of("device", devices.CHOICES), default="auto", metavar="DEVICE",
+                     help=devices.HELP)  # fmt: skip
     how.add_argument("--on", type=engine, default=LOCAL, metavar="ENGINE", help=ON)
     how.add_argument("--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",
                      help=PLACEMENT)  # fmt: skip

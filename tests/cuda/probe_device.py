@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from suite.catalog.precisions import Band
 from suite.plan.cell import PRECISIONS, Cell
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch import probe
@@ -31,7 +32,7 @@ def precision(request: Request, name: str) -> dict[str, Any]:
     """Errors without their bands, so that one outside of its band is told as well; denormals; the peak."""
     cell = Cell("cifar100_cnn", request.framework, name)
     request.prepare(cell)
-    probe.BANDS = dict.fromkeys(PRECISIONS, probe.Band(0.0, math.inf))
+    probe.BANDS = dict.fromkeys(PRECISIONS, Band(0.0, math.inf))
     return {
         "errors": probe.precision_errors(cell, request.code, request.device),
         "denormals": probe.denormals(cell, request.code, request.device),

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from suite.catalog.suggest import nearest, unknown
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, WORKLOADS
-from suite.plan.suggest import nearest, unknown
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from suite.analysis.load import load
 
+from suite.analysis.records.load import load
 from suite.compare.__main__ import main
 from suite.compare.show import LINES, WIDTH
 from suite.report import plots

@@ -24,6 +24,7 @@ from suite.analysis.scaling.communication import Communication, communication
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import by_block
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import AUTO, STRATEGIES_OF, Cell, Loader
 from suite.record.record import DID_NOT_FIT
 
@@ -32,7 +33,7 @@ COVERED = 1.05
 #: If a step with a doubled batch takes less than this many times as long, the device waits for kernel launches.
 LAUNCH_BOUND = 1.2
 #: Compile modes that a framework offers beyond its usual one.
-FASTER = {"pytorch": ("compile", "max"), "tensorflow": ("compile",), "jax": ()}
+FASTER = {name: each.faster for name, each in FRAMEWORKS.items()}
 #: The least measured gain that is mentioned, if its interval also lies beyond the margin of all ratios.
 GAIN = 1.05
 

@@ -16,10 +16,11 @@ from statistics import mean, median, stdev
 from scipy import special
 
 from suite.analysis.bottlenecks.costs import Costs
-from suite.analysis.bottlenecks.known_causes import LITTLE, Known, known
+from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, known
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.statistics.inference import LEAST, LEVEL, holm
 from suite.record.profile import CATEGORIES
+from suite.record.text import clean
 
 #: How much of what takes longer is named, and the least share of the difference that is worth a name.
 NAMED, WORTH = 0.90, 0.02
@@ -53,7 +54,7 @@ class Cause:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    known: tuple[Known, ...] = ()
+    known: tuple[Reason, ...] = ()
 
     @property
     def certain(self) -> bool | None:
@@ -123,9 +124,11 @@ def causes(row: Costs, other: Costs) -> Causes:
         most = min(1.0, largest.seconds / whole) if largest and whole else 0.0
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
-        reasons = tuple(known(parts[0], slower, faster)) if share >= AGAINST else ()
-        calls, operation = (_sum(row.calls, parts), _sum(other.calls, parts)), largest.name if largest else ""
-        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
+        reasons = known(parts[0], slower, faster) if share >= AGAINST else ()
+        cited = tuple(Reason(each.name, each.words, each.source) for each in reasons)
+        calls = _sum(row.calls, parts), _sum(other.calls, parts)
+        operation = clean(largest.name, 80) if largest else ""
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, cited))
     ordered = sorted(found, key=lambda cause: -cause.share)
     positive = math.fsum(max(cause.share, 0.0) for cause in found)
     least = {"other": UNKNOWN}

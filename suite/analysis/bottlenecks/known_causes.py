@@ -19,6 +19,15 @@ LOOPED = 100
 
 
 @dataclass(frozen=True)
+class Reason:
+    """A known cause in words, and its evidence: a page of this repository or an address."""
+
+    name: str
+    words: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Known:
     """A cause: what it is, the categories that it makes longer, its evidence, and when it applies.
 

@@ -6,34 +6,16 @@ its rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.plan.cell import (
-    ALLOCATORS,
-    CHECKPOINTINGS,
-    COMPILES,
-    FRAMEWORKS,
-    INTERFACES,
-    KERNELS,
-    LOADERS,
-    PRECISIONS,
-    REFERENCE_STRATEGY,
-    SIZES,
-    STRATEGIES,
-    TUNINGS,
-    USUAL_COMPILE,
-    Cell,
-)
+from suite.catalog.setting import Setting
+from suite.catalog.settings import OF_A_FRAMEWORK, SETTINGS
+from suite.plan.cell import REFERENCE_STRATEGY, USUAL_COMPILE, Cell
 
 if TYPE_CHECKING:
     from suite.analysis.rows.groups import Row
-
-
-#: The axes whose values are a framework's own, so that each framework has its usual one.
-OF_A_FRAMEWORK = ("compile", "strategy")
 
 
 @dataclass(frozen=True)
@@ -101,72 +83,42 @@ def _first(axis: Axis, rows: Sequence[Row]) -> str:
     return axis.value(min(rows, key=lambda row: (not axis.usual(row), axis.rank(row))))
 
 
-def _loader(row: Row) -> tuple[int, int, str]:
-    loader = row.cell.loader
-    return LOADERS.index(loader.kind), loader.workers, loader.id
+def _usual(setting: Setting, cell: Cell) -> bool:
+    """Whether the cell has the value of a setting that other values are compared with, where a row has it."""
+    usual = {"compile": USUAL_COMPILE, "strategy": REFERENCE_STRATEGY}.get(setting.name, {})
+    default = usual.get(cell.framework, setting.default)
+    return not setting.starts_at_default or bool(getattr(cell, setting.name) == default)
 
 
-_AXES = (
-    Axis("size", lambda row: row.cell.size, lambda row: SIZES.index(row.cell.size), ("size",)),
-    Axis("precision", lambda row: row.cell.precision, lambda row: PRECISIONS.index(row.cell.precision), ("precision",)),
-    Axis("batch", lambda row: str(row.cell.batch or "auto"), lambda row: row.cell.batch or math.inf, ("batch",)),
+def _axis(setting: Setting, **special: Any) -> Axis:
+    name = setting.name
+    parts: dict[str, Any] = {
+        "value": lambda row: setting.text(getattr(row.cell, name)) or "none",
+        "rank": lambda row: setting.rank(getattr(row.cell, name)),
+        "free": (name,),
+        "usual": lambda row: _usual(setting, row.cell),
+    }
+    return Axis(name, **parts | special)
+
+
+#: What is special about some axes.
+_SPECIAL: dict[str, dict[str, Any]] = {
     # The samples of one update are split into more parts, so that fewer go through at once.
-    Axis(
-        "accumulate",
-        lambda row: str(row.cell.accumulate),
-        lambda row: row.cell.accumulate,
-        ("accumulate", "batch"),
-        fixed=lambda cell: cell.effective_batch,
-    ),
-    Axis(
-        "loader",
-        lambda row: row.cell.loader.id,
-        _loader,
-        ("loader",),
-        usual=lambda row: row.cell.loader.id == "tuned",
-    ),
-    Axis("kernel", lambda row: row.cell.kernel, lambda row: KERNELS.index(row.cell.kernel), ("kernel",)),
-    Axis(
-        "checkpointing",
-        lambda row: row.cell.checkpointing,
-        lambda row: CHECKPOINTINGS.index(row.cell.checkpointing),
-        ("checkpointing",),
-    ),
-    Axis("allocator", lambda row: row.cell.allocator, lambda row: ALLOCATORS.index(row.cell.allocator), ("allocator",)),
-    Axis("tuning", lambda row: row.cell.tuning, lambda row: TUNINGS.index(row.cell.tuning), ("tuning",)),
-    Axis("interface", lambda row: row.cell.interface, lambda row: INTERFACES.index(row.cell.interface), ("interface",)),
+    "accumulate": {"free": ("accumulate", "batch"), "fixed": lambda cell: cell.effective_batch},
     # A device alone has no strategy, so it is the base for all of them; among several devices only the same one is.
-    Axis(
-        "devices",
-        lambda row: str(row.cell.devices),
-        lambda row: row.cell.devices,
-        ("devices", "strategy"),
-        pairs=lambda cell, base: base.devices == 1 or base.strategy == cell.strategy,
-    ),
+    "devices": {
+        "free": ("devices", "strategy"),
+        "pairs": lambda cell, base: base.devices == 1 or base.strategy == cell.strategy,
+    },
     # Frameworks are compared each in its own compile mode and its own strategy.
-    Axis(
-        "framework",
-        lambda row: row.cell.framework,
-        lambda row: FRAMEWORKS.index(row.cell.framework),
-        ("framework", "compile", "strategy"),
-    ),
-    Axis(
-        "compile",
-        lambda row: row.cell.compile,
-        lambda row: COMPILES.index(row.cell.compile),
-        ("compile",),
-        usual=lambda row: row.cell.compile == USUAL_COMPILE[row.cell.framework],
-    ),
-    Axis(
-        "strategy",
-        lambda row: row.cell.strategy or "none",
-        lambda row: ("", *STRATEGIES).index(row.cell.strategy),
-        ("strategy",),
-        usual=lambda row: row.cell.strategy == REFERENCE_STRATEGY[row.cell.framework],
-    ),
-    # Machines have no natural order: they stay in the order of the files.
-    Axis("machine", lambda row: row.machine, lambda _: 0, ()),
-)
+    "framework": {"free": ("framework", *OF_A_FRAMEWORK), "usual": lambda _: True},
+}
 
 #: By name, in the order in which they sort rows.
-AXES = {axis.name: axis for axis in _AXES}
+AXES = {
+    each.name: _axis(each, **_SPECIAL.get(each.name, {}))
+    for each in sorted(SETTINGS.values(), key=lambda each: each.sort_place)
+    if each.is_swept and each.name != "workload"
+}
+# Machines have no natural order: they stay in the order of the files.
+AXES["machine"] = Axis("machine", lambda row: row.machine, lambda _: 0, ())

@@ -18,51 +18,35 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, order
 from suite.analysis.rows.conditions import Conditions, conditions
 from suite.analysis.rows.wording import middle
-from suite.plan.cell import FRAMEWORKS, LATER, SIZES, WORKLOADS, Cell
+from suite.catalog import settings
+from suite.catalog.setting import Setting
+from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
+
+
+def _reader(setting: Setting) -> Callable[[Row], str]:
+    return lambda row: setting.text(getattr(row.cell, setting.name))
+
 
 #: The settings of a row besides its framework, in the order of their columns.
 SETTINGS: dict[str, Callable[[Row], str]] = {
     "run": lambda row: row.run,
     "machine": lambda row: row.machine,
-    "size": lambda row: row.cell.size,
-    "precision": lambda row: row.cell.precision,
+    **{name: _reader(settings.SETTINGS[name]) for name in settings.OF_ROWS},
     "batch": lambda row: row.batch,
-    "compile": lambda row: row.cell.compile,
-    "loader": lambda row: row.cell.loader.id,
-    "accumulate": lambda row: str(row.cell.accumulate),
-    "kernel": lambda row: row.cell.kernel,
-    "devices": lambda row: str(row.cell.devices),
-    "strategy": lambda row: row.cell.strategy,
-    "checkpointing": lambda row: row.cell.checkpointing,
-    "allocator": lambda row: row.cell.allocator,
-    "tuning": lambda row: row.cell.tuning,
-    "interface": lambda row: row.cell.interface,
 }
 
 #: The settings in which the rows of one table differ only if the user asked for it.
 ON_DEMAND = ("machine", "size")
 
 #: How a setting that all rows share is written; one that is at its default everywhere is left out.
-WORDS = {
-    "run": "run {}",
-    "machine": "on {}",
-    "size": "size {}",
-    "precision": "{}",
-    "batch": "batch {}",
-    "compile": "{}",
-    "loader": "loader {}",
-    "accumulate": "accumulating {}",
-    "kernel": "kernel {}",
-    "devices": "{} devices",
-    "strategy": "strategy {}",
-    "checkpointing": "checkpointing {}",
-    "allocator": "allocator {}",
-    "tuning": "tuning {}",
-    "interface": "interface {}",
+WORDS = {"run": "run {}", "machine": "on {}", **{name: settings.SETTINGS[name].words for name in settings.OF_ROWS}}
+DEFAULTS = {
+    name: each.text(each.default)
+    for name, each in settings.SETTINGS.items()
+    if name in SETTINGS and not each.is_always_named
 }
-DEFAULTS = {"accumulate": "1", "kernel": "auto", "devices": "1", "strategy": "", **LATER}
 
 #: A value of each setting, put in where that setting is to be ignored.
 OPEN: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
@@ -154,8 +138,8 @@ class Group:
     @cached_property
     def varying(self) -> list[str]:
         """The settings besides the framework in which the rows differ."""
-        settings = [name for name in SETTINGS if name not in ON_DEMAND or self._demanded(name)]
-        return [name for name in settings if len({SETTINGS[name](row) for row in self.rows}) > 1]
+        names = [name for name in SETTINGS if name not in ON_DEMAND or self._demanded(name)]
+        return [name for name in names if len({SETTINGS[name](row) for row in self.rows}) > 1]
 
     @cached_property
     def settled(self) -> bool:
@@ -166,8 +150,8 @@ class Group:
     @property
     def constant(self) -> str:
         """The settings that all rows share, in words."""
-        settings = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
-        values = {name: SETTINGS[name](self.rows[0]) for name in settings}
+        names = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
+        values = {name: SETTINGS[name](self.rows[0]) for name in names}
         words = [WORDS[name].format(value) for name, value in values.items() if value != DEFAULTS.get(name)]
         return ", ".join([*([self.part] if self.part else []), *words])
 
@@ -178,10 +162,9 @@ class Group:
 
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
         """The framework and the settings in which rows differ, except ``without``: ``jax · b128 · compile``."""
-        forms = {"batch": "b{}", "accumulate": "a{}", "devices": "d{}", "checkpointing": "checkpointing {}"}
         names = [name for name in self.varying if name not in without and not (name == "strategy" and self.settled)]
-        settings = [forms.get(name, "{}").format(middle(SETTINGS[name](row))) for name in names]
-        return mark.join([row.cell.framework, *filter(None, settings)])
+        values = [_short(name).format(middle(SETTINGS[name](row))) for name in names]
+        return mark.join([row.cell.framework, *filter(None, values)])
 
     def row(self, run: str, cell: Cell) -> Row | None:
         """The row of this cell in this run."""
@@ -242,6 +225,11 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
 def _place(workload: str) -> tuple[int, str]:
     """Where a workload stands: the suite's own in their order, then those from outside by name."""
     return (WORKLOADS.index(workload) if workload in WORKLOADS else len(WORKLOADS), workload)
+
+
+def _short(name: str) -> str:
+    """How a value of a setting is written in a label."""
+    return settings.SETTINGS[name].short if name in settings.SETTINGS else "{}"
 
 
 def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:

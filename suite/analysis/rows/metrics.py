@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from suite.analysis.records.readings import GPU_FIGURES, HOST_FIGURES
 from suite.analysis.rows.groups import Group, Row
+from suite.catalog.metrics import first_gpu, joules_per_sample, monitored, number, within
 from suite.record.record import Record
 
-COLUMNS = (*HOST_FIGURES, *GPU_FIGURES, "energy_j_per_sample", "fragmentation", "activations_kept")
+__all__ = ["Prices", "clock_mhz", "first_gpu", "joules_per_sample", "metrics", "number", "peaks", "utilisation"]
 
 JOULES_PER_KWH = 3.6e6
 
@@ -35,11 +34,12 @@ class Prices:
 
 
 def metrics(row: Row) -> dict[str, float | None]:
-    """The value of every column, None if no launch has it: a missing reading is not zero."""
+    """The value of every metric that launches have, None if no launch of the row does: a missing one is not zero."""
     medians: dict[str, float | None] = {}
-    for name in COLUMNS:
-        values = [value for record in row.ok if (value := _value(record, name)) is not None]
-        medians[name] = median(values) if values else None
+    for metric in monitored():
+        if metric.is_of_launch:
+            values = [value for record in row.ok if (value := metric.value(record)) is not None]
+            medians[metric.name] = median(values) if values else None
     return medians
 
 
@@ -72,63 +72,6 @@ def utilisation(row: Row, highest: Mapping[PeakKey, float]) -> float | None:
     return median(rates) / peak if rates and peak else None
 
 
-def _value(record: Record, name: str) -> float | None:
-    if name == "energy_j_per_sample":
-        return joules_per_sample(record)
-    if name == "fragmentation":
-        return fragmentation(record)
-    if name == "activations_kept":
-        found = record.identity.recomputed if record.identity else None
-        return found.kept_bytes / found.usual_bytes if found and found.usual_bytes else None
-    source, field = (
-        (record.metrics.get("host"), HOST_FIGURES[name])
-        if name in HOST_FIGURES
-        else (first_gpu(record), GPU_FIGURES[name])
-    )
-    return number(_within(source, "phases", "train", field, "median"))
-
-
-def fragmentation(record: Record) -> float | None:
-    """The peak of the memory that an allocator reserved over the peak of what it gave out; None if one is unknown.
-
-    What is beyond 1 lies in pieces that fit nothing, or was taken before it was needed.
-    """
-    reserved, used = (record.memory.get(f"allocator_{name}_bytes") for name in ("reserved", "peak"))
-    return reserved / used if reserved and used else None
-
-
-def joules_per_sample(record: Record) -> float | None:
-    """The energy of all GPUs that trained, per sample; None unless each was measured."""
-    gpus = record.metrics.get("gpus")
-    trained = gpus[: record.cell.devices] if isinstance(gpus, list) else []
-    joules = [number(gpu.get("energy_j_per_sample")) for gpu in trained if isinstance(gpu, Mapping)]
-    known = [each for each in joules if each is not None]
-    return sum(known) if len(known) == record.cell.devices else None
-
-
-def first_gpu(record: Record) -> Mapping[str, Any]:
-    """The readings of the first GPU; empty if none was watched."""
-    gpus = record.metrics.get("gpus")
-    gpu = gpus[0] if isinstance(gpus, list) and gpus else {}
-    return gpu if isinstance(gpu, Mapping) else {}
-
-
 def clock_mhz(record: Record) -> float | None:
     """The first GPU's SM clock while the launch trained, its median over the samples."""
-    return number(_within(first_gpu(record), "phases", "train", "sm_clock_mhz", "median"))
-
-
-def _within(data: Any, *path: str) -> Any:
-    for name in path:
-        data = data.get(name) if isinstance(data, Mapping) else None
-    return data
-
-
-def number(value: Any) -> float | None:
-    """The value as a float; None if it is not a number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond all floats, which no sampler writes
-        return None
+    return number(within(first_gpu(record), "phases", "train", "sm_clock_mhz", "median"))

@@ -36,12 +36,14 @@ class Control:
 class Power:
     """What a table could have shown with 80 % power.
 
-    ``noise`` is None if there are too few launches to estimate it. ``blocks`` is the smallest number of blocks behind a
-    ratio of the table, ``smallest`` the least difference that these show (.05 is 5 %), and ``launches`` the number that
-    a difference of 5 % takes. The ranges are both at the ends of the noise's 95 % interval.
+    ``noise`` is None if there are too few launches to estimate it, ``noise_range`` the 95 % interval of its deviation.
+    ``blocks`` is the smallest number of blocks behind a ratio of the table, ``smallest`` the least difference that
+    these show (.05 is 5 %), and ``launches`` the number that a difference of 5 % takes; their ranges are at the ends
+    of ``noise_range``.
     """
 
     noise: Noise | None = None
+    noise_range: tuple[float | None, float | None] = (None, None)
     blocks: int = 0
     smallest: float | None = None
     launches: int | None = None
@@ -85,7 +87,13 @@ def power(
     smallest, *smallest_ends = (smallest_difference(each, blocks, tests=tests, margin=margin) for each in deviations)
     launches, *launches_ends = (launches_for(each, tests=tests, margin=margin) for each in deviations)
     return Power(
-        scatter, blocks, smallest, launches, (smallest_ends[0], smallest_ends[1]), (launches_ends[0], launches_ends[1])
+        scatter,
+        scatter.interval,
+        blocks,
+        smallest,
+        launches,
+        (smallest_ends[0], smallest_ends[1]),
+        (launches_ends[0], launches_ends[1]),
     )
 
 

@@ -10,22 +10,11 @@ from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
+from suite.catalog.settings import SETTINGS
 
 #: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
 #: numbers of devices have tables of their own (`suite.analysis.scaling.efficiency`).
-AXES_OF_GAINS = (
-    "precision",
-    "batch",
-    "compile",
-    "loader",
-    "accumulate",
-    "kernel",
-    "strategy",
-    "checkpointing",
-    "allocator",
-    "tuning",
-    "interface",
-)
+AXES_OF_GAINS = tuple(name for name, each in SETTINGS.items() if each.is_choice)
 
 
 @dataclass(frozen=True)

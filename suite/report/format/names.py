@@ -7,73 +7,28 @@ from collections.abc import Iterable, Sequence
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.contests import Contest
+from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
+from suite.catalog.frameworks import STRATEGIES
+from suite.catalog.settings import OF_ROWS, SETTINGS
 from workloads import registry
 from workloads.spec import read_declaration
 
-FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
+FRAMEWORKS = {name: each.title for name, each in ALL_FRAMEWORKS.items()}
 
 WORKLOADS = {name: read_declaration(name).title for name in registry.WORKLOADS}
 
-#: What users of each framework call the strategies of several devices.
-STRATEGIES = {
-    "ddp": "DDP",
-    "fsdp": "FSDP",
-    "deepspeed": "DeepSpeed",
-    "horovod": "Horovod",
-    "split": "split layers",
-    "synchronised": "synchronised batch statistics",
-    "multiworker": "MultiWorkerMirroredStrategy",
-    "mirrored": "MirroredStrategy",
-    "shard-map": "shard_map",
-    "jit": "jit and NamedSharding",
-    "local": "one process",
-}
-
 #: Of each setting: one value in a phrase, several values with the word before them, and the plural of its name.
-PHRASES = {
+PHRASES: dict[str, Sequence[str]] = {
     "run": ("in run {}", "in runs", "runs"),
     "machine": ("on {}", "on", "machines"),
-    "size": ("at size {}", "at sizes", "sizes"),
-    "precision": ("in {}", "in", "precisions"),
-    "batch": ("at batch {}", "at batch", "batch sizes"),
-    "compile": ("in mode {}", "in modes", "compile modes"),
-    "loader": ("with loader {}", "with loaders", "loaders"),
-    "accumulate": ("when accumulating {}", "when accumulating", "accumulation counts"),
-    "kernel": ("with kernel {}", "with kernels", "kernels"),
-    "devices": ("on {} devices", "with device counts", "device counts"),
-    "strategy": ("with strategy {}", "with strategies", "strategies"),
-    "checkpointing": ("with checkpointing {}", "with checkpointing", "values of checkpointing"),
-    "allocator": ("with allocator {}", "with allocators", "allocators"),
-    "tuning": ("with tuning {}", "with tunings", "tunings"),
-    "interface": ("with interface {}", "with interfaces", "interfaces"),
+    **{name: SETTINGS[name].phrases for name in OF_ROWS},
 }
 
-#: What a setting is called, where that differs from its option.
-SETTING_NAMES = {
-    "batch": "batch size",
-    "compile": "compile mode",
-    "accumulate": "accumulation",
-    "devices": "number of devices",
-    "checkpointing": "gradient checkpointing",
-}
+#: What a setting is called.
+SETTING_NAMES = {name: each.title for name, each in SETTINGS.items()}
 
 #: A value of a setting as the subject of a sentence.
-SUBJECTS = {
-    "precision": "{}",
-    "batch": "batch {}",
-    "compile": "compile mode {}",
-    "loader": "loader {}",
-    "accumulate": "accumulating {} batches",
-    "kernel": "kernel {}",
-    "strategy": "strategy {}",
-    "checkpointing": "checkpointing {}",
-    "allocator": "allocator {}",
-    "tuning": "tuning {}",
-    "interface": "interface {}",
-    "devices": "{} devices",
-    "size": "size {}",
-    "machine": "{}",
-}
+SUBJECTS = {"machine": "{}", **{name: SETTINGS[name].subject for name in OF_ROWS}}
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

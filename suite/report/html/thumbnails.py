@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.analysis.rows.wording import figure
+from suite.catalog.frameworks import FRAMEWORKS as ALL
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import framework as named
 from suite.report.html.entries import ACCURACY, Entry, Figure
@@ -16,7 +17,7 @@ ROW = 26
 CURVES = 116  # height of a drawing of curves
 
 #: Dashes of the lines, so that lines on each other can be told apart.
-DASHES = {"pytorch": "", "tensorflow": "6 5", "jax": "2 4"}
+DASHES = {name: each.dashes for name, each in ALL.items()}
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,207 @@
-"""A comparison as JSON, for other programs: everything that the tables show, with its types."""
+"""A comparison as JSON, for other programs: the findings behind all tables, with the schema of their types.
+
+The schema stands in ``results/comparison.schema.json``.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
 
-from suite.analysis.accuracy.comparison import Learned
+from suite.analysis.accuracy.comparison import Difference, Learned
+from suite.analysis.bottlenecks.causes import Cause
+from suite.analysis.bottlenecks.explained import Pair
 from suite.analysis.records.load import Loaded
-from suite.analysis.rows.groups import ON_DEMAND, SETTINGS, Group
+from suite.analysis.rows.groups import Group
 from suite.analysis.rows.missing import counts
-from suite.analysis.scaling.efficiency import Scaling as Found
-from suite.analysis.statistics.ratios import Ratio as Formed
+from suite.analysis.scaling import efficiency
+from suite.analysis.statistics.control import Power
+from suite.analysis.statistics.ratios import Ratio
+from suite.catalog.metrics import monitored
+from suite.record.json_schema import schema_of
 from suite.record.text import clean
-from suite.report.json.comparison_schema import (
-    SCHEMA,
-    AccuracyTable,
-    Bottleneck,
-    Cell,
-    Comparison,
-    Control,
-    Devices,
-    Difference,
-    Identity,
-    Power,
-    Run,
-    Spread,
-    TimedTable,
-    TrainedCell,
-)
-from suite.report.json.ratio_schema import Interval, Ratio, Scaling, ScalingPoint
-from suite.report.tables.columns import MONITORED
-from suite.report.tables.frame import Table, best
+from suite.report.tables.cells import Spread, TimedCell
+from suite.report.tables.frame import Table
+from suite.report.tables.words import title
 from suite.report.text.answer import answer
-from suite.report.text.explanations import explanations
+from suite.report.text.why import Told, told_pairs
+
+#: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
+SCHEMA = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingPoint:
+    """A cell of a scaling. ``efficiency`` is the speed-up per device; both are tested against 1.
+
+    An efficiency that is equal is linear within the margin.
+    """
+
+    cell: str
+    devices: int
+    global_batch: int
+    speed_up: Ratio
+    efficiency: Ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """Cells that differ in the number of devices alone, the base first.
+
+    ``kind`` is ``weak``, with the same batch on each device, or ``strong``, with the same global batch.
+    """
+
+    kind: str
+    framework: str
+    strategy: str
+    points: list[ScalingPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What makes the steps of ``cell`` longer or shorter than those of ``other``, from their profiles.
+
+    ``lines`` are the same in words. ``causes`` are the largest first and name 90 % of the difference where they can,
+    ``against`` go the other way. ``per`` is step or sample. ``covered`` and ``other_covered`` are the profiled steps
+    over the timed ones, to which all times are scaled. Without both profiles there are only ``lines``, which say so.
+    """
+
+    cell: str
+    other: str
+    title: str
+    verdict: str
+    lines: Sequence[str]
+    per: str = ""
+    step_s: float | None = None
+    other_step_s: float | None = None
+    covered: float | None = None
+    other_covered: float | None = None
+    blocks: int = 0
+    causes: Sequence[Cause] = ()
+    against: Sequence[Cause] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedTable:
+    """Cells of one workload, size, data and spec. Their ratios are along ``by``, relative to ``baseline``.
+
+    ``verdict`` is the answer of the table in a line. ``why`` explains its ratios, and is empty without any profile.
+    ``scalings`` are those of its cells of several devices.
+    """
+
+    workload: str
+    size: str
+    title: str
+    verdict: str
+    data_kind: str
+    data_digest: str
+    spec_digest: str
+    by: str
+    baseline: str
+    margin: float
+    power: Power
+    cells: Sequence[TimedCell]
+    why: list[Explanation]
+    scalings: list[Scaling]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedAccuracy(Difference):
+    """A difference of mean test accuracies over shared seeds, with its 95 % interval.
+
+    ``p_differs`` is the p-value of no difference, ``p_same`` that of a difference beyond one point, both after Holm.
+    The verdict is same, higher, lower or undecided.
+    """
+
+    verdict: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedCell:
+    """A cell that trained to its end: one row of an accuracy table.
+
+    ``accuracy`` is the mean over seeds with its 95 % interval in ``accuracy_low`` and ``accuracy_high``. Spreads are
+    over seeds, and null unless all of them reached ``target``.
+    """
+
+    run: str
+    cell: str
+    framework: str
+    precision: str
+    batch: int
+    recipe: str
+    seeds: int
+    seeds_ok: int
+    epochs: int | None
+    accuracy: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
+    to_baseline: ComparedAccuracy | None
+    to_fp32: ComparedAccuracy | None
+    target: float | None
+    reached: int
+    epochs_to_target: Spread
+    seconds_to_target: Spread
+    train_s: Spread
+    evaluation_s: Spread
+    samples_per_s: Spread
+    energy_j_to_target: Spread
+    identity: str
+    outcome: str
+    flags: str
+    machine: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyTable:
+    """Cells of one workload, size, data and recipe that trained to their end."""
+
+    workload: str
+    size: str
+    title: str
+    verdict: str
+    data_kind: str
+    data_digest: str
+    recipe_digest: str
+    baseline: str
+    cells: list[TrainedCell]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How many launches of a run were read, and how many were planned; null if the files do not say."""
+
+    id: str
+    launches: int
+    planned: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A comparison: its answer in sentences, the runs that were read, and its tables."""
+
+    sentences: Sequence[str]
+    machine: str
+    sources: list[str]
+    runs: list[Run]
+    tables: list[TimedTable]
+    accuracies: list[AccuracyTable]
+    notes: Sequence[str]
+
+
+def json_schema() -> dict[str, Any]:
+    """Returns the JSON Schema of `to_json`."""
+    schema = schema_of(Comparison, SCHEMA, "Made by `UPDATE_GOLDEN=1 pytest tests/report` from the types of findings.")
+    metrics = {each.name: _described(each.meaning, each.unit) for each in monitored()}
+    schema["$defs"]["TimedCell"]["properties"]["metrics"] = {"type": "object", "properties": metrics}
+    return schema
+
+
+def _described(meaning: str, unit: str) -> dict[str, Any]:
+    return {"anyOf": [{"type": "number"}, {"type": "null"}], "description": f"{meaning} ({unit})"}
 
 
 def to_json(
@@ -46,184 +211,89 @@ def to_json(
     found = answer(tables, learned)
     verdicts = [card.verdict for card in found.cards]
     comparison = Comparison(
-        sentences=list(found.sentences),
+        sentences=found.sentences,
         machine=found.machine,
         sources=[clean(source) for source in sources],
         runs=[Run(id=each.run, launches=each.launches, planned=each.planned) for each in counts(loaded)],
         tables=[_timed(table, verdict) for table, verdict in zip(tables, verdicts, strict=False)],
         accuracies=[_trained(table, verdict) for table, verdict in zip(learned, verdicts[len(tables) :], strict=True)],
-        notes=list(notes),
+        notes=notes,
     )
     text = msgspec.json.encode({"schema": SCHEMA, **msgspec.to_builtins(comparison)})
     return msgspec.json.format(text, indent=1).decode() + "\n"
 
 
 def _timed(table: Table, verdict: str) -> TimedTable:
-    group, power = table.group, table.power
-    marked = best(table)
-    low, high = power.noise.interval if power.noise else (None, None)
-    rows = [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
     return TimedTable(
-        **_described(group, verdict),
-        spec_digest=group.spec_digest,
-        by=group.by,
+        **_head(table.group, verdict),
+        spec_digest=table.group.spec_digest,
+        by=table.group.by,
         baseline=table.baseline,
         margin=table.margin,
-        power=Power(
-            deviation=power.noise.deviation if power.noise else None,
-            deviation_low=low,
-            deviation_high=high,
-            of_control=bool(power.noise and power.noise.of_control),
-            blocks=power.blocks,
-            smallest=power.smallest,
-            smallest_low=power.smallest_range[0],
-            smallest_high=power.smallest_range[1],
-            launches=power.launches,
-            launches_low=power.launches_range[0],
-            launches_high=power.launches_range[1],
-        ),
-        cells=[_cell(row, [name for name, places in marked.items() if at in places]) for at, row in enumerate(rows)],
-        why=explanations(table),
+        power=table.power,
+        cells=table.cells,
+        why=[_explanation(*each) for each in told_pairs(table)],
         scalings=[_scaling(each) for each in table.scalings],
     )
 
 
-def _scaling(found: Found) -> Scaling:
-    points = [
-        ScalingPoint(
-            cell=point.row.cell.id,
-            devices=point.devices,
-            global_batch=point.global_batch,
-            speed_up=_ratio(point.speed_up),
-            efficiency=_ratio(point.efficiency),
-        )
-        for point in found.points
-    ]
-    return Scaling(kind=found.kind, framework=found.framework, strategy=found.strategy, points=points)
-
-
-def _ratio(found: Formed) -> Ratio:
-    return Ratio(**{each.name: getattr(found, each.name) for each in fields(Ratio)})
-
-
-def _devices(row: Mapping[str, Any]) -> Devices:
-    shares = {end: _number(row[f"communication_percent{end}"]) for end in ("", "_min", "_max")}
-    value, low, high = (None if share is None else share / 100 for share in shares.values())
-    return Devices(
-        devices=int(row["devices"]),
-        strategy=row["strategy"],
-        global_batch=_whole(row["global_batch"]),
-        threads_per_device=row["threads_per_device"],
-        communication=None if value is None else Interval(value=value, low=low, high=high),
-        **{name: _number(row[name]) for name in ("skew", "allreduce_bytes_per_s", "allreduce_of_peak")},
-    )
-
-
-def _described(group: Group, verdict: str) -> dict[str, Any]:
+def _head(group: Group, verdict: str) -> dict[str, Any]:
     return {
         "workload": group.workload,
         "size": group.size,
-        "title": f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}",
+        "title": title(group),
         "verdict": verdict,
         "data_kind": group.data_kind,
         "data_digest": group.data_digest,
     }
 
 
-def _cell(row: Mapping[str, Any], best_columns: Sequence[str]) -> Cell:
-    number: dict[str, Any] = {name: _number(value) for name, value in row.items()}
-    ratio: dict[str, Any] = {
-        name: number[f"ratio{end}"] for name, end in (("value", ""), ("low", "_min"), ("high", "_max"), ("p", "_p"))
-    }
-    control: dict[str, Any] = {
-        name: number[f"control_{end}"] for name, end in (("value", "ratio"), ("low", "min"), ("high", "max"))
-    }
-    return Cell(
-        settings={name: row[name] for name in SETTINGS if name not in ON_DEMAND} | {"size": row["size"]},
-        samples_per_s=_spread(row, "samples_per_s", ("", "_min", "_max")),
-        ratio=Ratio(
-            **ratio,
-            **{name: row[f"ratio_{name}"] for name in ("blocks", "baseline", "verdict", "reason", "caveat")},
-            blocks_to_decide=_whole(row["ratio_blocks_to_decide"]),
-        ),
-        devices=_devices(row),
-        control=Control(**control, verdict=row["control_verdict"]) if control["value"] is not None else None,
-        step_ms=_spread(row, "step_ms", ("_median", "_q1", "_q3")),
-        loader_efficiency=number["train_of_compute"],
-        bottleneck=Bottleneck(
-            kind=row["bottleneck"],
-            detail=row["bottleneck_detail"],
-            loading=number["loading_share"],
-            low=number["loading_share_low"],
-            high=number["loading_share_high"],
-            advice=row["advice"],
-            symptoms=row["symptoms"],
-        ),
-        peak_memory_bytes=_whole(row["peak_memory_bytes"]),
-        identity=Identity(
-            kind=row["identity_kind"],
-            text=row["identity"],
-            losses_deviation=number["identity_losses_deviation"],
-            updates_deviation=number["identity_updates_deviation"],
-        ),
-        metrics={name: number[name] for _, name, _ in MONITORED},
-        best=list(best_columns),
-        **{name: number[name] for name in ("first_step_s", "compile_s", "break_even_steps")},
-        **{name: row[name] for name in ("cell", "framework", "launches", "launches_ok", "peak_memory_kind")},
-        **{name: row[name] for name in ("outcome", "reason", "flags", "batch_search", "machine")},
-    )
+def _scaling(scaling: efficiency.Scaling) -> Scaling:
+    names = ("devices", "global_batch", "speed_up", "efficiency")
+    points = [
+        ScalingPoint(cell=point.row.cell.id, **{name: getattr(point, name) for name in names})
+        for point in scaling.points
+    ]
+    return Scaling(kind=scaling.kind, framework=scaling.framework, strategy=scaling.strategy, points=points)
+
+
+def _explanation(pair: Pair, told: Told) -> Explanation:
+    found = pair.causes
+    words = {"title": told.title, "verdict": told.verdict, "lines": told.lines}
+    cells = {"cell": pair.row.cell.id, "other": pair.other.cell.id}
+    if not found:
+        return Explanation(**cells, **words)
+    covered = {"covered": found.row.covered, "other_covered": found.other.covered}
+    same = {name: getattr(found, name) for name in ("per", "step_s", "other_step_s", "blocks", "causes", "against")}
+    return Explanation(**cells, **words, **covered, **same)
 
 
 def _trained(table: Learned, verdict: str) -> AccuracyTable:
-    rows = [{str(name): value for name, value in row.items()} for row in table.frame.to_dict("records")]
+    frame = table.frame.astype(object).where(table.frame.notna(), None)
     return AccuracyTable(
-        **_described(table.group, verdict),
+        **_head(table.group, verdict),
         recipe_digest=table.group.spec_digest,
         baseline=table.baseline,
-        cells=[_trained_cell(row) for row in rows],
+        cells=[_trained_cell({str(name): value for name, value in row.items()}) for row in frame.to_dict("records")],
     )
 
 
 def _trained_cell(row: Mapping[str, Any]) -> TrainedCell:
-    spreads = (
-        "epochs_to_target",
-        "seconds_to_target",
-        "train_s",
-        "evaluation_s",
-        "samples_per_s",
-        "energy_j_to_target",
-    )
-    plain = ("run", "cell", "framework", "precision", "batch", "recipe", "seeds", "seeds_ok", "reached")
-    known: dict[str, Any] = {name: _spread(row, name, ("", "_min", "_max")) for name in spreads}
-    known |= {name: _number(row[name]) for name in ("accuracy", "accuracy_low", "accuracy_high", "target")}
-    return TrainedCell(
-        **known,
-        **{name: row[name] for name in (*plain, "identity", "outcome", "flags", "machine")},
-        epochs=_whole(row["epochs"]),
-        to_baseline=_difference(row, ""),
-        to_fp32=_difference(row, "fp32_"),
-    )
+    values = {each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name) for each in _FIELDS}
+    values["epochs"] = None if row["epochs"] is None else int(row["epochs"])
+    return TrainedCell(**values | {"to_baseline": _difference(row, ""), "to_fp32": _difference(row, "fp32_")})
 
 
-def _difference(row: Mapping[str, Any], prefix: str) -> Difference | None:
+def _spread(row: Mapping[str, Any], name: str) -> Spread:
+    return Spread(median=row[name], low=row[f"{name}_min"], high=row[f"{name}_max"])
+
+
+def _difference(row: Mapping[str, Any], prefix: str) -> ComparedAccuracy | None:
     if not row[f"{prefix}verdict"]:
         return None
-    names = ("value", "low", "high", "p_differs", "p_same")
-    figures = {name: float(row[f"{prefix}difference_{name}"]) for name in names}
-    return Difference(**figures, seeds=int(row[f"{prefix}difference_seeds"]), verdict=row[f"{prefix}verdict"])
+    figures = {each.name: row[f"{prefix}difference_{each.name}"] for each in fields(Difference)}
+    figures["seeds"] = int(figures["seeds"])
+    return ComparedAccuracy(**figures, verdict=row[f"{prefix}verdict"])
 
 
-def _spread(row: Mapping[str, Any], name: str, ends: tuple[str, str, str]) -> Spread:
-    median, low, high = (_number(row[name + end]) for end in ends)
-    return Spread(median=median, low=low, high=high)
-
-
-def _number(value: Any) -> float | None:
-    """Returns the number; None for a missing one, which a frame may hold as NaN."""
-    known = isinstance(value, (int, float)) and math.isfinite(value)
-    return float(value) if known else None
-
-
-def _whole(value: Any) -> int | None:
-    number = _number(value)
-    return None if number is None else int(number)
+_FIELDS = fields(TrainedCell)

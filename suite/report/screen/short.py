@@ -8,12 +8,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from suite.analysis.accuracy.comparison import Learned, learned, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.analysis.rows.wording import DASH, NONE, figure, middle
+from suite.analysis.rows.wording import NONE, figure, middle
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
@@ -33,7 +33,7 @@ REST = 8
 AROUND = 3
 
 #: The axes along which memory is half of the question.
-OF_MEMORY = ("batch", "accumulate", "checkpointing", "allocator")
+OF_MEMORY = tuple(name for name, each in SETTINGS.items() if each.saves_memory)
 
 #: Characters of a table cell, at most.
 CELL_MOST = 40
@@ -103,9 +103,9 @@ def _timed(compared: Table, columns: int) -> list[str]:
     lines = [
         {name: middle(str(row[name])) or NONE for name in ("framework", *compared.group.varying)}
         | {
-            "n": _count(row["launches_ok"], row["launches"]),
+            "n": several.launch_count(row["launches_ok"], row["launches"]),
             "samples/s": spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
-            f"to {compared.baseline}" if compared.group.by == "framework" else "ratio": _ratio(row),
+            f"to {compared.baseline}" if compared.group.by == "framework" else "ratio": several.ratio(row),
             **({"verdict": row["ratio_verdict"] or NONE} if compared.tested else {}),
             **({name: read(row) for name, read in of_several.items() if compared.group.by == "devices"}),
             **({"memory MiB": _mebibytes(row["peak_memory_bytes"])} if compared.group.by in OF_MEMORY else {}),
@@ -115,7 +115,7 @@ def _timed(compared: Table, columns: int) -> list[str]:
         }
         for row in rows
     ]
-    return [title(compared), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
+    return [title(compared.group), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
 
 
 def _mebibytes(size: int | None) -> str:
@@ -141,17 +141,6 @@ def _narrowed(rows: Sequence[Mapping[str, str]], columns: int, yielding: Iterabl
             rows = [{header: text for header, text in row.items() if header != name} for row in rows]
             lines = _aligned(rows)
     return lines
-
-
-def _count(ok: int, started: int) -> str:
-    return str(started) if ok == started else f"{ok}/{started}"
-
-
-def _ratio(row: Mapping[Any, Any]) -> str:
-    if not row["ratio_blocks"]:
-        return NONE
-    low, high = (f"{row[name]:.2f}" for name in ("ratio_min", "ratio_max"))
-    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "")
 
 
 def _aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:

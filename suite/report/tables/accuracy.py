@@ -14,6 +14,7 @@ from suite.plan.matrix import STUDIED
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, Grid, View
+from suite.report.tables.several import launch_count
 from workloads.spec import read_declaration
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
@@ -45,7 +46,7 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
         "framework": lambda row: row["framework"],
         **{name: _setting(name) for name in _varying(table)},
         **({"global batch": lambda row: row["global batch"]} if several else {}),
-        "seeds": lambda row: _seed_count(row["seeds_ok"], row["seeds"]),
+        "seeds": lambda row: launch_count(row["seeds_ok"], row["seeds"]),
         "epochs": lambda row: _whole(row["epochs"]),
         "test accuracy": _accuracy,
         f"against {table.baseline}": lambda row: _against(row, ""),
@@ -172,7 +173,3 @@ def _reached(row: Any, name: str) -> str:
 
 def _spread(row: Any, name: str) -> str:
     return spread(row[name], row[f"{name}_min"], row[f"{name}_max"])
-
-
-def _seed_count(ok: int, started: int) -> str:
-    return str(ok) if ok == started else f"{ok}/{started}"

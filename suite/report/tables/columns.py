@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from suite.analysis.rows.groups import SETTINGS
-from suite.analysis.rows.wording import DASH, NONE, figure, middle
+from suite.analysis.rows.wording import NONE, figure, middle
+from suite.catalog.metrics import METRICS, Metric
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, RIGHT, Grid, View
 from suite.report.tables import several
 from suite.report.tables.frame import Table, best
-from suite.report.tables.words import foot_lines, title
+from suite.report.tables.several import launch_count, ratio
+from suite.report.tables.words import foot_lines, shown_metrics, title
 
 Read = Callable[[Any], str]
+
+#: The metric whose heading names the kind of memory.
+MEMORY = "peak_memory_bytes"
 
 
 def view(table: Table) -> View:
     """Returns the table and its notes as strings, numbered notes last."""
     notes = _Notes()
     grid = _measured(table, notes)
-    return View(title(table), grid, [*foot_lines(table), *notes.lines], _monitored(table))
+    return View(title(table.group), grid, [*foot_lines(table), *notes.lines], _monitored(table))
 
 
 class _Notes:
@@ -41,72 +47,74 @@ class _Notes:
 
 def _measured(table: Table, notes: _Notes) -> Grid:
     """Returns the measured values and the outcome of each row."""
-    kinds = {str(kind) for kind in table.frame["peak_memory_kind"]} - {""}
-    memory = f"{_memory_words(*kinds)} MiB" if len(kinds) == 1 else "peak memory MiB"
     names = _names(table)
     of_several, sides = several.columns(table.group)
+    metrics = _headlines(table)
+    first = metrics.pop("samples_per_s")
     columns: dict[str, Read] = {
         **names,
         **{name: read for name, read in of_several.items() if name == "global batch"},
-        "n": lambda row: _launch_count(row["launches_ok"], row["launches"]),
-        "samples/s": lambda row: spread(row["samples_per_s"], row["samples_per_s_min"], row["samples_per_s_max"]),
+        "n": lambda row: launch_count(row["launches_ok"], row["launches"]),
+        first.label: _shown(first, table),
         "ratio": lambda row: _ratio(row, notes),
         **({"verdict": lambda row: row["ratio_verdict"] or NONE} if table.tested else {}),
         **{name: read for name, read in of_several.items() if name != "global batch"},
-        "step ms": lambda row: spread(row["step_ms_median"], row["step_ms_q1"], row["step_ms_q3"]),
-        "loader efficiency": lambda row: _share(row["train_of_compute"]),
-        "first step s": lambda row: figure(row["first_step_s"]),
-        # If a framework has several modes, the question is when compiling pays.
-        **(
-            {"pays after": lambda row: figure(row["break_even_steps"])}
-            if "compile" in _varied(table)
-            else {"compile s": lambda row: figure(row["compile_s"])}
-        ),
-        memory: lambda row: _memory(row, len(kinds) > 1),
+        **{metric.label: _shown(metric, table) for metric in metrics.values()},
         "identity": lambda row: row["identity"] or NONE,
         "outcome": lambda row: _outcome(row, notes),
     }
     headers = list(columns)
     align = [RIGHT if header == "batch" else sides.get(header, LEFT) for header in names]
     align += [LEFT if header in ("identity", "outcome") else RIGHT for header in headers[len(names) :]]
-    shown_as = {"samples_per_s": "samples/s", "step_ms_median": "step ms", "first_step_s": "first step s"}
-    shown_as["peak_memory_bytes"] = memory
-    marked = frozenset((row, headers.index(shown_as[name])) for name, rows in best(table).items() for row in rows)
+    labels = {name: metric.label for name, metric in (metrics | {first.name: first}).items()}
+    marked = ((row, labels[name]) for name, rows in best(table).items() for row in rows if name in labels)
     rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
-    return Grid(headers, rows, align, len(names), marked)
+    places = frozenset((row, headers.index(label)) for row, label in marked)
+    return Grid(headers, rows, align, len(names), places)
 
 
-#: Columns of the monitor's metrics: header, column of the frame, and what its figures are divided by.
-MONITORED = (
-    ("CPU cores", "cpu_cores", 1.0),
-    ("background load", "other_cpu_cores", 1.0),
-    ("MFU %", "model_flops_utilisation", 0.01),
-    ("GPU busy %", "gpu_utilisation_percent", 1.0),
-    ("SM active %", "sm_utilisation_percent", 1.0),
-    ("SM occupancy %", "sm_occupancy_percent", 1.0),
-    ("tensor pipe %", "tensor_percent", 1.0),
-    ("DRAM %", "dram_bandwidth_percent", 1.0),
-    ("GPU memory MiB", "gpu_memory_used_bytes", 2.0**20),
-    ("reserved / allocated", "fragmentation", 1.0),
-    ("activations kept %", "activations_kept", 0.01),
-    ("power W", "power_w", 1.0),
-    ("mJ per sample", "energy_j_per_sample", 1e-3),
-    ("cost per 1M samples", "cost_per_million_samples", 1.0),
-)
+def _headlines(table: Table) -> dict[str, Metric]:
+    """Returns the metrics of the first part. If a framework has several modes, the question is when compiling pays."""
+    hidden = "compile_s" if "compile" in _varied(table) else "break_even_steps"
+    metrics = {name: metric for name, metric in METRICS.items() if metric.headline and name != hidden}
+    kinds = _memory_kinds(table)
+    if len(kinds) == 1:
+        metrics[MEMORY] = replace(metrics[MEMORY], label=f"{_memory_words(*kinds)} MiB")
+    return metrics
+
+
+def _shown(metric: Metric, table: Table) -> Read:
+    """Returns what writes this metric of a row."""
+    if metric.ends:
+        low, high = metric.ends
+        return lambda row: spread(*(_scaled(row[name], metric) for name in (metric.name, low, high)))
+    if metric.name == MEMORY and len(_memory_kinds(table)) > 1:
+        return lambda row: " ".join(
+            filter(None, [_written(row[MEMORY], metric), _memory_words(row["peak_memory_kind"])])
+        )
+    return lambda row: _written(row[metric.name], metric)
+
+
+def _written(value: float | None, metric: Metric) -> str:
+    scaled = _scaled(value, metric)
+    return f"{scaled:{metric.form}}" if metric.form and scaled is not None else figure(scaled)
+
+
+def _scaled(value: float | None, metric: Metric) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return value if metric.per == 1 else round(value / metric.per, 6)  # counters' last digits
 
 
 def _monitored(table: Table) -> Grid | None:
-    """Returns the monitor's metrics that at least one row has; None if there are none."""
-    columns = [(header, name, unit) for header, name, unit in MONITORED if table.frame[name].notna().any()]
-    if not columns:
+    """Returns the metrics of the second part that at least one row has; None if there are none."""
+    metrics = shown_metrics(table)
+    if not metrics:
         return None
     names = _names(table)
-    headers = [*names, *(header for header, _, _ in columns)]
-    rows = [
-        [*(read(row) for read in names.values()), *(_scaled(row[name], unit) for _, name, unit in columns)]
-        for row in table.frame.to_dict("records")
-    ]
-    return Grid(headers, rows, [LEFT] * len(names) + [RIGHT] * len(columns), len(names))
+    columns = names | {metric.label: _shown(metric, table) for metric in metrics}
+    rows = [[read(row) for read in columns.values()] for row in table.frame.to_dict("records")]
+    return Grid([*columns], rows, [LEFT] * len(names) + [RIGHT] * len(metrics), len(names))
 
 
 def _names(table: Table) -> dict[str, Read]:
@@ -118,10 +126,6 @@ def _setting(name: str) -> Read:
     return lambda row: middle(row[name]) or NONE  # only the name of a run can be long
 
 
-def _scaled(value: float | None, unit: float) -> str:
-    return figure(None if value is None or math.isnan(value) else round(value / unit, 6))  # counters' last digits
-
-
 def _varied(table: Table) -> set[str]:
     """Returns the settings that have more than one value within a framework."""
     values: dict[tuple[str, str], set[str]] = {}
@@ -131,25 +135,14 @@ def _varied(table: Table) -> set[str]:
     return {name for (name, _), distinct in values.items() if len(distinct) > 1}
 
 
-def _share(value: float | None) -> str:
-    return f"{value:.2f}" if value is not None and math.isfinite(value) else NONE
-
-
-def _launch_count(ok: int, started: int) -> str:
-    return str(started) if ok == started else f"{ok}/{started}"
-
-
 def _ratio(row: Any, notes: _Notes) -> str:
     if row["ratio_blocks"] == 0:
         return f"{NONE} {notes.mark(row['ratio_reason'])}" if row["ratio_reason"] else NONE
-    low, high = (f"{row[name]:.2f}" for name in ("ratio_min", "ratio_max"))
-    caveat = f" {notes.mark(row['ratio_caveat'])}" if row["ratio_caveat"] else ""
-    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "") + caveat
+    return ratio(row) + (f" {notes.mark(row['ratio_caveat'])}" if row["ratio_caveat"] else "")
 
 
-def _memory(row: Any, with_kind: bool) -> str:
-    words = figure(row["peak_memory_bytes"] / 2**20 if row["peak_memory_kind"] else None)
-    return f"{words} {_memory_words(row['peak_memory_kind'])}" if with_kind and words != NONE else words
+def _memory_kinds(table: Table) -> set[str]:
+    return {cell.peak_memory_kind for cell in table.cells} - {""}
 
 
 def _memory_words(kind: str) -> str:

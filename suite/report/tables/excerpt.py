@@ -17,7 +17,7 @@ def excerpt(table: Table) -> Table:
     if len(rows) <= MOST:
         return table
     frameworks = [name for name in FRAMEWORKS if any(row.cell.framework == name and row.ok for row in rows)]
-    rates = table.frame["samples_per_s"].tolist()
+    rates = [cell.samples_per_s.median or 0.0 for cell in table.cells]
     kept: list[int] = []
     for name in frameworks:
         candidates = [at for at, row in enumerate(rows) if row.cell.framework == name and row.ok]
@@ -25,4 +25,4 @@ def excerpt(table: Table) -> Table:
     kept.sort()
     part = f"the {SHOWN // max(1, len(frameworks))} fastest rows of each framework; all {len(rows)} are in the table"
     group = replace(table.group, rows=tuple(rows[at] for at in kept), part=part)
-    return replace(table, group=group, frame=table.frame.iloc[kept].reset_index(drop=True))
+    return replace(table, group=group, cells=tuple(table.cells[at] for at in kept))

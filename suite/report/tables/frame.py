@@ -1,12 +1,10 @@
-"""Cells as a data frame: one row per cell with all that a table shows.
-
-Times are in seconds (``_s``) or milliseconds (``_ms``), memory is in bytes, throughput is samples per second.
-"""
+"""A table of timed cells: its findings are made once, and every output reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -16,17 +14,19 @@ from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, share
 from suite.analysis.bottlenecks.underutilisation import symptoms
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.rows.axes import AXES, Base, base
-from suite.analysis.rows.groups import ON_DEMAND, SETTINGS, Group, Row, RowKey
-from suite.analysis.rows.metrics import Prices, metrics, peaks, utilisation
+from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
+from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, utilisation
 from suite.analysis.rows.wording import figure
-from suite.analysis.scaling.efficiency import Scaling, scalings
+from suite.analysis.scaling.communication import communication, exchange, threads_per_device
+from suite.analysis.scaling.efficiency import WEAK, Scaling, scalings
 from suite.analysis.statistics.control import Control, Power, controls, power
 from suite.analysis.statistics.inference import MARGIN, quartiles
 from suite.analysis.statistics.leaders import leaders
 from suite.analysis.statistics.ratios import Ratio, break_even_steps, ratios
+from suite.catalog.metrics import HIGHER, METRICS
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.tables import several
+from suite.report.tables.cells import Copy, Devices, Spread, TimedCell, columns
 
 #: The axes whose tables also show how throughput grows with the number of devices.
 SCALED = ("framework", "devices", "strategy")
@@ -37,20 +37,23 @@ MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
 
 @dataclass(frozen=True)
 class Table:
-    """A group of comparable rows with its figures: ``frame`` has one row per cell, in the order of ``group.rows``."""
+    """A group of comparable rows with all findings on them; ``cells`` are in the order of ``group.rows``."""
 
     group: Group
     base: Base  # what its ratios are to
-    frame: pd.DataFrame
+    cells: tuple[TimedCell, ...]
     margin: float = MARGIN  # how far from 1 a ratio may lie and mean nothing
     controls: tuple[Control, ...] = ()
     power: Power = Power()  # noqa: RUF009 - frozen
-    leaders: Mapping[str, frozenset[RowKey]] = field(
-        default_factory=dict
-    )  # the rows that are best, by column of `BEST`
+    leaders: Mapping[str, frozenset[RowKey]] = field(default_factory=dict)  # the best rows, by marked metric
     ratios: Mapping[RowKey, Ratio] = field(default_factory=dict)
     identities: Mapping[RowKey, Verdict] = field(default_factory=dict)
     scalings: tuple[Scaling, ...] = ()  # of its rows with several devices
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The cells with the columns of `cells.csv`."""
+        return _frame([columns(self.group, cell) for cell in self.cells])
 
     @property
     def baseline(self) -> str:
@@ -60,7 +63,7 @@ class Table:
     @property
     def tested(self) -> bool:
         """Whether any row has a verdict."""
-        return bool((self.frame["ratio_verdict"] != "").any())
+        return any(cell.ratio.verdict for cell in self.cells)
 
     @property
     def launches(self) -> list[int]:
@@ -77,32 +80,22 @@ def table(
     """Returns the figures of a group; ratios are to ``baseline`` on the group's axis, by default to its usual value."""
     identities = verdicts({row.key: row.ok for row in group.rows})
     row_ratios = ratios(group, baseline, identities, margin)
-    control_by_row = {control.row.key: control for control in controls(group, margin)}
+    copies = tuple(controls(group, margin))
     kinds = _memory_kinds(group.rows)
     scaled = tuple(scalings(group, identities, margin)) if group.by in SCALED and not group.across else ()
-    figures = [
-        _cell(group, row, identities, row_ratios, kinds, control=control_by_row.get(row.key), margin=margin)
-        | several.figures(row, scaled)
-        for row in group.rows
-    ]
-    peak_flops = peaks(group)
-    for cell, row in zip(figures, group.rows, strict=True):
-        cell["model_flops_utilisation"] = utilisation(row, peak_flops)
-        cell["cost_per_million_samples"] = prices.of_a_million(cell["samples_per_s"], cell["energy_j_per_sample"])
-    reference = base(AXES[group.by], group.rows, baseline)
-    copies = tuple(control_by_row.values())
-    detectable = power(group, baseline, row_ratios, copies, margin)
     best_rows = _leaders(group, identities, kinds, margin)
-    frame = _frame(figures)
-    return Table(group, reference, frame, margin, copies, detectable, best_rows, row_ratios, identities, scaled)
-
-
-#: Columns in which the best values of a table are marked, and whether more is better.
-BEST = {"samples_per_s": True, "step_ms_median": False, "first_step_s": False, "peak_memory_bytes": False}
+    reference = base(AXES[group.by], group.rows, baseline)
+    made = Table(
+        group, reference, (), margin, copies, power(group, baseline, row_ratios, copies, margin), best_rows,
+        row_ratios, identities, scaled,
+    )  # fmt: skip
+    peak_flops = peaks(group)
+    rows = tuple(_cell(made, row, kinds, prices, peak_flops) for row in group.rows)
+    return replace(made, cells=rows)
 
 
 def best(table: Table) -> dict[str, list[int]]:
-    """Returns the rows with the significantly best value of each column of `BEST`; several if they tie."""
+    """Returns the rows with the significantly best value of each marked metric; several if they tie."""
     keys = [row.key for row in table.group.rows]
     return {
         name: [index for index, key in enumerate(keys) if key in best_keys] for name, best_keys in table.leaders.items()
@@ -113,15 +106,22 @@ def _leaders(
     group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
 ) -> dict[str, frozenset[RowKey]]:
     shared = kinds and all(kinds[0] in record.memory for row in group.rows for record in row.ok)
-    values: dict[str, Callable[[Record], float | None]] = {
-        "samples_per_s": lambda record: record.samples_per_s,
-        "step_ms_median": lambda record: record.phases["train"].step_s if "train" in record.phases else None,
-        "first_step_s": lambda record: record.first_step_s,
-        "peak_memory_bytes": lambda record: record.memory.get(kinds[0]) if shared else None,
-    }
+
+    def peak(record: Record) -> float | None:
+        return record.memory.get(kinds[0]) if shared else None
+
     return {
-        name: frozenset(leaders(group, identities, values[name], more=more, margin=margin))
-        for name, more in BEST.items()
+        metric.name: frozenset(
+            leaders(
+                group,
+                identities,
+                metric.value if metric.is_of_launch else peak,
+                more=metric.better == HIGHER,
+                margin=margin,
+            )
+        )
+        for metric in METRICS.values()
+        if metric.marked
     }
 
 
@@ -140,72 +140,72 @@ def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
 
 
 def _cell(
-    group: Group, row: Row, identities: Mapping[RowKey, Verdict], row_ratios: Mapping[RowKey, Ratio],
-    kinds: Sequence[str], *, control: Control | None, margin: float,
-) -> dict[str, Any]:  # fmt: skip
-    ok = row.ok
-    verdict, ratio = identities[row.key], row_ratios[row.key]
-    limit, monitored = bottleneck(row, group), metrics(row)
+    table: Table, row: Row, kinds: Sequence[str], prices: Prices, peak_flops: Mapping[PeakKey, float]
+) -> TimedCell:
+    group, ok = table.group, row.ok
+    limit, measured = bottleneck(row, group), metrics(row)
     rates = [rate for record in ok if (rate := record.samples_per_s) is not None]
     times = step_times_ms(ok)
     q1, middle, q3 = quartiles(times) if times else (None, None, None)
     kind = next((kind for kind in kinds if any(kind in record.memory for record in ok)), None)
-    return {
-        "workload": group.workload,
-        "size": row.cell.size,
-        "data_kind": group.data_kind,
-        "data_digest": group.data_digest,
-        "spec_digest": group.spec_digest,
-        "cell": row.cell.id,
-        "framework": row.cell.framework,
-        **{name: read(row) for name, read in SETTINGS.items() if name not in ON_DEMAND},
-        "launches": len(row.launches),
-        "launches_ok": len(ok),
-        "samples_per_s": median(rates) if rates else None,
-        "samples_per_s_min": min(rates, default=None),
-        "samples_per_s_max": max(rates, default=None),
-        "ratio": ratio.value,
-        "ratio_min": ratio.low,
-        "ratio_max": ratio.high,
-        "ratio_blocks": ratio.blocks,
-        "ratio_baseline": ratio.baseline,
-        "ratio_p": ratio.p,
-        "ratio_verdict": ratio.verdict,
-        "ratio_blocks_to_decide": ratio.blocks_to_decide,
-        "ratio_reason": ratio.reason,
-        "ratio_caveat": ratio.caveat,
-        "control_ratio": control.test.value if control and control.test else None,
-        "control_min": control.test.low if control and control.test else None,
-        "control_max": control.test.high if control and control.test else None,
-        "control_verdict": control.verdict if control else "",
-        "windows": len(times),
-        "step_ms_median": middle,
-        "step_ms_q1": q1,
-        "step_ms_q3": q3,
-        "train_of_compute": share(row, "compute"),
-        "bottleneck": limit.kind,
-        "bottleneck_detail": limit.detail,
-        "loading_share": limit.loading,
-        "loading_share_low": limit.low,
-        "loading_share_high": limit.high,
-        "advice": "; ".join(advice(row, group, limit, margin)),
-        "symptoms": "; ".join(symptoms(row, monitored)),
-        **monitored,
-        "first_step_s": _median(record.first_step_s for record in ok),
-        "compile_s": _median(record.compile_s for record in ok),
-        "break_even_steps": break_even_steps(row, group),
-        "peak_memory_bytes": max((r.memory[kind] for r in ok if kind in r.memory), default=None) if kind else None,
-        "peak_memory_kind": clean(kind or "", 40),
-        "identity": str(verdict) if ok else "",
-        "identity_kind": verdict.kind if ok else "",
-        "identity_losses_deviation": verdict.losses,
-        "identity_updates_deviation": verdict.updates,
-        "outcome": row.outcome,
-        "reason": "; ".join(row.reasons),
-        "flags": ", ".join(row.flags),
-        "batch_search": _tries(row),
-        "machine": row.machine,
+    rate = median(rates) if rates else None
+    derived = {
+        "model_flops_utilisation": utilisation(row, peak_flops),
+        "cost_per_million_samples": prices.of_a_million(rate, measured["energy_j_per_sample"]),
     }
+    return TimedCell(
+        cell=row.cell.id,
+        framework=row.cell.framework,
+        settings={name: read(row) for name, read in SETTINGS.items()},
+        launches=len(row.launches),
+        launches_ok=len(ok),
+        samples_per_s=Spread(median=rate, low=min(rates, default=None), high=max(rates, default=None)),
+        ratio=table.ratios[row.key],
+        control=_copy(table, row),
+        windows=len(times),
+        step_ms=Spread(median=middle, low=q1, high=q3),
+        loader_efficiency=share(row, "compute"),
+        bottleneck=limit,
+        advice="; ".join(advice(row, group, limit, table.margin)),
+        symptoms="; ".join(symptoms(row, measured)),
+        metrics=measured | derived,
+        first_step_s=_median(record.first_step_s for record in ok),
+        compile_s=_median(record.compile_s for record in ok),
+        break_even_steps=break_even_steps(row, group),
+        peak_memory_bytes=max((r.memory[kind] for r in ok if kind in r.memory), default=None) if kind else None,
+        peak_memory_kind=clean(kind or "", 40),
+        identity=table.identities[row.key] if ok else None,
+        outcome=row.outcome,
+        reason="; ".join(row.reasons),
+        flags=", ".join(row.flags),
+        batch_search=_tries(row),
+        machine=row.machine,
+        devices=_devices(table, row),
+        best=tuple(name for name, keys in table.leaders.items() if row.key in keys),
+    )
+
+
+def _copy(table: Table, row: Row) -> Copy | None:
+    """Returns the A/A control of a row, if it was tested."""
+    control = next((each for each in table.controls if each.row.key == row.key), None)
+    test = control.test if control else None
+    return Copy(value=test.value, low=test.low, high=test.high, verdict=control.verdict) if control and test else None
+
+
+def _devices(table: Table, row: Row) -> Devices:
+    together = exchange(row)
+    weak = (point for each in table.scalings if each.kind == WEAK for point in each.points[1:])
+    batches = {record.effective_batch for record in row.ok}
+    return Devices(
+        devices=row.cell.devices,
+        strategy=row.cell.strategy,
+        global_batch=row.cell.effective_batch or max(batches, default=None),
+        threads_per_device=threads_per_device(row),
+        efficiency=next((point.efficiency for point in weak if point.row.key == row.key), None),
+        communication=communication(row),
+        exchange=together,
+        allreduce_of_peak=together.of_peak,
+    )
 
 
 def _tries(row: Row) -> str:

@@ -1,25 +1,70 @@
-"""The columns of `launches.csv`: name, kind, unit and meaning of each, from which results/SCHEMA.md is made."""
+"""The columns of `launches.csv`: name, kind, unit and meaning of each, and where a launch has it.
+
+results/SCHEMA.md is made from them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from sys import intern
+from typing import Any
 
+from suite.analysis.records.hardware import machine
+from suite.analysis.records.ledger import UNACCOUNTED, problems
+from suite.analysis.records.load import Launch
 from suite.analysis.rows.wording import NONE
+from suite.catalog.metrics import METRICS, Metric
+from suite.catalog.phases import PHASES
+from suite.catalog.setting import TEXT, WHOLE
+from suite.catalog.settings import SETTINGS
+from suite.record.text import clean
 
 #: Version of the columns. It grows when a column is removed or changes its meaning, not when one is added.
 SCHEMA = 1
 
-TEXT, WHOLE, NUMBER, FLAG = "text", "whole number", "number", "true or false"
+NUMBER, FLAG = "number", "true or false"
 
 
 @dataclass(frozen=True)
 class Column:
-    """``unit`` may be empty. A column that does not apply to a launch is empty there, never zero."""
+    """``unit`` may be empty. A column that does not apply to a launch is empty there, never zero.
+
+    ``read`` returns its value of a launch; those that not every launch has are added by `_row`.
+    """
 
     name: str
     kind: str
     unit: str
     meaning: str
+    read: Callable[[Launch], Any] | None = None
+
+
+def of_metric(metric: Metric) -> Column:
+    """Returns the column of a metric."""
+    return Column(metric.name, NUMBER, metric.unit, metric.meaning, lambda launch: metric.value(launch.record))
+
+
+#: The settings whose columns come first.
+FIRST = ("workload", "size", "framework", "precision", "batch")
+
+
+def of_setting(name: str) -> Column:
+    """Returns the column of a setting."""
+    setting = SETTINGS[name]
+    return Column(
+        name, setting.kind, setting.unit, setting.meaning,
+        lambda launch: setting.cell_value(getattr(launch.record.cell, name)),
+    )  # fmt: skip
+
+
+def _flags(launch: Launch) -> str:
+    record = launch.record
+    return " ".join([*(clean(flag, 40) for flag in record.flags), *([UNACCOUNTED] if problems(record) else [])])
+
+
+def _text(facts: Mapping[str, Any], name: str, limit: int = 80) -> str:
+    return intern(clean(facts.get(name, ""), limit))  # which many launches share
 
 
 def _of_phase(name: str, words: str) -> tuple[Column, ...]:
@@ -41,68 +86,50 @@ def _of_phase(name: str, words: str) -> tuple[Column, ...]:
     )
 
 
-COLUMNS = (
-    Column("schema", WHOLE, "", "version of these columns"),
-    Column("run", TEXT, "", "id of the run"),
-    Column("source", TEXT, "", "name of the file that held the launch"),
-    Column("cell", TEXT, "", "all settings in one readable id"),
-    Column("workload", TEXT, "", "name of the workload"),
-    Column("size", TEXT, "", "`full`, or `small`, a smaller network that is a workload of its own"),
-    Column("framework", TEXT, "", "`pytorch`, `tensorflow` or `jax`"),
-    Column("precision", TEXT, "", "number format"),
-    Column("batch", WHOLE, "samples", "samples per step; empty if the largest batch that fits was searched for"),
-    Column(
-        "effective_batch",
-        WHOLE,
-        "samples",
+COLUMNS: tuple[Column, ...] = (
+    Column("schema", WHOLE, "", "version of these columns", lambda _: SCHEMA),
+    Column("run", TEXT, "", "id of the run", lambda launch: launch.run),
+    Column("source", TEXT, "", "name of the file that held the launch", lambda launch: launch.source),
+    Column("cell", TEXT, "", "all settings in one readable id", lambda launch: intern(launch.record.cell.id)),
+    *map(of_setting, FIRST),
+    Column("effective_batch", WHOLE, "samples",
         "samples per update of all devices: batch times accumulate times devices, or what the search found",
-    ),
-    Column("compile", TEXT, "", "compile mode"),
-    Column("loader", TEXT, "", "loader that made the batches"),
-    Column("accumulate", WHOLE, "batches", "batches per update"),
-    Column("kernel", TEXT, "", "kernel of the LSTM"),
-    Column("devices", WHOLE, "devices", "devices that trained one model together; `batch` is that of each"),
-    Column("strategy", TEXT, "", "how several devices trained together; empty for one"),
-    Column("checkpointing", TEXT, "", "whether the backward pass computed activations again: `off` or `on`"),
-    Column("allocator", TEXT, "", "allocator of the GPU's memory that was asked for"),
-    Column("tuning", TEXT, "", "free switches of a CPU: `known`, `installed`, or one of them"),
-    Column("interface", TEXT, "", "what drove the training: the suite's own loop, or Keras on the framework"),
-    Column("global_batch", WHOLE, "samples", "another name of `effective_batch`"),
-    Column("recipe", TEXT, "", "recipe of a cell that trained to its end; empty if steps were timed"),
-    Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks"),
-    Column("control", FLAG, "", "whether the launch belongs to the A/A control, a second copy of its cell"),
-    Column("started", TEXT, "ISO 8601, UTC", "when the process was started"),
-    Column("status", TEXT, "", "`ok`, or how else the launch ended"),
-    Column("reason", TEXT, "", "reason, if the status is not `ok`"),
-    Column("flags", TEXT, "", "problems while it ran, separated by spaces"),
-    Column("data_kind", TEXT, "", "`real` or `synthetic`"),
-    Column("data_digest", TEXT, "SHA-256", "digest of the data"),
-    Column("spec_digest", TEXT, "SHA-256", "digest of the sizes and hyperparameters"),
-    Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions"),
-    Column("machine", TEXT, "", "processor, cores, GPUs"),
-    *_of_phase("train", "training with its loader"),
-    *_of_phase("compute", "the same steps on batches already on the device"),
-    *_of_phase("input", "only the loader and the transfer to the device"),
-    Column(
-        "local_samples_per_s", NUMBER, "samples/s", "the steps of `compute` without communication, of several devices"
-    ),
+        lambda launch: launch.record.effective_batch or None),
+    *(of_setting(name) for name in SETTINGS if name not in (*FIRST, "recipe")),
+    Column("global_batch", WHOLE, "samples", "another name of `effective_batch`",
+           lambda launch: launch.record.effective_batch or None),
+    of_setting("recipe"),
+    Column("launch", WHOLE, "", "block that the launch ran in, from 0; ratios are formed within blocks",
+           lambda launch: launch.record.block),
+    Column("control", FLAG, "", "whether the launch belongs to the A/A control, a second copy of its cell",
+           lambda launch: launch.record.control),
+    Column("started", TEXT, "ISO 8601, UTC", "when the process was started",
+           lambda launch: clean(launch.record.started, 40)),
+    Column("status", TEXT, "", "`ok`, or how else the launch ended", lambda launch: launch.record.outcome.status),
+    Column("reason", TEXT, "", "reason, if the status is not `ok`", lambda launch: clean(launch.record.outcome.reason)),
+    Column("flags", TEXT, "", "problems while it ran, separated by spaces", _flags),
+    Column("data_kind", TEXT, "", "`real` or `synthetic`", lambda launch: _text(launch.record.data, "kind", 20)),
+    Column("data_digest", TEXT, "SHA-256", "digest of the data", lambda launch: _text(launch.record.data, "digest")),
+    Column("spec_digest", TEXT, "SHA-256", "digest of the sizes and hyperparameters",
+           lambda launch: _text(launch.record.workload, "digest")),
+    Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions",
+           lambda launch: _text(launch.record.environment, "digest")),
+    Column("machine", TEXT, "", "processor, cores, GPUs", lambda launch: intern(machine(launch.record))),
+    *(column for each in PHASES.values() if each.of_every_cell for column in _of_phase(each.name, each.meaning)),
+    Column("local_samples_per_s", NUMBER, "samples/s",
+        f"{PHASES['local'].meaning}, of several devices"),
     Column("local_step_ms_median", NUMBER, "ms", "median over the windows of the mean time per step"),
-    Column(
-        "communication_percent",
-        NUMBER,
-        "%",
-        "share of a step of `compute` that communication costs; negative if steps without it took longer",
-    ),
+    Column("communication_percent", NUMBER, "%",
+        "share of a step of `compute` that communication costs; negative if steps without it took longer"),
     Column("skew", NUMBER, "times", "step of the slowest process without communication relative to the median one"),
-    Column("first_step_s", NUMBER, "s", "time from everything being ready to the first loss, compiling included"),
-    Column("compile_s", NUMBER, "s", "part of it that was spent compiling"),
+    of_metric(METRICS["first_step_s"]),
+    of_metric(METRICS["compile_s"]),
     Column("seed", WHOLE, "", "seed of weights, order, augmentation and dropout"),
     Column("epochs", WHOLE, "epochs", "epochs trained; this and the next two columns are empty if steps were timed"),
     Column("test_accuracy", NUMBER, "share", "accuracy on the whole test split after the last epoch"),
-    Column(
-        "seconds_to_target", NUMBER, "s", "training time until the target accuracy was reached; empty if it was not"
-    ),
-)
+    Column("seconds_to_target", NUMBER, "s",
+        "training time until the target accuracy was reached; empty if it was not"),
+)  # fmt: skip
 
 #: Columns by the prefix of their names, for values that not every framework and device has.
 FAMILIES = (
@@ -119,15 +146,22 @@ FAMILIES = (
 )
 
 
+def columns() -> list[Column]:
+    """Returns all columns but those of `FAMILIES`; metrics that a launch has are the last."""
+    known = {each.name for each in COLUMNS}
+    return [*COLUMNS, *(of_metric(each) for each in METRICS.values() if each.launches and each.name not in known)]
+
+
 def column(name: str) -> Column:
     """Returns the definition of a column, by its name or its prefix."""
-    return _NAMED.get(name) or next(each for each in FAMILIES if name.startswith(each.name))
+    exact = (each for each in columns() if each.name == name)
+    return next(exact, None) or next(each for each in FAMILIES if name.startswith(each.name))
 
 
 def documented() -> str:
     """Returns the documentation of the columns in Markdown."""
     lines = ["| column | kind | unit | meaning |", "|:--|:--|:--|:--|"]
-    for each in [*COLUMNS, *FAMILIES]:
+    for each in [*columns(), *FAMILIES]:
         name = f"{each.name}*" if each in FAMILIES else each.name
         lines.append(f"| `{name}` | {each.kind} | {each.unit or NONE} | {each.meaning} |")
     return "\n".join(
@@ -153,10 +187,20 @@ def documented() -> str:
             "",
             *lines,
             "",
-            "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tables/launch_columns.py`.",
+            "## Metrics of a cell",
+            "",
+            "Columns of `cells.csv`, and keys of a cell's `metrics` in JSON. *Launch*: `launches.csv` has it too.",
+            "",
+            "| column | unit | better | launch | meaning |",
+            "|:--|:--|:--|:--|:--|",
+            *(
+                f"| `{each.name}` | {each.unit or NONE} | {each.better or NONE} | {'yes' if each.launches else NONE} "
+                f"| {each.meaning} |"
+                for each in METRICS.values()
+            ),
+            "",
+            "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tables/launch_columns.py` and",
+            "`suite/catalog/metrics.py`.",
             "",
         ]
     )
-
-
-_NAMED = {column.name: column for column in COLUMNS}

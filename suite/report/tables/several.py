@@ -1,14 +1,13 @@
-"""The columns of a table that cells with several devices have besides the others."""
+"""Figures in the cells of a table: launches, ratios, percentages, and the columns of several devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
-from suite.analysis.rows.groups import Group, Row
-from suite.analysis.rows.wording import DASH, NONE
-from suite.analysis.scaling.communication import communication, exchange, threads_per_device
-from suite.analysis.scaling.efficiency import WEAK, Point, Scaling
+from suite.analysis.rows.groups import Group
+from suite.analysis.rows.wording import DASH, NONE, figure
 from suite.report.format.view import LEFT, RIGHT
 
 Read = Callable[[Any], str]
@@ -19,25 +18,17 @@ def has_several(group: Group) -> bool:
     return any(row.cell.devices > 1 for row in group.rows)
 
 
-def figures(row: Row, scalings: Sequence[Scaling]) -> dict[str, Any]:
-    """Returns the columns of a row in `cells.csv`; those of one device are its batch and threads, and empty."""
-    batches = {record.effective_batch for record in row.ok}
-    cost, together, weak = communication(row), exchange(row), _weak(row, scalings)
-    efficiency = weak.efficiency if weak else None
-    return {
-        "global_batch": row.cell.effective_batch or max(batches, default=None),
-        "threads_per_device": threads_per_device(row),
-        "efficiency": efficiency.value if efficiency else None,
-        "efficiency_min": efficiency.low if efficiency else None,
-        "efficiency_max": efficiency.high if efficiency else None,
-        "efficiency_verdict": efficiency.verdict if efficiency else "",
-        "communication_percent": 100 * cost.share if cost else None,
-        "communication_percent_min": 100 * cost.low if cost and cost.low is not None else None,
-        "communication_percent_max": 100 * cost.high if cost and cost.high is not None else None,
-        "skew": together.skew,
-        "allreduce_bytes_per_s": together.bytes_per_s,
-        "allreduce_of_peak": together.of_peak,
-    }
+def launch_count(ok: int, started: int) -> str:
+    """Returns ``6``, or ``4/6`` if not all that started ended well."""
+    return str(started) if ok == started else f"{ok}/{started}"
+
+
+def ratio(row: Mapping[Any, Any]) -> str:
+    """Returns ``1.52 (1.49-1.55)`` from a row of a table."""
+    if not row["ratio_blocks"]:
+        return NONE
+    low, high = (f"{row[name]:.2f}" for name in ("ratio_min", "ratio_max"))
+    return f"{row['ratio']:.2f}" + (f" ({low}{DASH}{high})" if low != high else "")
 
 
 def columns(group: Group) -> tuple[dict[str, Read], dict[str, str]]:
@@ -45,39 +36,24 @@ def columns(group: Group) -> tuple[dict[str, Read], dict[str, str]]:
     if not has_several(group):
         return {}, {}
     shown: dict[str, Read] = {
-        "global batch": lambda row: _whole(row["global_batch"]),
-        "communication": lambda row: percents(row, "communication_percent"),
+        "global batch": lambda row: figure(row["global_batch"], 1).replace(",", ""),
+        "communication": _percents,
     }
     if group.by == "devices":
         shown["efficiency"] = lambda row: shares(row["efficiency"], row["efficiency_min"], row["efficiency_max"])
     return shown, {"strategy": LEFT, **dict.fromkeys(("devices", *shown), RIGHT)}
 
 
-def percents(row: Any, name: str) -> str:
-    """Returns ``6 % (4-8)`` from the columns of a percentage and its interval."""
-    value, low, high = (row[name + end] for end in ("", "_min", "_max"))
-    if not _known(value):
-        return NONE
-    bounds = [f"{max(0.0, end):.0f}" for end in (low, high) if _known(end)]
-    return f"{value:.0f} %" + (f" ({DASH.join(bounds)})" if len(set(bounds)) > 1 else "")
-
-
 def shares(value: float | None, low: float | None, high: float | None) -> str:
     """Returns ``92 % (90-94)`` for a share of 0.92 with its bounds."""
-    if value is None or not _known(value):
+    if value is None or not isfinite(value):
         return NONE
-    bounds = [f"{100 * end:.0f}" for end in (low, high) if end is not None and _known(end)]
+    bounds = [f"{100 * end:.0f}" for end in (low, high) if end is not None and isfinite(end)]
     return f"{100 * value:.0f} %" + (f" ({DASH.join(bounds)})" if len(set(bounds)) > 1 else "")
 
 
-def _weak(row: Row, scalings: Sequence[Scaling]) -> Point | None:
-    points = (point for scaling in scalings if scaling.kind == WEAK for point in scaling.points[1:])
-    return next((point for point in points if point.row.key == row.key), None)
-
-
-def _known(value: float | None) -> bool:
-    return value is not None and value == value  # noqa: PLR0124 - not a number, which frames hold for None
-
-
-def _whole(value: float | None) -> str:
-    return f"{value:.0f}" if value is not None and _known(value) else NONE
+def _percents(row: Any) -> str:
+    """Returns what communication costs; an interval that begins below zero begins at zero."""
+    value, low, high = (row[f"communication_percent{end}"] for end in ("", "_min", "_max"))
+    ends = (None if end is None else max(0.0, end / 100) if isfinite(end) else end for end in (low, high))
+    return shares(None if value is None else value / 100, *ends)

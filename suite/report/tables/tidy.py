@@ -1,25 +1,19 @@
-"""Every launch as one row of a tidy table: `launches.csv`, or with typed columns `launches.parquet`.
-
-The columns are documented in results/SCHEMA.md, which is generated from this module.
-"""
+"""Every launch as one row of a tidy table: `launches.csv`, or with typed columns `launches.parquet`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from sys import intern
 from typing import Any
 
 import pandas as pd
 
-from suite.analysis.records.hardware import machine
-from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.statistics.inference import quartiles
 from suite.record.record import PHASES, Record
 from suite.record.text import clean
-from suite.report.tables.launch_columns import COLUMNS, FLAG, NUMBER, SCHEMA, TEXT, WHOLE, column
+from suite.report.tables.launch_columns import FLAG, NUMBER, SCHEMA, TEXT, WHOLE, Column, column, columns
 
 #: The order of the phases of a worker's start; others follow.
 _PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
@@ -27,21 +21,28 @@ _PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
 
 def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
     """Returns one row per launch, failed ones included; the columns of `COLUMNS`, then those of `FAMILIES`."""
-    known = [each.name for each in COLUMNS]  # no name of a function: Python 3.12.1 would not find it below
-    columns: dict[str, list[Any]] = {name: [] for name in known}
+    declared = columns()
+    known = [each.name for each in declared]  # no name of a function: Python 3.12.1 would not find it below
+    values_by_name: dict[str, list[Any]] = {name: [] for name in known}
     count = 0
     # By columns, since rows of tens of thousands of launches take several times the memory.
     for count, launch in enumerate(loaded, 1):
-        for name, value in _row(launch).items():
-            values = columns.setdefault(name, [])
+        for name, value in _row(launch, declared).items():
+            values = values_by_name.setdefault(name, [])
             values += [None] * (count - 1 - len(values))  # launches that did not have it
             values.append(value)
     first = [f"startup_{part}" for part in _PARTS]
-    extra = columns.keys() - set(known)
+    extra = values_by_name.keys() - set(known)
     extra_names = sorted(
-        extra, key=lambda name: (not name.startswith("startup_"), name not in first, _sort_key(name, first))
+        extra,
+        key=lambda name: (
+            not name.startswith("startup_"),
+            name not in first,
+            first.index(name) if name in first else 0,
+            name,
+        ),
     )
-    return pd.DataFrame({name: _series(name, columns.pop(name), count) for name in [*known, *extra_names]})
+    return pd.DataFrame({name: _series(name, values_by_name.pop(name), count) for name in [*known, *extra_names]})
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
@@ -69,47 +70,12 @@ def _series(name: str, values: list[Any], count: int) -> Any:
     return pd.Series([*values, *[None] * (count - len(values))], dtype=_DTYPES[column(name).kind])
 
 
-def _row(launch: Launch) -> dict[str, Any]:
-    record, cell = launch.record, launch.record.cell
-    row: dict[str, Any] = {
-        "schema": SCHEMA,
-        "run": launch.run,
-        "source": launch.source,
-        "cell": intern(cell.id),  # which many launches share
-        "workload": cell.workload,
-        "size": cell.size,
-        "framework": cell.framework,
-        "precision": cell.precision,
-        "batch": cell.batch or None,
-        "effective_batch": record.effective_batch or None,
-        "compile": cell.compile,
-        "loader": cell.loader.id,
-        "accumulate": cell.accumulate,
-        "kernel": cell.kernel,
-        "devices": cell.devices,
-        "strategy": cell.strategy,
-        "checkpointing": cell.checkpointing,
-        "allocator": cell.allocator,
-        "tuning": cell.tuning,
-        "interface": cell.interface,
-        "global_batch": record.effective_batch or None,
-        "recipe": cell.recipe,
-        "launch": record.block,
-        "control": record.control,
-        "started": clean(record.started, 40),
-        "status": record.outcome.status,
-        "reason": clean(record.outcome.reason),
-        "flags": " ".join([*(clean(flag, 40) for flag in record.flags), *([UNACCOUNTED] if problems(record) else [])]),
-        "data_kind": intern(clean(record.data.get("kind", ""), 20)),
-        "data_digest": intern(clean(record.data.get("digest", ""), 80)),
-        "spec_digest": intern(clean(record.workload.get("digest", ""), 80)),
-        "environment_digest": intern(clean(record.environment.get("digest", ""), 80)),
-        "machine": intern(machine(record)),
-    }
+def _row(launch: Launch, declared: Iterable[Column]) -> dict[str, Any]:
+    record = launch.record
+    row = {each.name: each.read(launch) for each in declared if each.read}
     for name in PHASES:
         row |= _phase(record, name)
     row |= _of_several(record)
-    row |= {"first_step_s": record.first_step_s, "compile_s": record.compile_s}
     seed, course = record.run.get("seed"), record.course
     row["seed"] = seed if isinstance(seed, int) else None
     if course:
@@ -148,10 +114,6 @@ def _of_several(record: Record) -> dict[str, Any]:
         if compute := record.phases.get("compute"):
             row["communication_percent"] = 100 * (1 - local.step_s / compute.step_s)
     return row
-
-
-def _sort_key(name: str, first: Sequence[str]) -> Any:
-    return (first.index(name), "") if name in first else (0, name)
 
 
 def _whole(value: Any) -> int | None:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from suite.analysis.rows.metrics import first_gpu, number
+from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
+from suite.catalog.metrics import METRICS, Metric, first_gpu, monitored, number
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.tables.frame import Table
 from suite.report.tables.several import has_several
@@ -29,34 +30,27 @@ SEVERAL = (
 )
 
 
-#: Columns that only some cells have, and what they mean.
-OF_MEMORY = ("fragmentation", "activations_kept")
-MEMORY = (
-    " reserved / allocated: the peak of what the GPU's allocator reserved over the peak of what it gave out. "
-    "activations kept: bytes that a forward pass keeps for the backward pass, relative to those without checkpointing."
-)
+def shown_metrics(table: Table) -> list[Metric]:
+    """Returns the metrics of a table's second part: those that any of its cells has."""
+    cells = table.cells
+    return [each for each in monitored() if each.label and any(cell.metrics[each.name] is not None for cell in cells)]
 
 
 def legend(tables: Sequence[Table]) -> str:
     """Returns the explanation of the columns, which goes once below all tables."""
-    first = tables[0]
+    shown = {metric.name: metric for table in tables for metric in shown_metrics(table)}
+    metrics = [each for each in METRICS.values() if each.headline or each.name in shown]
     return (
         "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
-        f"marked too. n: launches (1/3: 1 of 3 succeeded). samples/s: median over launches (lowest{DASH}highest). "
-        f"ratio: samples/s relative to {_ratio_base(first)}, within blocks; median (lowest{DASH}highest), or from "
+        "marked too. n: launches (1/3: 1 of 3 succeeded). "
+        f"ratio: samples/s relative to {_ratio_base(tables[0])}, within blocks; median (lowest{DASH}highest), or from "
         f"{LEAST} blocks on the geometric mean (95 % interval) with a verdict. faster, slower: significant, and the "
         "whole interval is beyond the margin. equal: the whole interval is within the margin. inconclusive: neither. "
         "The answer is corrected for the tests of all tables and settings together, so it may leave undecided what a "
         "table calls faster or slower. "
-        "step ms: median over all windows of all launches (quartiles). loader efficiency: samples/s relative to the "
-        "same steps on batches that are already on the device; 1 means that loading costs nothing. first step: "
-        "includes compiling. pays after: steps until compiling has saved the time that it took, compared with the "
-        "framework's usual mode. Memory: the highest of all launches. identity: largest relative deviation of the "
-        "fingerprints from the median over the frameworks, or from each other if there are two. CPU cores: kept busy "
-        "by the worker's processes; background load: by other processes. MFU: the model's FLOP/s relative to a large "
-        "matrix product in the same precision (the best that any framework measured on the device). GPU busy: share of "
-        "the time in which any kernel ran; SM active: how much of the GPU worked."
-        + (MEMORY if any(table.frame[list(OF_MEMORY)].notna().any(axis=None) for table in tables) else "")
+        "identity: largest relative deviation of the fingerprints from the median over the frameworks, or from each "
+        "other if there are two. "
+        + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
         + (SEVERAL if any(has_several(table.group) for table in tables) else "")
     )
 
@@ -71,9 +65,8 @@ def _ratio_base(table: Table) -> str:
     return f"the same framework and settings with the {SETTING_NAMES.get(by, by)} named under the table"
 
 
-def title(table: Table) -> str:
-    """Returns the title of the table, in one line."""
-    group = table.group
+def title(group: Group) -> str:
+    """Returns the title of a table, in one line."""
     return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
 
 

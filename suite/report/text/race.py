@@ -12,7 +12,8 @@ from suite.analysis.search.effects import Effect, Ratio, effects
 from suite.analysis.search.elimination import LEVEL
 from suite.analysis.search.objectives import figure_of, mean, shown
 from suite.analysis.search.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
-from suite.plan.cell import LATER, Cell
+from suite.catalog.settings import SETTINGS
+from suite.plan.cell import Cell
 from suite.plan.sweep import AXES, spelled
 from suite.record.text import clean
 from suite.report.format.names import count, number, workload_title
@@ -26,7 +27,7 @@ LISTED_MOST = 6
 RECIPE_MATRICES = {"modern": "accuracy", "study": "accuracy-study", "no-dropout": "loss-curve"}
 
 #: Axes that a command names only where a cell is not at their default.
-OF_FEW = ("accumulate", "kernel", "size", "devices", "strategy", *LATER)
+OF_FEW = tuple(name for name, each in SETTINGS.items() if each.is_swept and not each.is_always_named)
 
 #: Why cells are out, as the subject of a count.
 WHY = {
@@ -41,9 +42,8 @@ WHY = {
 def label(cell: Cell, cells: Iterable[Cell]) -> str:
     """The framework and the settings in which the cells differ: ``jax · bf16 · b128 · compile``."""
     cells = list(cells)
-    forms = {"batch": "b{}", "accumulate": "a{}"}
     parts = [
-        forms.get(axis, "{}").format(spelled(axis, getattr(cell, axis)))
+        SETTINGS[axis].short.format(spelled(axis, getattr(cell, axis)))
         for axis in AXES[2:]
         if len({getattr(each, axis) for each in cells}) > 1
     ]

@@ -13,7 +13,6 @@ from suite.analysis.bottlenecks.explained import Pair, pairs
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row, flags_of
 from suite.analysis.rows.wording import figure, listing, middle
 from suite.analysis.statistics.inference import LEAST
-from suite.record.text import clean
 from suite.report.format.names import count, framework
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
@@ -164,7 +163,7 @@ def _cause(cause: Cause) -> str:
         notes.append(f"{cause.calls[0]:,.0f} calls against {cause.calls[1]:,.0f}")
     if cause.operation:
         part = "most of it in" if cause.operation_share >= MOST else "the largest part is"
-        notes.append(f"{part} {middle(clean(cause.operation, 80), 48)}")
+        notes.append(f"{part} {middle(cause.operation, 48)}")
     if cause.p is not None and cause.low is not None and cause.high is not None:
         notes.append(f"95 % interval {_bounds(cause.low, cause.high)}" + ("" if cause.certain else ", not significant"))
     return f"{text} ({'; '.join(notes)})" if notes else text

@@ -16,17 +16,14 @@ from collections.abc import Iterable
 from importlib import metadata, util
 from pathlib import Path
 
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.device import has_gpu
 
 ROOT = Path(__file__).resolve().parents[3]
 WITHIN_S = 60.0
 
 #: Each framework's package, and the file and text in it that mark a build with CUDA; JAX has a plugin instead.
-BUILDS = {
-    "pytorch": ("torch", "version.py", r"^cuda\b[^=\n]*=\s*['\"]"),
-    "tensorflow": ("tensorflow", "python/platform/build_info.py", r"is_cuda_build['\"]\s*[,:]\s*True"),
-    "jax": ("jax", "version.py", ""),
-}
+BUILDS = {name: (each.package, each.build_file, each.build_pattern) for name, each in FRAMEWORKS.items()}
 #: Accelerators that frameworks train on and the suite does not measure: where Linux shows one, the line of torch's
 #: `version.py` that marks a build for it, and the distributions of the other frameworks.
 OTHERS = {
@@ -38,8 +35,6 @@ OTHERS = {
     ),
 }  # fmt: skip
 DEVICES = Path("/dev")
-
-JAX_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 
 
 def cuda_problem(interpreters: dict[str, str]) -> str:
@@ -91,8 +86,8 @@ def installed_build(framework: str) -> tuple[str, bool]:
     spec = util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return "", False
-    if framework == "jax":
-        return _first(["jax"]), bool(_first(JAX_PLUGINS))
+    if plugins := FRAMEWORKS[framework].cuda_plugins:
+        return _first([package]), bool(_first(plugins))
     try:
         text = Path(spec.submodule_search_locations[0], file).read_text(encoding="utf-8")
     except OSError:

@@ -18,9 +18,13 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from suite.catalog.precisions import PRECISIONS
 from suite.plan import allocators, tunings
 from suite.plan.cell import Cell
-from workloads.spec import read_declaration
+from workloads.spec import Numbers, read_declaration
+
+#: The number formats of each precision.
+NUMBERS = {name: Numbers(each.compute, each.weights) for name, each in PRECISIONS.items()}
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
@@ -51,13 +55,6 @@ class RecompiledError(RuntimeError):
     """A framework compiled inside a timed window, or would have to, so that the window would measure the compiler."""
 
 
-#: Precisions that are modes of NVIDIA's tensor cores, or too slow elsewhere to be measured.
-CUDA_ONLY = {
-    "tf32": "TF32 is a mode of NVIDIA's tensor cores",
-    "fp16": "float16 training needs the tensor cores of a GPU",
-}
-
-
 def choose(
     cell: Cell, device: str, name: str, *, cuda: bool, installation: Callable[[], Mapping[str, Any]], other: str
 ) -> str:
@@ -78,8 +75,8 @@ def choose(
 
 def check(cell: Cell, device: str) -> None:
     """Refuse settings that no framework has on this device. Raises `UnsupportedError` with the reason."""
-    if device == "cpu" and cell.precision in CUDA_ONLY:
-        raise UnsupportedError(f"{CUDA_ONLY[cell.precision]}; this device is a CPU")
+    if device == "cpu" and (reason := PRECISIONS[cell.precision].gpu_only):
+        raise UnsupportedError(f"{reason}; this device is a CPU")
     declared = read_declaration(cell.workload)
     if cell.kernel not in ("auto", *declared.kernels):
         raise UnsupportedError(f"{cell.workload} has no layer whose kernel could be {cell.kernel}")

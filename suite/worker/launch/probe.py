@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from suite.catalog.precisions import PRECISIONS
 from suite.plan.cell import Cell
 from suite.worker.distributed.team import Team
 from workloads.data.dataset import Array
@@ -25,32 +25,8 @@ class PrecisionError(RuntimeError):
     """The framework did not compute in the precision that was asked for."""
 
 
-@dataclass(frozen=True)
-class Band:
-    """Relative errors (root mean square over root mean square) that a number format can have.
-
-    ``over_time`` is the most of an LSTM's logits over hundreds of steps, where errors add up.
-    """
-
-    least: float
-    most: float
-    over_time: float
-
-    def __contains__(self, error: float) -> bool:
-        return self.least <= error <= self.most
-
-
-#: Rounding to p bits of significand errs by about 0.3 * 2**-p of a term (uniform over an ulp); sums of independent
-#: terms keep that share, and float32 sums add their own. p is 53, 24, 11 (TF32 and float16 alike) and 8. Hardware that
-#: truncates its inputs errs by more: on the draws below, inputs rounded to TF32 give 2.9e-4, truncated ones 7.7e-4, and
-#: inputs rounded to bfloat16 2.4e-3. The boundary lies between the last two.
-BANDS = {
-    "fp64": Band(0.0, 1e-13, 1e-11),
-    "fp32": Band(1e-9, 1e-5, 1e-4),
-    "tf32": Band(5e-5, 1.3e-3, 2e-2),
-    "fp16": Band(5e-5, 1.3e-3, 2e-2),
-    "bf16": Band(1.3e-3, 1e-2, 2e-1),
-}
+#: The errors that each precision can have.
+BANDS = {name: each.band for name, each in PRECISIONS.items()}
 
 #: The matrices behind the measured peak: large enough to fill the device, small enough to take no time.
 PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
@@ -150,7 +126,7 @@ def measure_peaks(
 def lstm_error(cell: Cell, weights: dict[str, Array], tokens: Array, logits: Array) -> float:
     """The relative error of an LSTM's logits. Raises `PrecisionError` where it is too large for the precision."""
     error = relative_error(np.ravel(logits), lstm_logits(weights, tokens))
-    if not error <= BANDS[cell.precision].over_time:
+    if not error <= PRECISIONS[cell.precision].lstm_most:
         raise PrecisionError(f"asked for {cell.precision}, but the LSTM's logits are off by {error:.1e} of float64")
     return error
 

@@ -146,7 +146,7 @@ def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n
     across, up = sheet.figure.get_size_inches()
     x, y = (sheet.left + corner[0]) / across, up - sheet.above - corner[1]
     shared = [name for name in ("precision", "batch") if name not in group.varying]
-    settings = [VALUES.get(name, "{}").format(SETTINGS[name](group.rows[0])) for name in shared]
+    settings = [VALUES[name].format(SETTINGS[name](group.rows[0])) for name in shared]
     recipes = [recipe for recipe in dict.fromkeys(row.cell.recipe for row in group.rows) if recipe]
     kind = [] if group.data_kind == "real" else [group.data_words]
     words = " · ".join([*kind, f"{group.size} size", *settings, *(f"recipe {each}" for each in recipes), n])

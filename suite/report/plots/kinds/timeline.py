@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 
 from suite.analysis.records.readings import GPU_LINES
 from suite.analysis.rows.timelines import Line, Trace, trace, until_the_end
+from suite.catalog.phases import PHASES as CATALOG
 from suite.record.record import PHASES
 from suite.report.format.text import rounded_up
 from suite.report.plots.style.canvas import sheet
@@ -23,11 +24,9 @@ GIB = 2**30
 
 #: Look of the bands behind the lines: the measured windows of each phase.
 SHADE: dict[str, dict[str, Any]] = {
-    "train": {"facecolor": "#BDBDBD", "hatch": ""},
-    "compute": {"facecolor": "#E2E2E2", "hatch": ""},
-    "input": {"facecolor": "#F4F4F4", "hatch": "..."},
+    name: {"facecolor": CATALOG[name].shade, "hatch": CATALOG[name].hatch} for name in PHASES
 }
-PHASE_NAMES = {"train": "training", "compute": "compute-only", "input": "loading-only"}
+PHASE_NAMES = {name: CATALOG[name].title for name in PHASES}
 #: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
 BAND_IN, FULL = 0.6, 0.68  # height of a cell, and the share of it that a line can take

@@ -14,12 +14,13 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from suite.analysis.rows.groups import Row
+from suite.catalog.frameworks import FRAMEWORKS as ALL
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import framework
 
-FACE = {"pytorch": "#E69F00", "tensorflow": "#56B4E9", "jax": "#009E73"}
-HATCH = {"pytorch": "", "tensorflow": "////", "jax": "...."}
-MARKER = {"pytorch": "o", "tensorflow": "s", "jax": "^"}
+FACE = {name: each.colour for name, each in ALL.items()}
+HATCH = {name: each.hatch for name, each in ALL.items()}
+MARKER = {name: each.marker for name, each in ALL.items()}
 
 #: Inches across every plot: 1080 dots, of which a README shows 880.
 WIDTH_IN = 9.0

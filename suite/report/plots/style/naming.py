@@ -6,27 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from suite.analysis.identity.comparability import UNSOUND
-from suite.analysis.rows.groups import DEFAULTS, ON_DEMAND, SETTINGS, Group, Row, RowKey
+from suite.analysis.rows.groups import DEFAULTS, ON_DEMAND, SETTINGS, WORDS, Group, Row, RowKey
 from suite.analysis.rows.wording import listing, middle
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
 from suite.report.format.names import FRAMEWORKS, SETTING_NAMES, WORKLOADS, count, strategy
 from suite.report.tables.frame import Table
 
-#: How the value of a setting is written; by default as it is.
-VALUES = {
-    "run": "run {}",
-    "batch": "batch {}",
-    "size": "{} size",
-    "loader": "{} loader",
-    "accumulate": "accumulating {}",
-    "kernel": "{} kernel",
-    "devices": "{} devices",
-    "checkpointing": "checkpointing {}",
-    "allocator": "{} allocator",
-    "tuning": "tuning {}",
-    "interface": "{} interface",
-}
+#: How the value of a setting is written.
+VALUES = {**WORDS, "machine": "{}"}
 
 #: Characters that the font has besides those of Latin alphabets.
 SIGNS = "\u2013\u2014\u2026"
@@ -71,7 +59,7 @@ def subtitle_of(group: Group, per: str) -> list[str]:
     """
     shared = [name for name in SETTINGS if name not in (*ON_DEMAND, "run", *group.varying)]
     values = {name: SETTINGS[name](group.rows[0]) for name in shared}
-    words = [VALUES.get(name, "{}").format(text) for name, text in values.items() if text != DEFAULTS.get(name)]
+    words = [VALUES[name].format(text) for name, text in values.items() if text != DEFAULTS.get(name)]
     if _settled(group):
         words.append(_modes(group.rows))
     counts = sorted({len(row.ok) for row in group.rows if row.ok}) or [0]
@@ -127,7 +115,7 @@ def _value(row: Row, name: str) -> str:
     text = plain(middle(SETTINGS[name](row)), 70)
     if name == "devices":
         return count(row.cell.devices, "device")
-    return strategy(text) if name == "strategy" else VALUES.get(name, "{}").format(text)
+    return strategy(text) if name == "strategy" else VALUES[name].format(text)
 
 
 def with_notes(table: Table) -> set[RowKey]:

@@ -11,13 +11,14 @@ from typing import Any
 from suite.analysis.accuracy.comparison import Learned, courses
 from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.wording import figure
-from suite.plan.cell import LATER
+from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.catalog.settings import SETTINGS as CATALOG
 from suite.report.plots.style.canvas import stacked
 from suite.report.plots.style.naming import among, name_of, varying
 from suite.report.tables.frame import Table
 
 #: Settings that the rows of one set share; within a set only the framework's own settings differ.
-SET = ("run", "machine", "size", "precision", "batch", "loader", "accumulate", "kernel", "devices", *LATER)
+SET = tuple(name for name in SETTINGS if name not in OF_A_FRAMEWORK)
 #: A panel shows all rows up to this number; of more, so many sets.
 ALL, SETS = 10, 2
 #: The height of a row in inches.
@@ -88,9 +89,9 @@ def chosen(table: Table) -> list[Row]:
 
 
 def _is_usual(row: Row) -> bool:
-    cell = row.cell
-    usual = cell.precision == "fp32" and cell.loader.id == "tuned" and cell.accumulate == 1 and cell.devices == 1
-    return usual and all(getattr(cell, name) == default for name, default in LATER.items())
+    given = ("batch", "size", *OF_A_FRAMEWORK)  # of which none is more usual than another
+    settings = (each for name, each in CATALOG.items() if name in SET and name not in given)
+    return all(getattr(row.cell, each.name) == each.default for each in settings)
 
 
 def _usual_modes(rows: Sequence[Row]) -> list[Row]:

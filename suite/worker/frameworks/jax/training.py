@@ -15,7 +15,15 @@ import optax
 from flax.training.dynamic_scale import DynamicScale
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
+from suite.worker.frameworks import (
+    LOSS_SCALE,
+    LOSS_SCALE_GROWTH_STEPS,
+    NUMBERS,
+    UnsupportedError,
+    build,
+    check_batch,
+    choose,
+)
 from suite.worker.frameworks.jax.device import (
     allocator,
     called,
@@ -32,7 +40,7 @@ from suite.worker.frameworks.jax.device import (
 from suite.worker.frameworks.jax.optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
-from workloads.spec import Numbers, WorkloadSpec
+from workloads.spec import WorkloadSpec
 
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
@@ -40,14 +48,6 @@ __all__ = (
 )  # fmt: skip
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain")
-
-NUMBERS = {
-    "fp32": Numbers(),
-    "tf32": Numbers(),
-    "bf16": Numbers("bfloat16"),
-    "fp16": Numbers("float16"),
-    "fp64": Numbers("float64", "float64"),
-}
 #: Options of XLA by compile mode. On CUDA, XLA puts launches of kernels into command buffers, that is CUDA graphs: 4 in
 #: the small `cifar100_cnn`, compiled ahead for an H100. The usual modes of the other frameworks have none.
 COMPILE_MODES = {"compile": {}, "nographs": {"xla_gpu_enable_command_buffer": ""}}

@@ -14,7 +14,15 @@ from torch._dynamo.utils import counters
 from suite.plan.cell import Cell
 from suite.plan.frameworks import MEMORY_FRACTION
 from suite.plan.tunings import flushes
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
+from suite.worker.frameworks import (
+    LOSS_SCALE,
+    LOSS_SCALE_GROWTH_STEPS,
+    NUMBERS,
+    UnsupportedError,
+    build,
+    check_batch,
+    choose,
+)
 from suite.worker.frameworks.pytorch.device import (
     allocator,
     installation,
@@ -27,7 +35,7 @@ from suite.worker.frameworks.pytorch.device import (
 from suite.worker.frameworks.pytorch.optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
-from workloads.spec import Numbers, WorkloadSpec
+from workloads.spec import WorkloadSpec
 
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
@@ -35,14 +43,6 @@ __all__ = (
 )  # fmt: skip
 
 DISTRIBUTIONS = ("torch", "triton")
-
-NUMBERS = {
-    "fp32": Numbers(),
-    "tf32": Numbers(),
-    "bf16": Numbers("bfloat16"),
-    "fp16": Numbers("float16"),
-    "fp64": Numbers("float64", "float64"),
-}
 COMPILE_MODES = {"eager": None, "compile": "default", "max": "max-autotune"}
 
 Batch = tuple[Tensor, Tensor]

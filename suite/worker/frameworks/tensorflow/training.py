@@ -11,7 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, build, check_batch, choose
+from suite.worker.frameworks import (
+    LOSS_SCALE,
+    LOSS_SCALE_GROWTH_STEPS,
+    NUMBERS,
+    UnsupportedError,
+    build,
+    check_batch,
+    choose,
+)
 from suite.worker.frameworks.tensorflow.device import (
     allocator,
     installation,
@@ -25,7 +33,7 @@ from suite.worker.frameworks.tensorflow.device import (
 )
 from suite.worker.frameworks.tensorflow.optimizer import optimizer
 from workloads.data.dataset import Array
-from workloads.spec import Numbers, WorkloadSpec, read_declaration
+from workloads.spec import WorkloadSpec, read_declaration
 
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
@@ -34,13 +42,6 @@ __all__ = (
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras")
 
-NUMBERS = {
-    "fp32": Numbers(),
-    "tf32": Numbers(),
-    "bf16": Numbers("bfloat16"),
-    "fp16": Numbers("float16"),
-    "fp64": Numbers("float64", "float64"),
-}
 COMPILE_MODES = {"graph": False, "compile": True}
 
 Batch = tuple[tf.Tensor, tf.Tensor]

@@ -1,0 +1,124 @@
+"""The frameworks: what each is called, how it is drawn, which modes and strategies it has, what is installed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+
+from suite.catalog import installed
+
+#: The share of a GPU's memory that PyTorch's and JAX's allocators may take, both counted from the whole card. By
+#: default JAX takes 75 % and PyTorch all, so the largest batches would come from unequal budgets. The rest is for what
+#: lies outside of the allocators: the CUDA context, kernels, handles of cuBLAS and cuDNN. TensorFlow has no such
+#: setting for an allocator that grows: it takes what is free when it starts, less a reserve of its own (0.5 to
+#: 1.8 GiB).
+MEMORY_FRACTION = 0.95
+
+#: Strategies that are known by name.
+NOT_MEASURED = {
+    "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
+}
+
+
+@dataclass(frozen=True)
+class Framework:
+    """One framework. Its code is in the folders of its name in `suite.worker` and in a file of each workload.
+
+    ``colour``, ``hatch``, ``marker`` and ``dashes`` (of SVG lines) are its look in every plot. ``compiles`` are its
+    compile modes, first the usual one, and ``faster`` those of them that may be faster than it. ``strategies`` are the
+    ways in which several devices train one model, with what its users call them; first the one with a process for each
+    device, which an id leaves out and others are compared with. A cell that names none gets ``usual_strategy``, else
+    the first. ``one_process`` are those that run all devices of a host in one process.
+
+    ``package`` is imported, and ``build_file`` and ``build_pattern`` show in its folder whether it was built for CUDA;
+    where ``cuda_plugins`` are given, one of these distributions shows it. ``distributions`` are the framework itself,
+    and ``companions`` what a record of it may name besides. ``variables`` are set before it is imported, and
+    ``keras_backend`` is its name as a backend of Keras.
+    """
+
+    name: str
+    title: str
+    colour: str
+    hatch: str
+    marker: str
+    dashes: str
+    compiles: tuple[str, ...]
+    package: str
+    faster: tuple[str, ...] = ()
+    strategies: Mapping[str, str] = field(default_factory=dict)
+    usual_strategy: str = ""
+    one_process: tuple[str, ...] = ()
+    build_file: str = "version.py"
+    build_pattern: str = ""
+    cuda_plugins: tuple[str, ...] = ()
+    distributions: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    keras_backend: str = ""
+
+    @property
+    def installable(self) -> tuple[str, ...]:
+        """All distributions that a record of it may name."""
+        return (*self.distributions, *self.companions, "numpy", "keras")
+
+
+# Colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can tell apart.
+PYTORCH = Framework(
+    "pytorch", "PyTorch", colour="#E69F00", hatch="", marker="o", dashes="",
+    compiles=("eager", "compile", "max"), faster=("compile", "max"),
+    strategies={
+        "ddp": "DDP", "fsdp": "FSDP", "deepspeed": "DeepSpeed", "horovod": "Horovod", "split": "split layers",
+        "synchronised": "synchronised batch statistics",
+    },
+    package="torch", build_pattern=r"^cuda\b[^=\n]*=\s*['\"]",
+    distributions=("torch",), companions=("triton", "lightning"), keras_backend="torch",
+)  # fmt: skip
+TENSORFLOW = Framework(
+    "tensorflow", "TensorFlow", colour="#56B4E9", hatch="////", marker="s", dashes="6 5",
+    compiles=("graph", "compile"), faster=("compile",),
+    strategies={
+        "multiworker": "MultiWorkerMirroredStrategy", "mirrored": "MirroredStrategy", "horovod": "Horovod",
+        "split": "split layers", "synchronised": "synchronised batch statistics",
+    },
+    usual_strategy="mirrored",  # the reference starts a server that obeys whoever connects
+    one_process=("mirrored", "split"),
+    package="tensorflow", build_file="python/platform/build_info.py", build_pattern=r"is_cuda_build['\"]\s*[,:]\s*True",
+    distributions=("tensorflow", "tensorflow-cpu"),
+    variables={"KERAS_BACKEND": "tensorflow"},  # Keras reads it at import, whatever a settings file in the home says
+    keras_backend="tensorflow",
+)  # fmt: skip
+JAX = Framework(
+    "jax", "JAX", colour="#009E73", hatch="....", marker="^", dashes="2 4",
+    compiles=("compile", "nographs"),
+    strategies={
+        "shard-map": "shard_map", "jit": "jit and NamedSharding", "local": "one process", "split": "split layers",
+    },
+    one_process=("local", "split"),
+    package="jax", cuda_plugins=("jax-cuda13-plugin", "jax-cuda12-plugin"),
+    distributions=("jax",),
+    companions=("jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain"),
+    variables={
+        # A preallocating client would hide what a model really needs.
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_CLIENT_MEM_FRACTION": str(MEMORY_FRACTION),
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "",  # the older name; XLA refuses to start where both are set
+    },
+    keras_backend="jax",
+)  # fmt: skip
+
+#: By name, in the order in which tables and plots show them.
+FRAMEWORKS = {each.name: each for each in (PYTORCH, TENSORFLOW, JAX, *installed("frameworks"))}
+
+#: All compile modes: first the usual one of each framework.
+COMPILES = tuple(
+    dict.fromkeys(
+        [*(each.compiles[0] for each in FRAMEWORKS.values()), *chain(*(each.compiles for each in FRAMEWORKS.values()))]
+    )
+)
+#: All strategies, with what their users call them; each framework's stand in its own order.
+STRATEGIES = {
+    name: title
+    for each in zip_longest(*(framework.strategies.items() for framework in FRAMEWORKS.values()))
+    for name, title in filter(None, each)
+}

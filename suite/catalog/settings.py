@@ -1,0 +1,163 @@
+"""The settings of a cell, each declared once: values, default, option, id, words, columns and order.
+
+A further setting is one more `Setting` in `SETTINGS`, here or by an entry point of an installed package, and whatever
+the frameworks' files do with it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING
+from typing import Any
+
+from suite.catalog import installed
+from suite.catalog.frameworks import COMPILES, FRAMEWORKS, NOT_MEASURED, STRATEGIES
+from suite.catalog.loaders import LOADERS, Loader
+from suite.catalog.precisions import PRECISIONS, searched
+from suite.catalog.setting import Count, Loaders, Setting
+from workloads.spec import WORKLOADS, read_declaration
+
+SIZES = ("full", "small")
+RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
+ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
+#: The free switches of a CPU (see `suite.plan.tunings`), from none to all that are known to help.
+TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known")
+#: What drives a training: the suite's own loop in the framework, Keras on it, by `train_on_batch` or by `fit`, or
+#: another library of the framework's.
+INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
+#: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
+KERNELS_OF = {name: kernels for name in WORKLOADS if (kernels := read_declaration(name).kernels)}
+KERNELS = ("auto", *(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
+#: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
+OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
+
+
+def _some(choices: tuple[str, ...] | dict[str, Any]) -> str:
+    return f"one or more of: {', '.join(choices)}"
+
+
+def _each(lists: dict[str, list[str]]) -> str:
+    return "; ".join(f"{name}: {', '.join(values)}" for name, values in lists.items())
+
+
+_USUAL = ", ".join(each.compiles[0] for each in FRAMEWORKS.values())
+_USUAL_MODES = " and ".join(_USUAL.rsplit(", ", 1))
+_MEASURED = {
+    name: [strategy for strategy in each.strategies if strategy not in NOT_MEASURED]
+    for name, each in FRAMEWORKS.items()
+}
+_USUAL_STRATEGIES = [each.usual_strategy or next(iter(each.strategies), "") for each in FRAMEWORKS.values()]
+
+_ALL = (
+    Setting(
+        name="workload", default=MISSING, choices=tuple(WORKLOADS), pattern=OWN_WORKLOAD.pattern,
+        help=_some(WORKLOADS), meaning="name of the workload", is_always_named=True, is_choice=False,
+    ),
+    Setting(
+        name="framework", default=MISSING, choices=tuple(FRAMEWORKS), help=_some(FRAMEWORKS),
+        meaning=" or ".join(", ".join(f"`{name}`" for name in FRAMEWORKS).rsplit(", ", 1)),
+        sort_place=7, is_always_named=True, is_choice=False,
+    ),
+    Setting(
+        name="precision", default="fp32", choices=tuple(PRECISIONS), help=f"{_some(PRECISIONS)} (default: fp32)",
+        meaning="number format", words="{}", phrases=("in {}", "in", "precisions"), sort_place=1, is_always_named=True,
+        search=(",".join(searched(gpu=False)), ",".join(searched(gpu=True))),
+    ),
+    Count(
+        name="batch", default=32, counts="a number of samples, or auto", is_found=True, example_counts="32,64",
+        help="samples per step, such as 32,64; auto searches for the largest batch that fits", unit="samples",
+        meaning="samples per step; empty if the largest batch that fits was searched for", title="batch size",
+        short="b{}", phrases=("at batch {}", "at batch", "batch sizes"), sort_place=2, is_always_named=True,
+        starts_at_default=False, saves_memory=True, search=("32,64,128", "128,512,2048"),
+    ),
+    Setting(
+        name="compile", choices=COMPILES, is_of_framework=True, meaning="compile mode", title="compile mode",
+        help=f"{_some(('usual', *COMPILES))}. Each framework takes those that it has "
+        f"({_each({name: [*each.compiles] for name, each in FRAMEWORKS.items()})}); a framework that has none of them "
+        f"is reported as unsupported (default: usual, which is {_USUAL_MODES})",
+        words="{}", subject="compile mode {}", phrases=("in mode {}", "in modes", "compile modes"), sort_place=8,
+        is_always_named=True, search=("usual,compile", "usual,compile,max"),
+    ),
+    Loaders(
+        name="loader", default=Loader(), choices=LOADERS, meaning="loader that made the batches",
+        help=f"{_some(tuple('w2' if name == 'workers' else name for name in LOADERS))}, where w2 stands for any number "
+        "of workers; with settings: tuned-prefetch4, w2-unpinned-cached (default: tuned)", sort_place=4,
+        is_always_named=True, search=("tuned,w2,resident", "tuned,w4,resident"),
+    ),
+    Setting(
+        name="size", default="full", choices=SIZES, id_place=3, sort_place=0, is_choice=False,
+        help="of the workloads: full, small (for slow CPUs; another workload, which is never compared with full)",
+        meaning="`full`, or `small`, a smaller network that is a workload of its own",
+        phrases=("at size {}", "at sizes", "sizes"),
+    ),
+    Count(
+        name="accumulate", default=1, counts="a number of batches per update, at least 1", example_counts="1,4",
+        help="batches per update, such as 1,4 (default: 1)", meaning="batches per update", unit="batches",
+        title="accumulation", words="accumulating {}", subject="accumulating {} batches", short="a{}", sort_place=3,
+        phrases=("when accumulating {}", "when accumulating", "accumulation counts"), saves_memory=True,
+    ),
+    Setting(
+        name="kernel", default="auto", choices=KERNELS, help=f"of the LSTM or the attention, {_some(KERNELS)} "
+        "(default: auto)", meaning="kernel of the LSTM",
+    ),
+    Setting(
+        name="recipe", choices=RECIPES, help="", id_place=4, is_swept=False, is_choice=False,
+        meaning="recipe of a cell that trained to its end; empty if steps were timed",
+    ),
+    Count(
+        name="devices", default=1, counts="a number of devices, at least 1", unit="devices",
+        help="of this machine that train one model together, such as 1,2: GPUs, or on a CPU processes that share its "
+        "cores; --batch is that of each (default: 1)",
+        meaning="devices that trained one model together; `batch` is that of each", title="number of devices",
+        words="{} devices", short="d{}", phrases=("on {} devices", "with device counts", "device counts"), id_place=1,
+        sort_place=6, is_later=True, is_choice=False,
+    ),
+    Setting(
+        name="strategy", choices=tuple(STRATEGIES), is_of_framework=True, id_place=1, sort_place=9, is_later=True,
+        help=f"how several devices train together, one or more of: usual, {_each(_MEASURED)}. Each framework takes "
+        f"those that it has; {' and '.join(NOT_MEASURED)} is reported as unsupported (default: usual, which is "
+        f"{', '.join(_USUAL_STRATEGIES)})",
+        meaning="how several devices trained together; empty for one",
+        phrases=("with strategy {}", "with strategies", "strategies"),
+    ),
+    Setting(
+        name="checkpointing", default="off", choices=("off", "on"), is_later=True, saves_memory=True,
+        help="whether the backward pass computes the activations inside each block of the model again instead of "
+        "keeping them, which saves memory and costs time: off, on (default: off)",
+        meaning="whether the backward pass computed activations again: `off` or `on`", title="gradient checkpointing",
+    ),
+    Setting(
+        name="allocator", default="default", choices=ALLOCATORS, is_later=True, saves_memory=True,
+        help=f"of a GPU's memory, {_some(ALLOCATORS)}; what a framework lacks, and all but default on a CPU, is "
+        "reported as unsupported (default: default)", meaning="allocator of the GPU's memory that was asked for",
+    ),
+    Setting(
+        name="tuning", default="known", choices=TUNINGS, is_later=True, starts_at_default=False,
+        help=f"free switches of a CPU, {_some(TUNINGS)}. installed sets none; known sets those that are known to help "
+        "(freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, denormals and tcmalloc set one each "
+        "(default: known)", meaning="free switches of a CPU: `known`, `installed`, or one of them",
+    ),
+    Setting(
+        name="interface", default="native", choices=INTERFACES, is_later=True, id_place=2,
+        help=f"what drives the training, {_some(INTERFACES)}. native is the suite's own loop; keras is Keras' "
+        "train_on_batch on the framework as its backend, keras-fit its fit; nnx is flax.nnx, in JAX only, and "
+        "lightning Lightning's fit, in PyTorch only (default: native)",
+        meaning="what drove the training: the suite's own loop, or Keras on the framework",
+    ),
+)  # fmt: skip
+
+#: By name, in the order of the fields of `suite.plan.cell.Cell`.
+SETTINGS: dict[str, Setting] = {each.name: each for each in (*_ALL, *installed("settings"))}
+
+#: In the order of an id.
+BY_ID = tuple(sorted(SETTINGS.values(), key=lambda each: each.id_place))
+
+#: The options that take lists of values, and the axes of a sweep.
+SWEPT = tuple(name for name, each in SETTINGS.items() if each.is_swept)
+
+#: Whose values are a framework's own, so that each framework has its usual one.
+OF_A_FRAMEWORK = tuple(name for name, each in SETTINGS.items() if each.is_of_framework)
+
+#: What tells the rows of one table apart besides the framework: the workload and the recipe have tables of their own.
+#: The size, which belongs to the workload, comes first.
+OF_ROWS = ("size", *(name for name in SETTINGS if name not in ("workload", "framework", "size", "recipe")))
