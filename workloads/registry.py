@@ -14,12 +14,15 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from workloads.faults import FAULTS, explained
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PREFIX = "own_"
 GROUP = "framework_training_suite.workloads"
@@ -99,6 +102,8 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def _folder(place: str) -> Path:
+    from importlib.metadata import entry_points  # here, since importing it takes longer than all else in this file
+
     path = Path(place).expanduser().absolute()
     installed = {} if os.sep in place else {entry.name: entry for entry in entry_points(group=GROUP)}
     if path.is_dir():

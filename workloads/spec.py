@@ -286,7 +286,7 @@ def read_declaration(workload: str) -> type[WorkloadSpec]:
 
 @cache
 def _spec_class(workload: str) -> type[WorkloadSpec]:
-    return type(specification(workload))
+    return type(import_module(f"workloads.{workload}.spec").specification())
 
 
 def glorot_bound(fan_in: int, fan_out: int) -> float:

@@ -115,7 +115,7 @@ def test_an_installed_package_offers_its_folder(tmp_path: Path, monkeypatch: pyt
     place = folder(tmp_path / "package")
     (tmp_path / "package" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     entry = metadata.EntryPoint("mine-installed", "package.mine", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == registry.GROUP else [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry] if group == registry.GROUP else [])
     monkeypatch.syspath_prepend(str(tmp_path))
     assert registry.register("mine-installed") == ["own_mine"]
     assert registry.folder_of("own_mine") == str(place.resolve())

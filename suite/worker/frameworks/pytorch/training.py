@@ -37,7 +37,6 @@ from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
 from workloads.spec import WorkloadSpec
 
-# What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
     "prepare", "product", "reset_memory",

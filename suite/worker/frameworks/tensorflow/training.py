@@ -35,7 +35,6 @@ from suite.worker.frameworks.tensorflow.optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec, read_declaration
 
-# What the suite asks of a framework; a part of it stands in the file beside this one.
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
     "prepare", "product", "reset_memory",
