@@ -1,0 +1,121 @@
+"""A run with a budget: looked at after each block, ended when all is decided, and the same after a kill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suite.analysis.statistics.undecided import standing
+from suite.plan.cell import Cell
+from suite.plan.measuring import FIRST_LOOK, SEQUENTIAL
+from suite.record.record import Record
+from suite.session.stopping import Stopping
+from tests import records
+from tests.records import replace
+from tests.sessions import Suite, refused
+
+#: Seconds of a step by framework; each launch is off by a few percent.
+STEP_S = {"pytorch": 1.0, "tensorflow": 1.5, "jax": 2.0}
+OFF = (1.00, 1.03, 0.98, 1.01, 0.99, 1.02, 1.00, 0.97)
+
+
+def launched(blocks: int, step_s: dict[str, float] | None = None, took_s: float = 60.0) -> list[Record]:
+    """Launches of the LSTM in each framework, block by block, as of a run with a budget."""
+    steps = step_s or STEP_S
+    made = []
+    for block in range(blocks):
+        for at, (name, seconds) in enumerate(steps.items()):
+            off = OFF[(block + 3 * at) % len(OFF)]
+            record = records.proved(records.timed(seconds * off, name, block, workload="imdb_lstm"))
+            made.append(replace(record, run=record.run | {"design": SEQUENTIAL, "took_s": took_s}))
+    return made
+
+
+def cells(held: list[Record]) -> set[Cell]:
+    return {record.cell for record in held}
+
+
+def test_large_differences_are_decided_at_the_first_look() -> None:
+    found = standing(launched(FIRST_LOOK))
+    assert (found.tests, found.decided, found.cells) == (3, 3, frozenset())
+
+
+def test_before_the_first_look_nothing_is_tested() -> None:
+    assert standing(launched(FIRST_LOOK - 1)).tests == 0
+
+
+def test_cells_of_a_close_pair_go_on_and_the_third_leaves() -> None:
+    held = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
+    found = standing(held)
+    assert (found.tests, found.decided) == (3, 2)
+    assert {cell.framework for cell in found.cells} == {"pytorch", "tensorflow"}
+
+
+def test_what_is_decided_stays_decided() -> None:
+    for blocks in range(FIRST_LOOK, 9):
+        assert not standing(launched(blocks)).cells
+
+
+def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() -> None:
+    said: list[str] = []
+    stopping, held = Stopping(3600.0, said.append), launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2})
+    left = {cell.framework: stopping.leaves_out(cell, FIRST_LOOK, held) for cell in cells(held)}
+    assert left == {"pytorch": False, "tensorflow": False, "jax": True}
+    assert said == ["after 4 blocks 2 of 3 comparisons are decided; 2 cells go on"]
+    assert not any(Stopping(3600.0, said.append).leaves_out(cell, 3, held) for cell in cells(held)), "too early"
+
+
+def test_no_block_begins_once_the_budget_is_used_up() -> None:
+    said: list[str] = []
+    held = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
+    stopping = Stopping(600.0, said.append)
+    assert all(stopping.leaves_out(cell, FIRST_LOOK, held) for cell in cells(held))
+    assert said == ["after 4 blocks 2 of 3 comparisons are decided, and the budget is used up"]
+    assert stopping.left == 1
+
+
+def test_the_table_says_how_it_was_tested_and_tests_four_launches() -> None:
+    (table,) = records.tables(launched(FIRST_LOOK))
+    assert [cell.ratio.verdict for cell in table.cells] == ["", "slower", "slower"]
+    from suite.report.tables.words import foot_lines
+
+    assert any("group-sequential t-test" in line for line in foot_lines(table))
+    (fixed,) = records.tables([replace(each, run={"id": "run-a"}) for each in launched(FIRST_LOOK)])
+    assert not fixed.tested
+
+
+ARGUMENTS = ("--workload=imdb_lstm", "--framework=pytorch,jax", "--size=small", "--benchmark-save=a")
+
+
+def test_a_session_ends_when_all_is_decided(suite: Suite) -> None:
+    done = suite("suite", *ARGUMENTS, "--budget=1h")
+    assert done.status == 0, done.output
+    assert len(done.launched) == 2 * FIRST_LOOK
+    assert "after 4 blocks 1 of 1 comparisons are decided" in done.output
+    (saved,) = done.saved.values()
+    assert saved["suite"]["run"]["design"] == SEQUENTIAL
+    assert "undecided" not in done.output
+    again = suite("suite", *ARGUMENTS, "--budget=1h", "--resume")
+    assert len(again.launched) == 2 * FIRST_LOOK, "what was measured decides the same"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--budget=1h", "--launches=3"], "leave out one of them"),
+        (["--budget=20launches"], "write a time"),
+        (["--budget=soon"], "--budget is 'soon'"),
+        (["--budget=1h", "--matrix=accuracy"], "take --launches"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused(suite: Suite, arguments: list[str], words: str) -> None:
+    refused(suite("suite", *arguments), words)
+
+
+def test_a_run_of_a_fixed_number_does_not_become_one_with_a_budget(suite: Suite) -> None:
+    behaviour: dict[str, Any] = {}
+    suite("suite", *ARGUMENTS, "--launches=1", **behaviour)
+    done = suite("suite", *ARGUMENTS, "--budget=1h", "--resume")
+    assert done.status == 4
+    assert "leave out --budget" in done.output
