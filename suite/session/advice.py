@@ -21,7 +21,7 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
     if failed := sum(may_pass(record.outcome) for record in run.failed):
         return f"{count_launches(failed)} failed for reasons that may pass. Try again with: {again}"
     if run.undecided:
-        return f"{run.undecided} comparisons are undecided. Continue with a larger --budget: {again}"
+        return f"Undecided comparisons: {run.undecided}. Continue with a larger --budget: {again}"
     if run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
         return f"Test which differences are significant with: {again} --launches={LEAST_TESTED}"
     return ""

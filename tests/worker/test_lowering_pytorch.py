@@ -22,7 +22,7 @@ pytestmark = needs_frameworks("pytorch")
 SWITCHES = """
 import json, os, sys
 import torch
-from suite.worker.frameworks import pytorch
+from suite.worker.frameworks.pytorch import training as pytorch
 
 cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
 for order in sys.argv[1:]:
