@@ -7,7 +7,7 @@ value is one more declaration.
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 
@@ -17,5 +17,5 @@ def installed(kind: str) -> tuple[Any, ...]:
 
 
 @cache
-def _entries() -> EntryPoints:
+def _entries() -> Any:  # EntryPoints, which type checkers know from Python 3.12 on
     return entry_points()

@@ -33,7 +33,7 @@ _ALL = (
 )
 
 #: By name.
-DEVICES = {each.name: each for each in (*_ALL, *installed("devices"))}
+DEVICES: dict[str, Device] = {each.name: each for each in (*_ALL, *installed("devices"))}
 
 #: The values of ``--device``.
 CHOICES = ("auto", *DEVICES)

@@ -108,7 +108,7 @@ JAX = Framework(
 )  # fmt: skip
 
 #: By name, in the order in which tables and plots show them.
-FRAMEWORKS = {each.name: each for each in (PYTORCH, TENSORFLOW, JAX, *installed("frameworks"))}
+FRAMEWORKS: dict[str, Framework] = {each.name: each for each in (PYTORCH, TENSORFLOW, JAX, *installed("frameworks"))}
 
 #: All compile modes: first the usual one of each framework.
 COMPILES = tuple(
@@ -117,7 +117,7 @@ COMPILES = tuple(
     )
 )
 #: All strategies, with what their users call them; each framework's stand in its own order.
-STRATEGIES = {
+STRATEGIES: dict[str, str] = {
     name: title
     for each in zip_longest(*(framework.strategies.items() for framework in FRAMEWORKS.values()))
     for name, title in filter(None, each)

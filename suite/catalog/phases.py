@@ -31,4 +31,4 @@ _ALL = (
 )
 
 #: By name, in the order in which they are shown.
-PHASES = {each.name: each for each in (*_ALL, *installed("phases"))}
+PHASES: dict[str, Phase] = {each.name: each for each in (*_ALL, *installed("phases"))}

@@ -54,7 +54,7 @@ _ALL = (
 )  # fmt: skip
 
 #: By name, in the order in which tables show them.
-PRECISIONS = {each.name: each for each in (*_ALL, *installed("precisions"))}
+PRECISIONS: dict[str, Precision] = {each.name: each for each in (*_ALL, *installed("precisions"))}
 
 
 def searched(gpu: bool) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from dataclasses import field as field_of
 from typing import TYPE_CHECKING, Any
 
 from suite.catalog import frameworks, precisions
+from suite.catalog.frameworks import COMPILES
 from suite.catalog.loaders import LOADERS, CellError, Loader
 from suite.catalog.setting import AUTO
-from suite.catalog.settings import BY_ID, COMPILES, KERNELS_OF, OWN_WORKLOAD, SETTINGS
+from suite.catalog.settings import BY_ID, KERNELS_OF, OWN_WORKLOAD, SETTINGS
 from suite.plan.schema import SchemaError, decode
 from workloads.spec import WORKLOADS
 

@@ -104,7 +104,7 @@ class Eta:
     def _ends_early(self, cell: Cell) -> bool:
         """Whether the cell will probably end as unsupported. Its launch decides; this is for estimates only."""
         uncompiled = cell.framework == "pytorch" and cell.workload == "imdb_lstm" and cell.compile != "eager"
-        on_gpu_only = PRECISIONS[cell.precision].gpu_only or cell.kernel == "cudnn" or cell.allocator != "default"
+        on_gpu_only = bool(PRECISIONS[cell.precision].gpu_only) or cell.kernel == "cudnn" or cell.allocator != "default"
         own = cell.tuning == "denormals" and cell.framework != "pytorch"
         return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or own or (self.cpu and on_gpu_only)
 

@@ -20,12 +20,13 @@ from statistics import median
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
-from suite.analysis.rows.axes import AXES, OF_A_FRAMEWORK, base
+from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import NO_BLOCK, Ratio, by_block, counterpart, paired_test
 from suite.analysis.statistics.sequential import Common, common
+from suite.catalog.settings import OF_A_FRAMEWORK
 
 #: How several leaders tie: all are equal; none can be told from another; or some pair is decided all the same.
 EQUAL, UNDECIDED, PARTLY = "equal", "undecided", "partly decided"

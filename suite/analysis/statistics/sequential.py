@@ -117,7 +117,8 @@ _LEVELS = tuple(float(level) for level in np.geomspace(1e-7, 0.8, 28))
 @cache
 def _table(design: Design) -> Array:
     """The logarithms of the boundaries (levels, looks)."""
-    return np.log(np.array([boundaries(design, level) for level in _LEVELS]))
+    logs: Array = np.log(np.array([boundaries(design, level) for level in _LEVELS]))
+    return logs
 
 
 def sequential_p(chance: float, look: int, design: Design) -> float:

@@ -9,10 +9,10 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
+from suite.analysis.statistics import inference
 from suite.analysis.statistics.contests import Gap, contests
-from suite.analysis.statistics.family import Family
 from suite.analysis.statistics.gains import gains
-from suite.analysis.statistics.inference import MARGIN, holm
+from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
 from suite.plan.cell import Cell
 from suite.record.record import Record
@@ -33,26 +33,30 @@ def standing(records: Iterable[Record], margin: float = MARGIN) -> Standing:
     """What is decided of a run, with one correction over all tests, as an answer makes it."""
     groups = group(Launch(record, str(record.run.get("id", "")), "") for record in records)
     found = [each for one in groups for each in _tests(one, margin)]
-    corrected = holm([tested.raw or 0.0 for tested, _ in found])
-    together = Family(dict(zip((tested.raw or 0.0 for tested, _ in found), corrected, strict=True)))
-    left = [cells for tested, cells in found if together.decided(tested, margin).verdict == UNDECIDED]
+    words = inference.verdicts([test for test, _ in found], margin)
+    left = [cells for word, (_, cells) in zip(words, found, strict=True) if word == UNDECIDED]
     return Standing(len(found), len(found) - len(left), frozenset(cell for cells in left for cell in cells))
 
 
-def _tests(one: Group, margin: float) -> Iterator[tuple[Ratio | Gap, tuple[Cell, Cell]]]:
+def _tests(one: Group, margin: float) -> Iterator[tuple[Paired, tuple[Cell, Cell]]]:
     """The tests of a group, each with the two cells that it compares."""
+    for tested, cells in _pairs(one, margin):
+        if tested.value and tested.low and tested.high and tested.raw is not None:
+            yield Paired(tested.value, tested.low, tested.high, tested.raw, tested.blocks), cells
+
+
+def _pairs(one: Group, margin: float) -> Iterator[tuple[Ratio | Gap, tuple[Cell, Cell]]]:
     identities = verdicts({row.key: row.ok for row in one.rows})
     formed = ratios(one, None, identities, margin)
     at = base(AXES["framework"], one.rows, None)
     for row in one.rows:
         other = counterpart(row, one, at)
-        if other and formed[row.key].raw is not None:
+        if other:
             yield formed[row.key], (row.cell, other.cell)
     for contest in contests(one, None, identities, formed, margin):
         by_name = {row.cell.framework: row.cell for row in contest.rows}
         for (first, second), gap in contest.gaps.items():
-            if gap.raw is not None and not gap.in_table:
+            if not gap.in_table:
                 yield gap, (by_name[first], by_name[second])
     for gain in gains(one, identities, margin):
-        if gain.ratio.raw is not None:
-            yield gain.ratio, (gain.row.cell, gain.before.cell)
+        yield gain.ratio, (gain.row.cell, gain.before.cell)

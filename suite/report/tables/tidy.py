@@ -11,9 +11,10 @@ import pandas as pd
 
 from suite.analysis.records.load import Launch
 from suite.analysis.statistics.inference import quartiles
+from suite.catalog.setting import TEXT, WHOLE
 from suite.record.record import PHASES, Record
 from suite.record.text import clean
-from suite.report.tables.launch_columns import FLAG, NUMBER, SCHEMA, TEXT, WHOLE, Column, column, columns
+from suite.report.tables.launch_columns import FLAG, NUMBER, SCHEMA, Column, column, columns
 
 #: The order of the phases of a worker's start; others follow.
 _PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")

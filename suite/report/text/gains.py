@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from suite.analysis.bottlenecks.bottleneck import GAIN
-from suite.analysis.rows.axes import OF_A_FRAMEWORK
 from suite.analysis.rows.groups import SETTINGS, Group
 from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.gains import Gain
+from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
 from suite.report.format.names import (
     PHRASES,
