@@ -83,6 +83,14 @@ def test_warm_up_ends_at_its_limit_and_the_phase_is_unsteady() -> None:
     assert not phase.steady, "the halves of the windows agree, but what came before never did"
 
 
+def test_a_stall_as_the_warm_up_ends_makes_no_short_windows() -> None:
+    """Another program had the processor for 1.2 s in the last window that the limit allows."""
+    phase = Machine(lambda step: 1.21 if step == 5 else 0.01).measure(Plan(1.0, 10, max_warmup_s=1.0))
+    assert not phase.steady
+    assert all(window.seconds == pytest.approx(1.0) for window in phase.windows)
+    assert {window.steps for window in phase.windows} == {phase.warmup[-1].steps}
+
+
 def test_windows_that_drift_are_unsteady_although_the_warm_up_was_not() -> None:
     start = Machine(lambda _: 0.5).measure()
     warm = sum(window.steps for window in start.warmup)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from statistics import median, quantiles
+from statistics import median, median_low, quantiles
 
 from suite.plan.measuring import Plan
 from suite.record.record import Phase, Window
@@ -23,6 +23,12 @@ STEADY_WITHIN = 0.05
 #: are so many turns, where there are windows for them.
 BURST_S = 1.0
 TURNS = 4
+
+#: A window has at most so many times the steps of the one before.
+GROWTH_MOST = 10
+
+#: So many warm-up windows say how long a step takes, where they do not agree within the limit.
+NEIGHBOURS = 3
 
 #: A loader that is so many times as fast as training keeps its queue full all the while.
 FAR_AHEAD = 4
@@ -79,6 +85,11 @@ class Series:
             spent += window.seconds
             long_enough = min(previous.seconds, window.seconds) >= plan.min_window_s
             self.warm = previous.steps == window.steps and long_enough and _agree([previous.seconds, window.seconds])
+        # A window that waited for another program seems long enough with too few steps: its neighbours know better.
+        step_s = median_low([window.seconds / window.steps for window in self.warmup[-NEIGHBOURS:]])
+        steps = min(round(plan.min_window_s / step_s), GROWTH_MOST * self.last.steps)
+        if not self.warm and steps > 2 * self.last.steps:
+            self.warmup.append(self._window(steps)[0])
 
     def burst(self, windows: int) -> None:
         """Measure the given number of windows in a row."""
@@ -183,7 +194,7 @@ def _steps(last: Window, seconds: float) -> int:
     if last.seconds >= seconds:
         return last.steps
     target = round(1.1 * seconds / last.seconds * last.steps)
-    return min(max(target, last.steps + 1), 10 * last.steps)
+    return min(max(target, last.steps + 1), GROWTH_MOST * last.steps)
 
 
 def _agree(series: Sequence[float]) -> bool:
