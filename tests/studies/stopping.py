@@ -171,6 +171,13 @@ def truths() -> dict[str, dict[Cell, float]]:
     }
 
 
+def _normal(noise: Values) -> Values:
+    """Normal noise of each cell's own deviation: a few residuals, drawn again, repeat themselves as no launches do."""
+    deviations = np.sqrt((noise**2).mean(axis=1))
+    drawn: Values = np.random.default_rng(5).standard_normal((len(noise), 20_000)) * deviations[:, None]
+    return drawn
+
+
 def worlds(name: str) -> dict[str, World]:
     """The noise of these committed runs as it is, and with what else may happen."""
     first, second = (residuals(*each) for each in RUNS[name])
@@ -180,6 +187,7 @@ def worlds(name: str) -> dict[str, World]:
         f"{name}, drift 20 %": replace(world, drift=0.2),
         f"{name}, outliers 5 %": replace(world, outliers=0.05),
         f"{name}, two speeds (20 %)": replace(world, speeds=0.2),
+        f"{name}, normal": replace(world, noise=(_normal(first), _normal(second))),
     }
 
 
