@@ -8,8 +8,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from suite.catalog.suggest import unknown
 from suite.plan.options import HEADING
-from suite.plan.suggest import unknown
 
 HERE = Path(__file__).resolve().parent
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from suite.catalog.suggest import nearest
 from suite.export.target import ExportError
 from suite.monitor.background import settle
 from suite.plan import options, order
@@ -20,7 +21,6 @@ from suite.plan.blocks import blocks
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import CONTROL, LEAST_TESTED
-from suite.plan.suggest import nearest
 from suite.record.saved import SCHEMA
 from suite.session.advice import advice, unmeasured
 from suite.session.engines import LOCAL

@@ -128,7 +128,7 @@ SITE = """
 import sys
 if "suite.worker.process" in sys.orig_argv:
     import suite.worker.launch.probe
-    from suite.worker.evidence.collected import Evidence
+    from suite.worker.evidence.collector import Evidence
     Evidence.afterwards = lambda self, timed=None: None
     suite.worker.launch.probe.measure_peaks = lambda *_, **__: None
 """

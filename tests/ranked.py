@@ -21,8 +21,8 @@ STEPS, GLOBAL_BATCH = 5, 16
 def main(text: str, output: str, change: str = "") -> None:
     from suite.plan.cell import Cell
     from suite.plan.frameworks import VARIABLES
+    from suite.worker.distributed.process_group import Team, training_of
     from suite.worker.distributed.ranks import joined
-    from suite.worker.distributed.team import Team, training_of
     from suite.worker.frameworks import imported
     from workloads.data import synthetic
     from workloads.data.augment import Batches

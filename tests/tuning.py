@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.search.racing import Race
-from suite.analysis.search.referee import Referee
+from suite.analysis.search.elimination import Referee
+from suite.analysis.search.state import Race
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
 from suite.record.history import Course, Epoch

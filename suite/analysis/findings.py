@@ -10,10 +10,10 @@ from suite.analysis.bottlenecks.explained import Compared, Pair, compared, pairs
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, RowKey
-from suite.analysis.statistics.contests import Contest, contests
-from suite.analysis.statistics.gains import Gain, gains, gains_along
+from suite.analysis.statistics.fastest import Contest, contests
 from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.speedups import Gain, gains, gains_along
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from suite.catalog.suggest import unknown
 from suite.checks import loaders, monitor, plain
-from suite.plan.suggest import unknown
 
 CHECKS = {
     "plain": (plain.main, "is the suite's training step as fast as a plain loop of the same framework?"),

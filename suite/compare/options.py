@@ -9,10 +9,10 @@ from pathlib import Path
 from suite.analysis.options import PRICE_HOUR, PRICE_KWH, RUNS, STORAGE_FOLDER, margin_option
 from suite.analysis.rows.axes import AXES
 from suite.analysis.statistics.regress import threshold
+from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.choice import one_of
 from suite.plan.command_line import add, command_parser
-from suite.plan.suggest import unknown
 from suite.report.html.folder import EXTRAS
 
 FORMATS = ("terminal", "markdown", "json", "html")

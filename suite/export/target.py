@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from suite.catalog.suggest import unknown
 from suite.export import targets
-from suite.plan.suggest import unknown
 from suite.record.record import Record
 
 

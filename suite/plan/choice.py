@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable
 
-from suite.plan.suggest import unknown
+from suite.catalog.suggest import unknown
 
 
 def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from suite.catalog.devices import has_gpu
+from suite.catalog.suggest import unknown
 from suite.plan.cell import (
     ALLOCATORS,
     AUTO,
@@ -23,9 +25,7 @@ from suite.plan.cell import (
     Cell,
     Loader,
 )
-from suite.plan.device import has_gpu
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
-from suite.plan.suggest import unknown
 from workloads.faults import FAULTS, explained
 from workloads.spec import read_declaration, specification
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from suite.catalog.suggest import unknown
 from suite.plan.matrix import MatrixError
-from suite.plan.suggest import unknown
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from suite.catalog.devices import has_gpu
 from suite.catalog.settings import SETTINGS
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO
@@ -32,7 +33,6 @@ from suite.plan.command_line import (
     check_numbers,
 )  # fmt: skip
 from suite.plan.command_line import add as add_options
-from suite.plan.device import has_gpu
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
 from suite.plan.named import named

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from suite.catalog.settings import SETTINGS
+from suite.catalog.suggest import unknown
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.named import named
-from suite.plan.suggest import unknown
 from suite.plan.sweep import Axes, parsed, swept, usual
 
 #: The values of an axis that is searched without a list of its own, on a CPU and on a GPU.

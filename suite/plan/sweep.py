@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from suite.catalog.settings import SETTINGS, SWEPT
+from suite.catalog.suggest import unknown
 from suite.plan.cell import (
     COMPILES_OF,
     FRAMEWORKS,
@@ -17,7 +18,6 @@ from suite.plan.cell import (
     CellError,
 )
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, check_size, default, smoke
-from suite.plan.suggest import unknown
 from workloads import registry
 from workloads.spec import read_declaration
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from suite.catalog.setting import Count
 from suite.catalog.settings import SETTINGS
+from suite.catalog.suggest import unknown
 from suite.plan.matrix import Matrix, MatrixError, with_windows
-from suite.plan.suggest import unknown
 from suite.plan.sweep import AXES, parsed, swept
 from workloads.data.files import read_regular
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from suite.catalog.setting import Count, Setting
 from suite.catalog.settings import BY_ID
+from suite.catalog.suggest import unknown
 from suite.plan.cell import COMPILES, FRAMEWORKS, LOADERS, PRECISIONS, REFERENCE_STRATEGY, WORKLOADS, Cell, Loader
-from suite.plan.suggest import unknown
 from workloads import registry
 
 

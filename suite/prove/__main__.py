@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.plan.cell import FRAMEWORKS, SIZES
-from suite.prove.asked import GivenError, answer, given, prepared, workload_at
 from suite.prove.numbers import Given, Numbers
-from suite.prove.shown import verdict
+from suite.prove.output import verdict
+from suite.prove.questions import GivenError, answer, given, prepared, workload_at
 from suite.record.text import clean
 from suite.session.interrupts import interruptible
 from suite.session.launches.launch import LaunchError, scratch_folder

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from suite.analysis.search.racing import Race
+from suite.analysis.search.state import Race
+from suite.catalog.devices import has_gpu
 from suite.monitor.background import settle
 from suite.plan.cell import Cell, CellError
-from suite.plan.device import has_gpu
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.benchmarks import save_run

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from suite.analysis.search.racing import Race
+from suite.analysis.search.state import Race
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.format.terminal import Terminal
 from suite.report.plots.kinds.race import race_plot
-from suite.report.text.race import (
+from suite.report.text.search import (
     command,
     cost,
     findings,

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from suite.analysis.search.racing import Race
-from suite.analysis.search.referee import SEEDS_LEAST, Referee, in_order
+from suite.analysis.search.elimination import SEEDS_LEAST, Referee, in_order
+from suite.analysis.search.state import Race
 from suite.plan.cell import Cell
 from suite.plan.objective import Budget
 from suite.plan.space import workloads

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.analysis.options import PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER, margin_option
+from suite.catalog.devices import has_gpu
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.choice import one_of
@@ -30,7 +31,6 @@ from suite.plan.command_line import (
     check_numbers,
     command_parser,
 )  # fmt: skip
-from suite.plan.device import has_gpu
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives

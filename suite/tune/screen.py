@@ -11,11 +11,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.analysis.search.racing import Race
+from suite.analysis.search.state import Race
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import LEFT
-from suite.report.text.race import standing, title
+from suite.report.text.search import standing, title
 from suite.session.formatting import duration
 from suite.tune.loop import Spent
 

@@ -25,20 +25,20 @@ from suite.plan.cell import Cell
 from suite.record.environment import describe, redact
 from suite.record.history import Course
 from suite.record.job import Job
-from suite.record.mark import WORKER
+from suite.record.process_tag import WORKER
 from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
 from suite.worker import interfaces
+from suite.worker.distributed.process_group import RANKS_APART, Team, training_of
 from suite.worker.distributed.ranks import ALONE, Ranks, joined
-from suite.worker.distributed.team import RANKS_APART, Team, training_of
-from suite.worker.evidence.collected import Evidence
+from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, imported
 from suite.worker.launch import group
-from suite.worker.launch.counted import Counted
-from suite.worker.launch.described import described, kernels, program, training_key
+from suite.worker.launch.counting_loader import Counted
+from suite.worker.launch.description import described, kernels, program, training_key
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, since
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors

@@ -9,7 +9,7 @@ import pytest
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, problems, unaccounted
 from suite.analysis.records.load import load
-from suite.analysis.statistics.contests import contests
+from suite.analysis.statistics.fastest import contests
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import ratios
 from suite.record.history import Ledger

@@ -14,7 +14,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.scaling.communication import communication, exchange, threads_per_device
 from suite.analysis.scaling.efficiency import STRONG, WEAK, Scaling, scalings
-from suite.analysis.statistics.leaders import leaders
+from suite.analysis.statistics.best import leaders
 from suite.analysis.statistics.ratios import ratios
 from suite.record.record import Record
 from tests import records

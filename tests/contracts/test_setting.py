@@ -90,9 +90,9 @@ ASKED = """
     seen["exported"], seen["labels of metrics"] = settings(changed[0]), list(CELL)
 
     from suite.analysis.search.effects import SETTINGS
-    from suite.analysis.statistics.gains import gains
+    from suite.analysis.statistics.speedups import gains
     from suite.plan.space import space
-    from suite.report.text.race import label
+    from suite.report.text.search import label
     seen["effects"] = list(SETTINGS)
     seen["gains"] = sorted({gain.axis for gain in gains(across.group, across.identities)})
     seen["search"] = len(space([], {"rounding": ("nearest", "stochastic")}, gpu=False).cells)

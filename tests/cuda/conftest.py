@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
+from suite.catalog.devices import has_gpu
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.plan.cell import Cell
-from suite.plan.device import has_gpu
 from suite.record.environment import describe
 from suite.record.record import Record
 from tests.cuda import background

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from suite.prove.asked import given
 from suite.prove.numbers import Given, Numbers
+from suite.prove.questions import given
 from suite.worker.evidence.proof import collect
 from tests.prove import transformer
 from workloads import registry

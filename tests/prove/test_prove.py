@@ -12,11 +12,11 @@ import pytest
 
 from suite.plan.cell import WORKLOADS
 from suite.prove.__main__ import main
-from suite.prove.asked import GivenError, given, of_checkpoint, workload_at
 from suite.prove.causes import CAUSES
 from suite.prove.compare import checks
 from suite.prove.numbers import Numbers, aligned, distance
-from suite.prove.shown import explanation, verdict
+from suite.prove.output import explanation, verdict
+from suite.prove.questions import GivenError, given, of_checkpoint, workload_at
 from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.prove.mistakes import MISTAKES, PORTS, Mistake, forget, right, wrong

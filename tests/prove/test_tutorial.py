@@ -9,7 +9,7 @@ import pytest
 
 from suite.new.__main__ import main
 from suite.prove.compare import checks
-from suite.prove.shown import explanation, verdict
+from suite.prove.output import explanation, verdict
 from tests.documents import blocks
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.prove.mistakes import forget, numbers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.plan.device import has_gpu
+from suite.catalog.devices import has_gpu
 from suite.record import environment
 from suite.record.environment import describe, recorded, redact
 

@@ -14,7 +14,7 @@ from suite.record.history import Course, Epoch
 from suite.record.record import Record
 from suite.report.tables.frame import table
 from suite.report.text.answer import MOST, Answer, answer
-from suite.report.text.clauses import CARD
+from suite.report.text.fastest import CARD
 from tests import records
 from tests.expected import golden
 from tests.published import RUNS

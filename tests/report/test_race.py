@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from suite.analysis.search.racing import Race
+from suite.analysis.search.state import Race
 from suite.plan.cell import Cell, Loader
 from suite.plan.matrix import Matrix
 from suite.plan.named import named
@@ -16,7 +16,7 @@ from suite.plan.sweep import AXES, parsed, swept, usual
 from suite.record.record import Outcome
 from suite.report.plots import styled
 from suite.report.plots.kinds.race import race_plot
-from suite.report.text.race import command, findings, label, outs, risk, standing, title, untried, verdict
+from suite.report.text.search import command, findings, label, outs, risk, standing, title, untried, verdict
 from tests.tuning import Launcher, cells, raced, usual_rate
 
 CELLS = cells()

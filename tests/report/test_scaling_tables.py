@@ -14,7 +14,7 @@ from suite.analysis.accuracy.comparison import learned
 from suite.analysis.records.load import Launch, load
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.wording import DASH, NONE
-from suite.analysis.scaling.course_gains import gains
+from suite.analysis.scaling.time_to_accuracy import gains
 from suite.compare.__main__ import main
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.record.history import Course, Epoch

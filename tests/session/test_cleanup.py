@@ -19,7 +19,7 @@ import pytest
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import Plan
 from suite.record.job import Job
-from suite.record.mark import MARK
+from suite.record.process_tag import MARK
 from suite.record.scratch import OWNED, OWNED_TEXT, scratch, sweep
 from suite.session.launches import cleanup
 from suite.session.launches.launch import ROOT, launch

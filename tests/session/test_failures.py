@@ -37,7 +37,7 @@ SITE = """
 import sys
 if "suite.worker.process" in sys.orig_argv:
     import ctypes, json, os, resource, signal, time
-    import suite.worker.evidence.collected, suite.worker.launch.measure
+    import suite.worker.evidence.collector, suite.worker.launch.measure
     import suite.worker.launch.probe, workloads.spec
     from suite.record.job import Job
 
@@ -74,8 +74,8 @@ if "suite.worker.process" in sys.orig_argv:
         suite.worker.launch.probe.precision_errors = lambda *_: {}
         suite.worker.launch.probe.denormals = lambda *_: "flushed"
         suite.worker.launch.probe.measure_peaks = lambda *_, **__: None
-        suite.worker.evidence.collected.Evidence.fingerprint = lambda self: {}
-        suite.worker.evidence.collected.Evidence.afterwards = lambda self, timed=None: None
+        suite.worker.evidence.collector.Evidence.fingerprint = lambda self: {}
+        suite.worker.evidence.collector.Evidence.afterwards = lambda self, timed=None: None
     if fault == "diverged":
         def weights(self, seed, original=workloads.spec.WorkloadSpec.reference_weights):
             return {name: array * float("nan") for name, array in original(self, seed).items()}

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import psutil
 
-from suite.record.mark import MARK
+from suite.record.process_tag import MARK
 from suite.record.rank_variables import RANK
 from suite.record.record import Record
 from suite.session.journal import read

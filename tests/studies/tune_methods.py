@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from suite.analysis.search import elimination
+from suite.analysis.search import significance
 from suite.analysis.statistics.inference import LEVEL, MARGIN, holm
 from tests.studies.tune_worlds import BLOCKS, CELLS, Search, Values
 
@@ -24,10 +24,10 @@ def ours(search: Search, budget: int) -> Answer:
     scores, alive = np.empty((0, CELLS)), np.ones(CELLS, dtype=bool)
     while _more(search, alive, len(scores), budget):
         scores = np.vstack([scores, search.block(len(scores), alive)])
-        alive &= ~elimination.worse(scores, alive, MARGIN)
-        if elimination.tied(scores, alive, MARGIN):
+        alive &= ~significance.worse(scores, alive, MARGIN)
+        if significance.tied(scores, alive, MARGIN):
             break
-    return alive, elimination.fit(scores).best(alive)
+    return alive, significance.fit(scores).best(alive)
 
 
 def every(search: Search, budget: int) -> Answer:

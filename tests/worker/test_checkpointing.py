@@ -15,7 +15,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.evidence import Recomputed
-from suite.worker.evidence.collected import recomputed
+from suite.worker.evidence.collector import recomputed
 from suite.worker.evidence.optimizer import deviation
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, build

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker.evidence.collected import Evidence
+from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.replay import Replay
-from suite.worker.launch.counted import KEPT, Counted
+from suite.worker.launch.counting_loader import KEPT, Counted
 from tests.frameworks import batches
 from workloads.spec import specification
 

@@ -12,7 +12,7 @@ from suite.plan.cell import FRAMEWORKS
 from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT
 from suite.worker.evidence.replay import LAST_STEPS
-from suite.worker.launch.counted import KEPT
+from suite.worker.launch.counting_loader import KEPT
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 

@@ -76,7 +76,7 @@ def as_measured(subject: Subject) -> Draws:
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in CHOSEN])
 def test_one_of_each_kind_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind != "dropout":  # many passes, which say nothing of another kind: as measured, so that they raise no alarm
-        monkeypatch.setattr("suite.worker.evidence.collected.draws", as_measured)
+        monkeypatch.setattr("suite.worker.evidence.collector.draws", as_measured)
     others = CHOSEN[kind][1]
     if kind == "precision":
         from suite.worker.frameworks.pytorch.device import lstm_in_bf16

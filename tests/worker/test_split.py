@@ -9,8 +9,8 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.strategies import STAGED
+from suite.worker.distributed.process_group import Team
 from suite.worker.distributed.ranks import Ranks
-from suite.worker.distributed.team import Team
 from tests.frameworks import batches, module, narrow, needs_frameworks, training
 from workloads.spec import WORKLOADS
 

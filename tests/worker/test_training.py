@@ -27,7 +27,7 @@ from suite.session.hosts import local
 from suite.session.launches.launch import launch
 from suite.worker.interfaces import tools
 from suite.worker.launch import checkpoint
-from suite.worker.launch.counted import Counted
+from suite.worker.launch.counting_loader import Counted
 from suite.worker.launch.outcome import check
 from suite.worker.launch.training import Saved, follow
 from tests.frameworks import data, narrow, needs_frameworks, training

@@ -10,7 +10,7 @@ import pytest
 
 from suite.analysis.identity.tolerances import OWN_OPTIMIZER, tolerance_of
 from suite.record.evidence import Last
-from suite.worker.evidence.collected import Evidence
+from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import own
 from suite.worker.evidence.replay import Replay
 from tests.frameworks import batches, each_framework, narrow, needs_frameworks

@@ -9,7 +9,7 @@ from suite.analysis.bottlenecks.causes import Causes, causes
 from suite.analysis.bottlenecks.costs import Costs, costs
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.contests import Contest
+from suite.analysis.statistics.fastest import Contest
 from suite.analysis.statistics.ratios import Ratio, counterpart
 
 #: Verdicts that a report explains; the empty one is that of a ratio that was not tested.

@@ -21,7 +21,7 @@ from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place
 from suite.analysis.records.reader import Reader
 from suite.analysis.records.saved import EMPTY, find_records
-from suite.plan.suggest import nearest
+from suite.catalog.suggest import nearest
 from suite.record.record import Record, RecordError
 from suite.record.retry import may_pass
 from suite.record.text import clean

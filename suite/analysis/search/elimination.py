@@ -1,117 +1,193 @@
-"""Which cells of a race can go: sequential elimination with Student bounds, and how much risk that spends.
+"""Decides a race between cells: records in, survivors out. It launches nothing.
 
-Scores are logarithms of an objective, higher is better, one row per block and one column per cell; NaN where a cell was
-not launched, or failed. A score is taken as the sum of its cell, its block and noise of one scale, so that the noise is
-estimated from all cells at once: two blocks of twelve cells leave eleven degrees of freedom, where a test of one pair
-has one. That is what lets a race drop cells after two launches each.
-
-After the first block nothing is known of the noise, and no cell goes: a single launch may be slow by chance, however
-far behind it is. From the second block on a cell goes if it is more than the margin behind the best one and
-significantly worse: a one-sided bound by Student's t, with Bonferroni's correction over the cells that are left, at the
-look's share of `LEVEL` (see `share`). The shares of all looks together never exceed `LEVEL`: the alpha spending of
-group-sequential trials (Lan and DeMets, Biometrika 70, 1983), in a race as Maron and Moore run it (Hoeffding races,
-NIPS 6, 1994). To drop every arm whose bound lies below that of the best is the successive elimination of Even-Dar,
-Mannor and Mansour (JMLR 7, 2006).
-
-``python -m tests.studies.tune`` chose the method and the constants, by simulation with the noise of committed launches.
+A race runs in blocks: each holds one launch of every cell that is left. What failed for good is out at once, with the
+reason; what is significantly worse (`suite.analysis.search.significance`) is out at the end of a block, and so is what
+breaks a limit, learned worse, or did not compute the same as the others. The same records always give the same race, so
+a search that goes on after an interruption needs nothing but its journal.
 """
 
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from suite.analysis.statistics.two_way import Fit, Scores, fit
+from suite.analysis.accuracy.learning import learned_worse, reference
+from suite.analysis.identity.comparability import UNPROVED
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.search.objectives import figure_of, mean, score, shown, why_none
+from suite.analysis.search.significance import LEVEL, dominated, worse
+from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Exit, Race, Step, table
+from suite.analysis.statistics.two_way import fit
+from suite.plan.cell import Cell
+from suite.plan.objective import Question
+from suite.plan.space import lacking_too, larger_than
+from suite.record.record import Record
+from suite.record.retry import NOT_IMPORTABLE
+from suite.record.text import clean
 
-#: The risk that a race drops the best cell, over all its looks.
-LEVEL = 0.05
-#: The share of the level that the first test spends; each later one spends this share of what is left.
-FIRST = 0.3
-
-Flags = NDArray[np.bool_]
-
-
-def share(look: int) -> float:
-    """The share of the level that a test spends, counted from 1: a geometric series, whose sum is 1."""
-    return float(FIRST * (1 - FIRST) ** (look - 1))
-
-
-def spent(looks: int) -> float:
-    """The risk that so many tests spent together."""
-    return LEVEL * (1 - float((1 - FIRST) ** looks))
-
-
-def worse(scores: Scores, alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
-    """The cells (cells,) that go after the last block of ``scores``; ``alive`` are those that ran in it.
-
-    They are compared with the best of ``judges`` (cells,), by default of all: a cell that may still turn out to break a
-    limit must not drop others.
-    """
-    fitted = fit(scores)
-    alive = alive & (fitted.counts > 0)
-    best = alive if judges is None else alive & judges
-    if alive.sum() < 2 or not best.any():
-        return np.zeros_like(alive)
-    top = fitted.best(best)
-    behind = fitted.means[top] - fitted.means
-    return alive & beyond(behind, fitted, top, rivals=int(alive.sum()) - 1, look=len(scores) - 1, margin=margin)
+#: Outcomes after which the same launch is tried once more.
+TRIED_AGAIN = ("crashed", "error")
+#: Seeds after which the accuracy of a cell is tested. Before that it drops no other, since it may learn worse.
+SEEDS_LEAST = 3
+#: A race ends after so many blocks, whatever is left.
+BLOCKS_MOST = 20
 
 
-def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, margin: float) -> Flags:
-    """Which differences to the cell ``top`` are significant at this look among so many rivals, and beyond the margin.
+@dataclass
+class Referee:
+    """Follows a race as its records come in. ``excluded`` are cells that are not launched, with the reasons."""
 
-    One block knows no noise and finds nothing.
-    """
-    if not fitted.freedom:
-        return np.zeros(len(behind), dtype=bool)
-    bound = fitted.reach(LEVEL * share(look) / rivals) * fitted.errors(top)
-    return np.asarray(behind > np.maximum(bound, math.log1p(margin)))
+    cells: tuple[Cell, ...]
+    question: Question
+    seed: int = 0
+    excluded: Mapping[Cell, str] = field(default_factory=dict)
+    tries: dict[tuple[Cell, int], list[Record]] = field(default_factory=dict)
+    out: dict[Cell, Exit] = field(default_factory=dict)
+    records: dict[Cell, dict[int, Record]] = field(default_factory=dict)
+    path: list[Step] = field(default_factory=list)
+    launches: int = 0
+    block: int = 0
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.out |= {
+            cell: Exit(FAILED, reason, 0, 0, 0) for cell, reason in self.excluded.items() if cell in self.cells
+        }
+
+    def add(self, record: Record) -> None:
+        """Take in the next record; those of other cells are passed over."""
+        if record.cell in self.cells:
+            self.tries.setdefault((record.cell, record.launch), []).append(record)
+            self.launches += 1
+
+    def race(self) -> Race:
+        """The state of the race."""
+        while not self.over and self.alive and self.block < BLOCKS_MOST:
+            if due := self._block():
+                return self._race(due)
+            self.block += 1
+            self._judge()
+            self.path.append(Step(self.launches, len(self.alive)))
+            self.over = self._settled() and self._race(()).agreed
+        return self._race(())
+
+    @property
+    def alive(self) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self.cells if cell not in self.out)
+
+    def _settled(self) -> bool:
+        """Whether a race whose cells agree may end: equal accuracy is tested from three seeds on."""
+        return self.question.target is None or self.block >= SEEDS_LEAST or len(self.alive) < 2
+
+    def _block(self) -> tuple[Cell, ...]:
+        """Take in the block's records, in the order in which they were made; returns the cells that are still due."""
+        due = []
+        for cell in [each for each in in_order(self.cells, self.seed, self.block) if each not in self.out]:
+            tries = self.tries.get((cell, self.block), ())
+            if not tries or (len(tries) == 1 and tries[0].outcome.status in TRIED_AGAIN):
+                due.append(cell)
+            elif tries[-1].outcome.ok:
+                self._keep(cell, tries[-1])
+            else:
+                self._fail(cell, tries)
+        return tuple(cell for cell in due if cell not in self.out)
+
+    def _keep(self, cell: Cell, record: Record) -> None:
+        self.records.setdefault(cell, {})[self.block] = record
+        if reason := why_none(record, self.question):
+            self._drop(cell, FAILED, reason)
+
+    def _fail(self, cell: Cell, tries: Sequence[Record]) -> None:
+        outcome = tries[-1].outcome
+        again = " (tried twice)" if len(tries) > 1 else ""
+        reason = clean(f"{outcome.status}: {outcome.reason}{again}")
+        self._drop(cell, FAILED, reason)
+        for other in self.alive:
+            lacks = outcome.status == "unsupported" and (
+                lacking_too(cell, other) or (NOT_IMPORTABLE in outcome.reason and other.framework == cell.framework)
+            )
+            if (lacks or (outcome.status == "out-of-memory" and larger_than(cell, other))) and not self._began(other):
+                self._drop(other, FAILED, reason)
+
+    def _began(self, cell: Cell) -> bool:
+        return any((cell, block) in self.tries for block in range(self.block + 1))
+
+    def _judge(self) -> None:
+        """Drop what the block that just ended rules out."""
+        for cell, detail in self._unproved().items():
+            self._drop(cell, UNPROVEN, detail)
+        for cell, reason in self._beyond_limits().items():
+            self._drop(cell, LIMIT, reason)
+        if self.question.target is not None:
+            base = reference(self.cells, self.records)
+            for cell, reason in learned_worse(self.alive, self.records, base).items():
+                self._drop(cell, LEARNED, reason)
+        state = self._race(())
+        left = np.array([cell in state.alive for cell in self.cells])
+        if not left.any():
+            return
+        judges = np.array([self._cleared(state, cell) for cell in self.cells])
+        if len(state.scores) == 1:
+            gone, reason = worse(state.scores[0], left, self.question.margin, judges), ""
+        else:
+            gone, reason = dominated(state.scores, left, self.question.margin, judges), "another cell is better"
+        for at in np.flatnonzero(gone):
+            self._drop(self.cells[at], WORSE, reason)
+
+    def _cleared(self, state: Race, cell: Cell) -> bool:
+        """Whether a cell keeps the limits as far as is known, so that others may be dropped for being worse than it."""
+        enough = self.question.target is None or len(self.records.get(cell, ())) >= SEEDS_LEAST
+        return enough and not state.beyond(cell)
+
+    def _unproved(self) -> dict[Cell, str]:
+        proofs = verdicts({cell: list(each.values()) for cell, each in self.records.items() if each})
+        return {cell: str(proof) for cell, proof in proofs.items() if cell not in self.out and proof.kind in UNPROVED}
+
+    def _beyond_limits(self) -> dict[Cell, str]:
+        """The cells that break a limit by more than noise; what is one launch old breaks that of memory only."""
+        broken = {}
+        for limit in self.question.limits:
+            scores = table(self.cells, self.records, self.question, limit.name, self.block)
+            fitted = fit(scores)
+            least = score(limit.value, limit.name)
+            slack = (
+                fitted.reach(LEVEL) * fitted.deviation if fitted.freedom else 0.0 if limit.name == "memory" else 99.0
+            )
+            for at, cell in enumerate(self.cells):
+                if cell not in self.alive:
+                    continue
+                if not fitted.counts[at]:
+                    broken[cell] = f"its launches measured no {limit.name}, which is limited"
+                elif fitted.means[at] + slack / math.sqrt(fitted.counts[at]) < least:
+                    broken[cell] = f"{shown(figure_of(mean(scores[:, at]), limit.name), limit.name)} is beyond {limit}"
+        return broken
+
+    def _drop(self, cell: Cell, kind: str, reason: str) -> None:
+        launched = sum(len(tries) for (each, _), tries in self.tries.items() if each == cell)
+        self.out.setdefault(cell, Exit(kind, reason, self.block, self.launches, launched))
+
+    def _race(self, due: tuple[Cell, ...]) -> Race:
+        return Race(
+            self.cells, self.question, self.alive, dict(self.out), self.block, self.launches, due,
+            {cell: dict(each) for cell, each in self.records.items()}, tuple(self.path),
+        )  # fmt: skip
 
 
-def tied(scores: Scores, alive: Flags, margin: float) -> bool:
-    """Whether each cell that is left is shown to lie within the margin of the best, by bounds of `LEVEL` in all.
-
-    One cell ties with itself.
-    """
-    if alive.sum() < 2:
-        return True
-    fitted = fit(scores)
-    if not fitted.freedom or (fitted.counts[alive] == 0).any():
-        return False
-    top = fitted.best(alive)
-    bound = fitted.means[top] - fitted.means + fitted.reach(LEVEL / (int(alive.sum()) - 1)) * fitted.errors(top)
-    bound[top] = 0.0
-    return bool((bound[alive] <= math.log1p(margin)).all())
+def in_order(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
+    """The cells in the order in which a block launches them."""
+    order = list(cells)
+    random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order, not a secret
+    return order
 
 
-def dominated(scores: list[Scores], alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
-    """The cells that go where two objectives are asked for: those that another one beats.
-
-    To beat is to be significantly better beyond the margin in one objective, and in the other either that too, or not
-    to be worse beyond the margin by any bound.
-    """
-    fits = [fit(each) for each in scores]
-    for fitted in fits:
-        alive = alive & (fitted.counts > 0)
-    gone = np.zeros_like(alive)
-    rivals, look = int(alive.sum()) - 1, len(scores[0]) - 1
-    best = alive if judges is None else alive & judges
-    if rivals < 1 or not all(fitted.freedom for fitted in fits):
-        return gone
-    for top in np.flatnonzero(best):
-        behind = [fitted.means[top] - fitted.means for fitted in fits]
-        better = [
-            beyond(each, fitted, int(top), rivals=rivals**2, look=look, margin=margin)
-            for each, fitted in zip(behind, fits, strict=True)
-        ]
-        chance = LEVEL * share(look) / rivals**2
-        no_worse = [
-            each - fitted.reach(chance) * fitted.errors(int(top)) >= -math.log1p(margin)
-            for each, fitted in zip(behind, fits, strict=True)
-        ]
-        beats = (better[0] & (better[1] | no_worse[1])) | (better[1] & no_worse[0])
-        beats[top] = False
-        gone |= alive & beats
-    return gone
+def race(cells: Sequence[Cell], records: Iterable[Record], question: Question, seed: int = 0) -> Race:
+    """The state of the race of these cells after these records, which are in the order in which they were made."""
+    referee = Referee(tuple(cells), question, seed)
+    for record in records:
+        referee.add(record)
+        referee.race()
+    return referee.race()

@@ -10,10 +10,10 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics import inference
-from suite.analysis.statistics.contests import Gap, contests
-from suite.analysis.statistics.gains import gains
+from suite.analysis.statistics.fastest import Gap, contests
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
+from suite.analysis.statistics.speedups import gains
 from suite.plan.cell import Cell
 from suite.record.record import Record
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import listing
-from suite.analysis.statistics.contests import Contest
+from suite.analysis.statistics.fastest import Contest
 from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
 from suite.catalog.frameworks import STRATEGIES
 from suite.catalog.settings import OF_ROWS, SETTINGS

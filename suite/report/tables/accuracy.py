@@ -8,8 +8,8 @@ from typing import Any
 from suite.analysis.accuracy.comparison import MARGIN, Learned, courses, target_of
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, NONE, listing
-from suite.analysis.scaling.course_gains import Gain, gains
 from suite.analysis.scaling.efficiency import STRONG
+from suite.analysis.scaling.time_to_accuracy import Gain, gains
 from suite.plan.matrix import STUDIED
 from suite.record.text import clean
 from suite.report.format.text import spread

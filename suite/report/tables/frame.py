@@ -20,9 +20,9 @@ from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, utilisa
 from suite.analysis.rows.wording import figure
 from suite.analysis.scaling.communication import communication, exchange, threads_per_device
 from suite.analysis.scaling.efficiency import WEAK, Scaling, scalings
+from suite.analysis.statistics.best import leaders
 from suite.analysis.statistics.control import Control, Power, controls, power
 from suite.analysis.statistics.inference import MARGIN, quartiles
-from suite.analysis.statistics.leaders import leaders
 from suite.analysis.statistics.ratios import Ratio, break_even_steps, ratios
 from suite.analysis.statistics.sequential import is_sequential
 from suite.catalog.metrics import HIGHER, METRICS, number

@@ -1,8 +1,8 @@
 """The answer of a comparison: a few sentences, and a line for each of its tables that fits on a card.
 
 Every sentence follows from tests: those of the tables and of the gains, corrected together
-(`suite.analysis.statistics.family`). Accuracies are tested in their own tables. Figures that were not tested are told
-as what was measured.
+(`suite.analysis.statistics.multiple_testing`). Accuracies are tested in their own tables. Figures that were not tested
+are told as what was measured.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from suite.analysis.findings import Findings
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.rows.groups import Group
 from suite.analysis.scaling.efficiency import Scaling, decided_by
-from suite.analysis.statistics.contests import Contest
 from suite.analysis.statistics.control import doubtful
-from suite.analysis.statistics.family import Family, family
-from suite.analysis.statistics.gains import Gain
+from suite.analysis.statistics.fastest import Contest
 from suite.analysis.statistics.inference import LEAST, MARGIN
+from suite.analysis.statistics.multiple_testing import Family, family
 from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.sequential import launches_tested
+from suite.analysis.statistics.speedups import Gain
 from suite.record.record import Record
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
-from suite.report.text import clauses, devices, training
-from suite.report.text.gains import along, along_card, best_setting, switches, training_time
+from suite.report.text import devices, fastest, training
+from suite.report.text.changes import along, along_card, best_setting, switches, training_time
 
 #: The most sentences of an answer.
 MOST = 3
@@ -36,7 +36,7 @@ MOST = 3
 
 @dataclass(frozen=True)
 class Card:
-    """What one table shows, in a line of at most `clauses.CARD` characters.
+    """What one table shows, in a line of at most `fastest.CARD` characters.
 
     ``title`` names the workload in words. ``launches`` is the largest number of launches of a cell.
     """
@@ -74,8 +74,8 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
     for table, each in zip(tables, (each.decided(tests) for each in found), strict=True):
         group = table.group
         if group.by == "framework":
-            text = clauses.sentence(each.contests, _where(group)) + _absent(group)
-            verdict = clauses.card(each.contests, clauses.CARD - len(_flagged(group, short=True)))
+            text = fastest.sentence(each.contests, _where(group)) + _absent(group)
+            verdict = fastest.card(each.contests, fastest.CARD - len(_flagged(group, short=True)))
             every_gain += [(group, gain) for gain in each.gains]
             grown.append(devices.sentence(each.scalings, f"the {workload(group)}"))
         elif group.by == "devices" and (words := devices.sentence(each.scalings, f"the {workload(group)}")):
@@ -99,10 +99,10 @@ def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
         group = each.group
         accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
         few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
-        speeds.append(clauses.sentence(each.contests, _where(group), "seed") + few + _flagged(group))
+        speeds.append(fastest.sentence(each.contests, _where(group), "seed") + few + _flagged(group))
         shorter.append(training_time(each.gains, training.same_as_fp32(accuracy)))
         short = training.short(accuracy)
-        cards.append(_card(group, f"{short}; {clauses.card(each.contests, clauses.CARD - len(short) - 2)}", short))
+        cards.append(_card(group, f"{short}; {fastest.card(each.contests, fastest.CARD - len(short) - 2)}", short))
     other_gains = [(group, gain) for group, gain in every_gain if gain.axis != "tuning"]
     sentences = _chosen([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
     sentences += [words] if (words := switches(every_gain)) else []
@@ -160,8 +160,8 @@ def _chosen(first: Sequence[str], second: Sequence[str], third: Sequence[str]) -
 
 def _card(group: Group, *verdicts: str) -> Card:
     """Returns the card with the first verdict that fits, or with the beginning of the last."""
-    fitting = next((text for text in verdicts if len(text) <= clauses.CARD), "")
-    verdict = fitting or f"{verdicts[-1][: clauses.CARD - 1]}…"
+    fitting = next((text for text in verdicts if len(text) <= fastest.CARD), "")
+    verdict = fitting or f"{verdicts[-1][: fastest.CARD - 1]}…"
     return Card(group.workload, group.size, capital(workload(group)), verdict, _most(group))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.record.environment import redact
-from suite.record.mark import MARK
+from suite.record.process_tag import MARK
 from suite.record.rank_variables import ADDRESS
 from suite.record.text import clean
 from suite.session.engines import Engine

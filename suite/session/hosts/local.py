@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from suite.catalog.devices import has_gpu
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.links import links
 from suite.monitor.sampler import Monitor, idle
-from suite.plan.device import has_gpu
 from suite.record.environment import machine, usable_cores
 from suite.record.order import Order
 from suite.record.record import Record

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
-from suite.record.mark import MARK
+from suite.record.process_tag import MARK
 from suite.record.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[3]

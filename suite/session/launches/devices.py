@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from importlib import metadata, util
 from pathlib import Path
 
+from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.plan.device import has_gpu
 
 ROOT = Path(__file__).resolve().parents[3]
 WITHIN_S = 60.0

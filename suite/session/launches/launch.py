@@ -32,8 +32,8 @@ from suite.plan.frameworks import variables_of
 from suite.plan.tunings import host_memory
 from suite.record.environment import machine, recorded, redact
 from suite.record.job import Job
-from suite.record.mark import MARK
 from suite.record.order import Part
+from suite.record.process_tag import MARK
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
 from suite.record.scratch import scratch
 from suite.record.text import clean

@@ -9,8 +9,8 @@ import secrets
 import socket
 from pathlib import Path
 
+from suite.catalog.devices import has_gpu
 from suite.plan.cell import Cell
-from suite.plan.device import has_gpu
 from suite.plan.strategies import SERVER, has_server, not_measured
 from suite.record.environment import own_cores, usable_cores
 from suite.record.job import Job

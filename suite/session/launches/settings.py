@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from suite.catalog.devices import has_gpu
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.command_line import JOURNALS, bytes_of
-from suite.plan.device import has_gpu
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
 from suite.plan.options import budget_s, chosen_axes

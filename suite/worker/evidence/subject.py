@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.worker import interfaces
-from suite.worker.distributed.team import Team, training_of
+from suite.worker.distributed.process_group import Team, training_of
 from suite.worker.evidence.fingerprint import SEED, proof
 from workloads.data.dataset import Array, DataSet
 from workloads.spec import WORKLOADS, WorkloadSpec

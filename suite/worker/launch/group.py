@@ -12,7 +12,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from suite.record.mark import MARK, WORKER
+from suite.record.process_tag import MARK, WORKER
 from suite.record.rank_variables import CORES
 
 

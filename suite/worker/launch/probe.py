@@ -17,7 +17,7 @@ import numpy as np
 
 from suite.catalog.precisions import PRECISIONS
 from suite.plan.cell import Cell
-from suite.worker.distributed.team import Team
+from suite.worker.distributed.process_group import Team
 from workloads.data.dataset import Array
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from suite.record.history import Course, Epoch, Ledger
 from suite.record.record import Phase, Window
+from suite.worker.distributed.process_group import Team
 from suite.worker.distributed.ranks import ALONE, Ranks
-from suite.worker.distributed.team import Team
 from suite.worker.launch import checkpoint
 from suite.worker.launch.outcome import DivergedError
 from workloads.data.augment import evaluation_batches

@@ -26,7 +26,7 @@ def keras_sums(target: Target) -> None:
 
 def first_slice(target: Target) -> None:
     """Every rank takes the slice of rank 0."""
-    from suite.worker.distributed.team import Team
+    from suite.worker.distributed.process_group import Team
 
     target.wrap(Team, "share", lambda share: lambda team, *parts: replace(share(team, *parts), first=0))
 

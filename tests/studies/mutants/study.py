@@ -11,7 +11,7 @@ from functools import cache
 from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
-from suite.worker.evidence import collected as evidence
+from suite.worker.evidence import collector as evidence
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.ranked import rehearse_ranks
 from tests.studies.mutants.rehearsal import rehearse

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 
 from suite.analysis.accuracy.comparison import Learned, courses, target_of
 from suite.analysis.rows.groups import Row, RowKey
-from suite.analysis.scaling.course_gains import seconds_to
 from suite.analysis.scaling.efficiency import STRONG, WEAK, Point, Scaling
+from suite.analysis.scaling.time_to_accuracy import seconds_to
 from suite.analysis.statistics.inference import LEAST
 from suite.plan.cell import STRATEGIES_OF, Cell
 from suite.plan.strategies import normalised_apart

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from suite.analysis.search.racing import WORSE, Race
+from suite.analysis.search.state import WORSE, Race
 from suite.plan.cell import Cell
 from suite.report.format.names import count
 from suite.report.plots.style.bars import BAR
@@ -25,7 +25,7 @@ from suite.report.plots.style.look import (
     swatch,
     wide,
 )
-from suite.report.text.race import label, title, verdict
+from suite.report.text.search import label, title, verdict
 
 #: Cells that have a row; of more, those that stayed longest.
 ROWS_MOST = 40

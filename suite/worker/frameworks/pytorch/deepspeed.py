@@ -25,7 +25,7 @@ from suite.worker.frameworks.pytorch.optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import LAYERWISE, WorkloadSpec
 
-# What `suite.worker.distributed.team` asks of the file for a strategy.
+# What `suite.worker.distributed.process_group` asks of the file for a strategy.
 __all__ = ("Training", "connect", "gradient_bytes", "likened", "loaders", "summing", "unite")
 
 

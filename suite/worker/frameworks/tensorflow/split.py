@@ -22,8 +22,8 @@ from suite.worker.frameworks.tensorflow.optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-# What `suite.worker.distributed.team` asks of the file for a strategy; no process trains by itself, and no gradient is
-# summed.
+# What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
+# gradient is summed.
 __all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 

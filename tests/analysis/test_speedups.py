@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
-from suite.analysis.statistics.gains import Gain, gains
+from suite.analysis.statistics.speedups import Gain, gains
 from suite.record.record import Record
-from suite.report.text.gains import along, best_setting, training_time
+from suite.report.text.changes import along, best_setting, training_time
 from tests import records
 
 #: Small differences from block to block.

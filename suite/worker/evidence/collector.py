@@ -37,7 +37,7 @@ from suite.worker.evidence.replay import FP16_STEPS, LAST_STEPS, Replay
 from suite.worker.evidence.scored import Again
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.launch.counted import Counted
+from suite.worker.launch.counting_loader import Counted
 from suite.worker.launch.outcome import check
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.contests import Contest, Gap, ordered
-from suite.analysis.statistics.gains import Gain
+from suite.analysis.statistics.fastest import Contest, Gap, ordered
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.speedups import Gain
 
 Tested = TypeVar("Tested", Ratio, Gap)
 

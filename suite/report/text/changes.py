@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from suite.analysis.bottlenecks.bottleneck import GAIN
 from suite.analysis.rows.groups import SETTINGS, Group
 from suite.analysis.rows.wording import listing
-from suite.analysis.statistics.gains import Gain
+from suite.analysis.statistics.speedups import Gain
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
 from suite.report.format.names import (
@@ -21,7 +21,7 @@ from suite.report.format.names import (
     phrase,
     workload,
 )
-from suite.report.text.clauses import CARD
+from suite.report.text.fastest import CARD
 from suite.report.text.voice import change, span
 
 #: What a reader adds to a training of his own.

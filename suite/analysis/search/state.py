@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from suite.analysis.search.elimination import spent, tied
 from suite.analysis.search.objectives import mean, score, value
+from suite.analysis.search.significance import spent, tied
 from suite.analysis.statistics.two_way import Fit, Scores, fit
 from suite.plan.cell import Cell
 from suite.plan.objective import Question

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from suite.analysis.rows.wording import DASH, listing
-from suite.analysis.statistics.contests import EQUAL, PARTLY, UNDECIDED, Contest, Gap
+from suite.analysis.statistics.fastest import EQUAL, PARTLY, UNDECIDED, Contest, Gap
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import counts, framework, frameworks, scope, strategy, times
 from suite.report.text.voice import span

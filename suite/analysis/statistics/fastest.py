@@ -3,7 +3,7 @@
 A contest holds the rows that share all settings but those that are a framework's own: its compile mode, and its
 strategy for several devices. Each framework enters with its fastest row. A pair that the table compares has the table's
 own test. Pairs without the baseline are tested in the same way, with Holm's correction over the tests of both;
-`suite.analysis.statistics.family` corrects over all tests of a comparison.
+`suite.analysis.statistics.multiple_testing` corrects over all tests of a comparison.
 
 A framework with several compile modes or strategies enters with the fastest of them, chosen on the launches that its
 ratio comes from. Such a ratio is too high: by 0.6 to 0.9 % where two or three modes are equally fast and launches

@@ -11,11 +11,11 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.contests import Contest, contests
-from suite.analysis.statistics.family import family
+from suite.analysis.statistics.fastest import Contest, contests
+from suite.analysis.statistics.multiple_testing import family
 from suite.analysis.statistics.ratios import ratios
 from suite.record.record import Record
-from suite.report.text import clauses
+from suite.report.text import fastest
 from tests import records
 
 #: Small differences from block to block, not all alike.
@@ -50,7 +50,7 @@ def test_a_row_that_is_decidedly_faster_stands_before_the_other_whatever_the_med
     (contest,) = contested(disagreeing())
     assert contest.gaps["pytorch", "jax"].verdict == "faster"
     assert (contest.top, contest.leaders, contest.behind) == ("pytorch", ["pytorch"], ["jax"])
-    text = clauses.sentence([contest], "here")
+    text = fastest.sentence([contest], "here")
     assert "PyTorch is fastest, 1.10x as fast as JAX" in text
     assert "cannot be told apart" not in text
 
@@ -75,7 +75,7 @@ def test_a_decided_pair_among_leaders_that_tie_is_told() -> None:
     # The one with the highest median of the two that nothing beats leads.
     if contest.top == "tensorflow":
         assert contest.leaders == ["tensorflow", "pytorch", "jax"]
-        text = clauses.sentence([contest], "here")
+        text = fastest.sentence([contest], "here")
         assert "no framework is decidedly fastest (" in text
         assert "but PyTorch is 1.06x as fast as JAX (" in text
         assert "cannot be told apart" not in text
@@ -98,7 +98,7 @@ def many(kinds: Sequence[str]) -> list[Contest]:
 
 
 def test_settings_without_a_test_are_counted_apart() -> None:
-    text = clauses.sentence(many(["decided", "equal", "undecided", "few"]), "here")
+    text = fastest.sentence(many(["decided", "equal", "undecided", "few"]), "here")
     assert "PyTorch is fastest at batch 1, " in text
     assert "the fastest are equally fast at batch 2, " in text
     assert "the fastest is not decided at batch 4 and " in text
@@ -106,12 +106,12 @@ def test_settings_without_a_test_are_counted_apart() -> None:
 
 
 def test_a_card_does_not_put_untested_settings_among_the_fastest() -> None:
-    card = clauses.card(many(["decided", "few"]))
+    card = fastest.card(many(["decided", "few"]))
     assert card == "PyTorch is fastest in some settings; others are undecided (partly tested)"
-    assert clauses.card(many(["few", "few"])).startswith("PyTorch ran fastest")
-    equal = clauses.card(many(["decided", "equal"]))
+    assert fastest.card(many(["few", "few"])).startswith("PyTorch ran fastest")
+    equal = fastest.card(many(["decided", "equal"]))
     assert equal == "fastest: PyTorch at batch 1; PyTorch and JAX (equal) at batch 2"
-    text = clauses.sentence(many(["decided", "few"]), "here")
+    text = fastest.sentence(many(["decided", "few"]), "here")
     assert "at batch 2 PyTorch ran fastest, 2.0x as fast as JAX (2.0 in 2 launches, not tested)" in text
 
 

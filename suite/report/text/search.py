@@ -9,9 +9,9 @@ from shlex import join
 
 from suite.analysis.rows.wording import NONE, listing
 from suite.analysis.search.effects import Effect, Ratio, effects
-from suite.analysis.search.elimination import LEVEL
 from suite.analysis.search.objectives import figure_of, mean, shown
-from suite.analysis.search.racing import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
+from suite.analysis.search.significance import LEVEL
+from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.sweep import AXES, spelled
