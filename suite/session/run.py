@@ -138,9 +138,12 @@ class Run:
     def leaves_out(self, cell: Cell, number: int) -> bool:
         """Whether a run with a budget does not need the launch that would be next; then it is not planned any more."""
         due = self.planned[self.done : self.done + 1] == [(cell, number)]
-        if not self._stopping or not due or not self._stopping.leaves_out(cell, number, self.records):
+        if not self._stopping or not due or key_of(cell, number) in self._journalled:
+            return False
+        if not self._stopping.leaves_out(cell, number, self.records):
             return False
         del self.planned[self.done]
+        self.info["planned"] = self.total
         return True
 
     @property
@@ -192,11 +195,8 @@ class Run:
             self.say(f"{count_launches(len(remaining))}; those with a recipe train to the end{words}")
         elif remaining:
             first = "the first block: " if self.settings.search else ""
-            time = f"about {duration(self._left_s(remaining))}"
-            if self._stopping:
-                time = f"until all is decided, for about {duration(self._stopping.budget_s)} at most"
-            most = "at most " if self._stopping else ""
-            self.say(f"{first}{most}{count_launches(len(remaining))}, {time}")
+            time = self._stopping.limit if self._stopping else f"about {duration(self._left_s(remaining))}"
+            self.say(f"{first}{count_launches(len(remaining))}, {time}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
         keys = [key_of(cell, number) for cell, number in self.planned]

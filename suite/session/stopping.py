@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from suite.plan.cell import Cell
 from suite.plan.measuring import FIRST_LOOK
 from suite.record.record import Record
+from suite.session.formatting import duration
 
 
 @dataclass
@@ -24,6 +25,11 @@ class Stopping:
     _block: int = -1
     _cells: frozenset[Cell] | None = field(default=None)  # that take part; None for all
 
+    @property
+    def limit(self) -> str:
+        """When the run ends, in words."""
+        return f"or until all is decided, for about {duration(self.budget_s)} at most"
+
     def leaves_out(self, cell: Cell, block: int, records: Sequence[Record]) -> bool:
         """Whether a launch is not needed, given those of the blocks before."""
         if block != self._block:
@@ -32,7 +38,8 @@ class Stopping:
         return self._cells is not None and cell not in self._cells
 
     def _look(self, block: int, records: Sequence[Record]) -> None:
-        if block < FIRST_LOOK or self._cells == frozenset():
+        done = len({record.block for record in records if record.block < block})  # `-k` may select later ones alone
+        if done < FIRST_LOOK or self._cells == frozenset():
             return
         from suite.analysis.statistics.undecided import standing  # SciPy, which no other run needs
 
@@ -41,7 +48,7 @@ class Stopping:
         over = spent_s >= self.budget_s
         self._cells = frozenset() if over else now.cells
         self.left = now.tests - now.decided
-        words = f"after {block} blocks {now.decided} of {now.tests} comparisons are decided"
+        words = f"after {done} blocks {now.decided} of {now.tests} comparisons are decided"
         if over and self.left:
             self.say(f"{words}, and the budget is used up")
         else:

@@ -41,8 +41,8 @@ def test_large_differences_are_decided_at_the_first_look() -> None:
     assert (found.tests, found.decided, found.cells) == (3, 3, frozenset())
 
 
-def test_before_the_first_look_nothing_is_tested() -> None:
-    assert standing(launched(FIRST_LOOK - 1)).tests == 0
+def test_before_the_first_look_nothing_is_decided() -> None:
+    assert standing(launched(FIRST_LOOK - 1)).decided == 0
 
 
 def test_cells_of_a_close_pair_go_on_and_the_third_leaves() -> None:
@@ -55,6 +55,32 @@ def test_cells_of_a_close_pair_go_on_and_the_third_leaves() -> None:
 def test_what_is_decided_stays_decided() -> None:
     for blocks in range(FIRST_LOOK, 9):
         assert not standing(launched(blocks)).cells
+
+
+def test_a_launch_that_failed_drops_no_cell() -> None:
+    """A pair that lacks a block for its test is open, and gets one more."""
+    held = launched(FIRST_LOOK)
+    held[2] = records.failed(held[2])
+    found = standing(held)
+    assert (found.tests, found.decided) == (3, 1)
+    assert {cell.framework for cell in found.cells} == {"pytorch", "tensorflow", "jax"}
+    assert not standing([*held, *launched(FIRST_LOOK + 1)[-3:]]).cells
+
+
+def test_what_may_not_be_compared_keeps_no_cell() -> None:
+    held = [records.failed(each, "unsupported") if each.cell.framework == "jax" else each for each in launched(4)]
+    found = standing(held)
+    assert (found.tests, found.decided) == (1, 1)
+
+
+def test_a_run_that_stopped_when_decided_lacks_no_launch() -> None:
+    from suite.analysis.records.load import Launch, Loaded
+    from suite.analysis.rows.missing import counts
+
+    settings = {"design": SEQUENTIAL, "launches": 20, "planned": 60}
+    loaded = Loaded(tuple(Launch(each, "run-a", "a") for each in launched(FIRST_LOOK)), runs={"run-a": settings})
+    (count,) = counts(loaded)
+    assert count.planned is None
 
 
 def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() -> None:

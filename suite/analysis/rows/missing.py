@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.analysis.records.load import Launch, Loaded
+from suite.plan.measuring import SEQUENTIAL
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def counts(loaded: Loaded) -> list[Count]:
 def _count(run: str, launches: Iterable[Launch], settings: Mapping[str, Any]) -> Count:
     done = {launch.record.key: launch.record for launch in launches}
     blocks = 1 + max(record.block for record in done.values())
-    if settings.get("search"):  # of `suite.tune`, which plans none: it decides as it goes
+    if settings.get("search") or settings.get("design") == SEQUENTIAL:  # which plan none: they decide as they go
         return Count(run, len(done), None, least=False, settings=settings)
     asked = settings.get("launches")
     recorded = settings.get("planned")

@@ -33,16 +33,22 @@ def standing(records: Iterable[Record], margin: float = MARGIN) -> Standing:
     """What is decided of a run, with one correction over all tests, as an answer makes it."""
     groups = group(Launch(record, str(record.run.get("id", "")), "") for record in records)
     found = [each for one in groups for each in _tests(one, margin)]
-    words = inference.verdicts([test for test, _ in found], margin)
-    left = [cells for word, (_, cells) in zip(words, found, strict=True) if word == UNDECIDED]
+    tested = [(test, cells) for test, cells in found if test]
+    words = inference.verdicts([test for test, _ in tested], margin)
+    left = [cells for word, (_, cells) in zip(words, tested, strict=True) if word == UNDECIDED]
+    left += [cells for test, cells in found if not test]
     return Standing(len(found), len(found) - len(left), frozenset(cell for cells in left for cell in cells))
 
 
-def _tests(one: Group, margin: float) -> Iterator[tuple[Paired, tuple[Cell, Cell]]]:
-    """The tests of a group, each with the two cells that it compares."""
-    for tested, cells in _pairs(one, margin):
-        if tested.value and tested.low and tested.high and tested.raw is not None:
-            yield Paired(tested.value, tested.low, tested.high, tested.raw, tested.blocks), cells
+def _tests(one: Group, margin: float) -> Iterator[tuple[Paired | None, tuple[Cell, Cell]]]:
+    """The tests of a group, each with the two cells that it compares; None where blocks are missing for one.
+
+    So a launch that failed drops no cell. Pairs that may not be compared have no ratio, and are none of these.
+    """
+    for pair, cells in _pairs(one, margin):
+        if pair.value and pair.low and pair.high and cells[0] != cells[1]:
+            tested = pair.raw is not None
+            yield Paired(pair.value, pair.low, pair.high, pair.raw or 0.0, pair.blocks) if tested else None, cells
 
 
 def _pairs(one: Group, margin: float) -> Iterator[tuple[Ratio | Gap, tuple[Cell, Cell]]]:

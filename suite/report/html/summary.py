@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from collections import Counter
@@ -24,6 +25,7 @@ from suite.record.text import clean
 from suite.report.tables.excerpt import excerpt
 from suite.report.tables.frame import Table
 from suite.report.text.answer import Answer
+from workloads.data.files import read_regular
 
 SCHEMA = 1
 #: Bytes of a summary, and characters of a text in it, at most: anybody may have written it.
@@ -104,11 +106,14 @@ class Summary:
 
 def read(folder: Path) -> Summary:
     """Returns the summary of a published folder. Raises `SummaryError`, and `OSError` if there is none."""
-    path = folder / SUMMARY
-    if path.stat().st_size > LARGEST:
-        raise SummaryError("is too large")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        text = read_regular(folder / SUMMARY, LARGEST)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise SummaryError("is too large" if error.errno == errno.EFBIG else f"cannot be read: {error}") from None
+    try:
+        data = json.loads(text)
     except (ValueError, RecursionError):
         raise SummaryError("is no JSON") from None
     schema = data.pop("schema", None) if isinstance(data, dict) else None
