@@ -1,8 +1,8 @@
 """What drives a cell's training: the suite's own loop in each framework, or a high-level interface on top of it.
 
-Knows no framework: `suite.worker.frameworks` has a file ``*_keras`` for each, and a workload one file ``keras.py`` for
-all of them. An interface of one framework has one file there: ``jax_nnx``, for which a workload has a file ``nnx.py``,
-and ``pytorch_lightning``, which trains the model of the workload's ``pytorch.py``.
+Knows no framework: `suite.worker.frameworks` has a file `keras.py` for each, and a workload one file ``keras.py`` for
+all of them. An interface of one framework has one file there: `jax/nnx.py`, for which a workload has a file ``nnx.py``,
+and `pytorch/lightning.py`, which trains the model of the workload's ``pytorch.py``.
 """
 
 from __future__ import annotations

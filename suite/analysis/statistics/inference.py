@@ -16,9 +16,8 @@ tables of six rows for each figure):
   rows at ten launches (CNN and LSTM), in 99 and 98 % at forty. The fixed one never did, and finds 10 % at ten launches
   in 99.9 and 93 %.
 - The launches that tables name for 5 % (`suite.analysis.statistics.power`), 22 for run 0005's CNN, 39 for its LSTM, 80
-and 32 for
-  the CNN of runs 0010 and 0011, find it in 82, 84, 87 and 81 % where one row of six differs (1,500 tables each). What
-  outliers cost is power: with them forty launches find 37 % (CNN) and not 98 %.
+  and 32 for the CNN of runs 0010 and 0011, find it in 82, 84, 87 and 81 % where one row of six differs (1,500 tables
+  each). What outliers cost is power: with them forty launches find 37 % (CNN) and not 98 %.
 - With six launches neither a sign test nor Wilcoxon's can fall below p = .031, so that Holm's correction over a few
   rows would never let anything be significant.
 """

@@ -1,6 +1,6 @@
 """The devices of a cell that has several: what each process takes of a batch, and what all of them say in the record.
 
-Knows no framework: `suite.worker.frameworks` has a file ``*_devices`` for each, and further ones for `FILES`.
+Knows no framework: `suite.worker.frameworks` has a file `devices.py` for each, and further ones for `FILES`.
 """
 
 from __future__ import annotations

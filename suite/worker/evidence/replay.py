@@ -1,4 +1,4 @@
-"""Steps taken again by a fresh model, from the same state on the same batches: a step knows no age.
+"""Repeats the last steps with a fresh model, from the same state on the same batches, to detect a step that changed.
 
 So a program that is not the one its code makes, or has changed its ways since its first steps, is seen, whatever it is
 that changed.

@@ -1,12 +1,12 @@
-"""One file per framework, with the same names in the same order, so that they can be read side by side.
+"""One folder per framework, with the same files and the same names in the same order, to be read side by side.
 
-Each has `DISTRIBUTIONS`, `NUMBERS`, `prepare`, `Training`, `installation`, `memory`, `out_of_memory`, `product`,
+Each `training.py` has `DISTRIBUTIONS`, `prepare`, `Training`, `installation`, `memory`, `out_of_memory`, `product`,
 `convolution` and `multiplication`. `Training` takes the step that is measured (`put`, `get`, `compile`, `step`,
 `fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
 it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
-memory stands in a second file beside each, named ``*_device``. A third, ``*_evidence``, has what only the evidence in
-a record asks for, such as `on_host`, `explained_step`, `draws` and `updates`. A fourth, ``*_optimizer``, has the
-optimizers by the spec's formulas. Importing this package imports none of them.
+memory stands in `device.py`. `evidence.py` has what only the evidence in a record asks for, such as `on_host`,
+`explained_step`, `draws` and `updates`, and `optimizer.py` the optimizers by the spec's formulas. Importing this package
+imports none of them.
 """
 
 from __future__ import annotations
