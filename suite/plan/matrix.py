@@ -56,7 +56,7 @@ class MatrixError(ValueError):
 
 def smoke() -> Matrix:
     """The studied workloads in all frameworks, in a few minutes on two cores."""
-    plan = Plan(min_window_s=0.5, windows=6, max_warmup_s=5.0)
+    plan = Plan(min_window_s=0.5, windows=3, max_warmup_s=5.0)
     return Matrix("smoke", tuple(_base(STUDIED, batch=32)), launches=2, plan=plan)
 
 

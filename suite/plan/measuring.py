@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -21,6 +21,13 @@ FIRST_LOOK, LAST_LOOK = 4, 20
 #: What the launches of such a run say of its design.
 SEQUENTIAL = "sequential"
 
+#: The phases of a launch, in their order. Training is the headline; the others tell what holds it back.
+PHASES = ("train", "compute", "input")
+
+#: Blocks whose launches have all phases. Later ones, and the A/A control, time training alone: most of the noise lies
+#: between processes, so that more launches tell more than longer ones.
+WHOLE_BLOCKS = 3
+
 #: Deadline of one launch, and of one that trains to its end, unless the command line says otherwise.
 LONGEST_S, LONGEST_TRAINING_S = 900.0, 86_400.0
 
@@ -32,14 +39,22 @@ Planned = Annotated[float, Meta(ge=0, lt=LONGEST_PLANNED_S)]
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure: the least seconds of a window, how many count, and the limit on warming up."""
+    """How long to measure: the least seconds of a window, how many count, the limit on warming up, and the phases."""
 
     min_window_s: Planned = 1.0
-    windows: Annotated[int, Meta(gt=0, lt=int(LONGEST_PLANNED_S))] = 10
+    windows: Annotated[int, Meta(gt=0, lt=int(LONGEST_PLANNED_S))] = 3
     max_warmup_s: Planned = 20.0
+    phases: tuple[str, ...] = PHASES
+
+    def of_launch(self, number: int) -> Plan:
+        """The plan of the launch with this number: its phases are those that its block needs."""
+        lean = number >= CONTROL or number >= WHOLE_BLOCKS
+        return replace(self, phases=PHASES[:1]) if lean else self
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """The plan; all phases are left out, as before there was a choice."""
+        plan = asdict(self)
+        return plan if self.phases != PHASES else {name: value for name, value in plan.items() if name != "phases"}
 
     @classmethod
     def from_json(cls, data: Any) -> Plan:

@@ -140,7 +140,7 @@ class _Launch:
             if not recipe:
                 memory = self._peak_memory() if self.team and self.team.alone() else None  # with no other model
             self._check_precision(evidence)
-            local = self._alone(spec, training.get(batches[0])) if self.team and not recipe else None
+            local = None if recipe else self._alone(spec, training.get(batches[0]))
             del first_batch, batches
             if not recipe:
                 self.framework.reset_memory(self.device)
@@ -195,8 +195,12 @@ class _Launch:
         return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
     def _alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
-        assert self.team
-        return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
+        timed = "compute" in self.job.plan.phases  # which steps without communication are compared with
+        return (
+            self.team
+            and timed
+            and self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
+        )
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]

@@ -56,7 +56,7 @@ if "suite.worker.process" in sys.orig_argv:
         else:
             import jax; jax.numpy.ones(shape).block_until_ready()
 
-    def take_turns(*arguments, original=suite.worker.launch.measure.take_turns, **named):
+    def in_order(*arguments, original=suite.worker.launch.measure.in_order, **named):
         if fault == "error":
             raise RuntimeError("provoked, at /home/somebody/secret/file.py")
         if fault == "timeout":
@@ -69,7 +69,7 @@ if "suite.worker.process" in sys.orig_argv:
             exhaust()
         return original(*arguments, **named)
 
-    suite.worker.launch.measure.take_turns = take_turns
+    suite.worker.launch.measure.in_order = in_order
     if fault != "ok":  # what no fault looks at, and takes most of a launch; the worker imports these names after this
         suite.worker.launch.probe.precision_errors = lambda *_: {}
         suite.worker.launch.probe.denormals = lambda *_: "flushed"

@@ -1,22 +1,22 @@
-"""Phases that take turns, on a simulated machine: a loader that fills its queue in the background, and a drift."""
+"""The phases of a launch in their order, on a simulated machine: a loader fills its queue in the background."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from suite.plan.measuring import Plan
+from suite.plan.measuring import PHASES, Plan
 from suite.record.record import Phase
 from suite.worker.frameworks import RecompiledError
 from suite.worker.launch import phases
-from suite.worker.launch.measure import Series, measure, take_turns
+from suite.worker.launch.measure import Series, in_order
 from suite.worker.launch.outcome import DivergedError
 
 PLAN = Plan(min_window_s=1.0, windows=10, max_warmup_s=20.0)
@@ -64,11 +64,12 @@ class Machine:
 
         return Series(steps, plan, clock=self.clock)
 
-    def measure(self, prefetch: int | None = 0, plan: Plan = PLAN) -> dict[str, Phase]:
-        all_three = {name: self.series(name, plan) for name in ("train", "compute", "input")}
-        for _ in take_turns(*all_three.values(), plan, prefetch):
+    def measure(self, plan: Plan = PLAN, names: Sequence[str] = PHASES) -> dict[str, Phase]:
+        every = {name: self.series(name, plan) for name in names}
+        train, *others = every.values()
+        for _ in in_order(train, others, plan):
             pass
-        return {name: each.phase() for name, each in all_three.items()}
+        return {name: each.phase() for name, each in every.items()}
 
 
 @pytest.mark.parametrize("room", [0, 4, 32])
@@ -77,7 +78,7 @@ def test_no_train_window_is_fed_by_what_was_loaded_while_the_steps_ran_alone(
     batch_s: float, train_s: float, room: int
 ) -> None:
     """A loader that is slower than the steps sets the pace of training, however long its queue is."""
-    found = Machine(0.1, batch_s, room=room).measure(prefetch=room)
+    found = Machine(0.1, batch_s, room=room).measure()
     assert found["train"].step_s == pytest.approx(train_s if room else 0.1 + batch_s, rel=0.03)
     assert found["compute"].step_s == pytest.approx(0.1)
     assert found["input"].step_s == pytest.approx(batch_s, rel=0.05)
@@ -86,20 +87,21 @@ def test_no_train_window_is_fed_by_what_was_loaded_while_the_steps_ran_alone(
 @pytest.mark.parametrize(("batch_s", "train_s"), [(0.3, 0.3), (0.05, 0.1), (0.001, 0.1)])
 def test_a_queue_that_tunes_its_own_length_is_drained_and_not_made_to_grow(batch_s: float, train_s: float) -> None:
     machine = Machine(0.1, batch_s, room=4, tunes=True)
-    found = machine.measure(prefetch=None)
+    found = machine.measure()
     assert found["train"].step_s == pytest.approx(train_s, rel=0.03)
     assert machine.room <= 64
 
 
-def test_a_drift_slows_training_and_its_steps_alike() -> None:
-    drifting = Machine(0.1, 0.001, drift=0.2)
-    found = drifting.measure()
-    assert found["compute"].step_s / found["train"].step_s == pytest.approx(0.1 / 0.101, abs=0.005)
-    assert found["input"].step_s * 100 == pytest.approx(found["compute"].step_s, rel=0.02), "half before and half after"
-    one_by_one = Machine(0.1, 0.001, drift=0.2)
-    names = ("train", "compute")
-    train, compute = (measure(one_by_one.series(name).steps, PLAN, clock=one_by_one.clock) for name in names)
-    assert compute.step_s / train.step_s > 1.01, "which is why they take turns"
+def test_training_is_measured_alike_with_and_without_other_phases() -> None:
+    whole, lean = Machine(0.1, 0.05, room=4).measure(), Machine(0.1, 0.05, room=4).measure(names=["train"])
+    assert whole["train"] == lean["train"]
+
+
+def test_steps_with_and_without_communication_take_turns() -> None:
+    """A machine that drifts slows both alike."""
+    found = Machine(0.1, 0.001, drift=0.2).measure(names=["train", "compute", "local", "input"])
+    assert found["local"].step_s / found["compute"].step_s == pytest.approx(0.101 / 0.1, abs=0.01)
+    assert len(found["compute"].spans) == len(found["local"].spans) == 4
 
 
 def test_every_window_that_was_planned_is_taken_and_its_turn_is_told() -> None:
@@ -112,21 +114,6 @@ def test_every_window_that_was_planned_is_taken_and_its_turn_is_told() -> None:
             assert sum(end - begin for begin, end in phase.spans) == pytest.approx(
                 sum(window.seconds for window in phase.windows)
             )
-
-
-def test_short_windows_are_taken_in_bursts_that_a_monitor_can_see() -> None:
-    found = Machine(0.01, 0.001).measure(plan=Plan(0.2, 10, 20.0))
-    assert len(found["train"].spans) == len(found["compute"].spans) == 4
-    assert all(end - begin >= 0.2 for begin, end in found["train"].spans)
-    assert len(Machine(0.1, 0.01).measure()["train"].spans) == PLAN.windows, "a second each, one by one"
-
-
-def test_untimed_steps_come_before_each_burst_of_training_and_are_no_window() -> None:
-    machine = Machine(0.1, 0.01)
-    found = machine.measure(plan=Plan(1.0, 4, 20.0))
-    counted = [len(phase.windows) + len(phase.warmup) for phase in found.values()]
-    assert machine.log.count("train") == counted[0] + 4
-    assert machine.log.count("compute") == counted[1], "they come straight from training, and need none"
 
 
 class Loader:
@@ -156,7 +143,7 @@ def told(loss: Callable[[int], float], compiled: Callable[[], int] = lambda: 0) 
 def test_what_is_known_is_sent_after_each_burst() -> None:
     sent = told(float)
     parts = [message["part"]["phases"] for message in sent if "phases" in message.get("part", {})]
-    assert [sorted(part) for part in parts[:3]] == [["input"], ["input", "train"], ["compute", "input", "train"]]
+    assert [sorted(part) for part in parts[:3]] == [["train"], ["compute", "train"], ["compute", "input", "train"]]
     assert {name: len(phase["windows"]) for name, phase in parts[-1].items()} == {"train": 4, "compute": 4, "input": 4}
     assert all(0 <= begin < end < 60 for phase in parts[-1].values() for begin, end in phase["spans"])
     assert {message["progress"] for message in sent if "progress" in message} == {"train", "compute", "input"}
@@ -171,8 +158,3 @@ def test_a_framework_that_compiles_inside_a_window_ends_the_launch() -> None:
     count = itertools.count()
     with pytest.raises(RecompiledError, match="compiled inside the windows: 0 before them"):
         told(float, lambda: next(count))
-
-
-@pytest.mark.parametrize(("told", "prefetch"), [(0, 0), (8, 8), ("autotune", None), (None, None)])
-def test_what_a_loader_holds_ready_is_what_its_settings_say(told: object, prefetch: int | None) -> None:
-    assert phases.prefetch(Loader(told)) == prefetch

@@ -46,7 +46,7 @@ class Launcher:
         """
         settings = self.settings
         self._searching_s = 0.0
-        job = Job(cell, "", number, self._seed(cell, number), settings.device, settings.plan)
+        job = Job(cell, "", number, self._seed(cell, number), settings.device, settings.plan.of_launch(number))
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
         job = replace(job, workload_folder=folder_of(cell.workload), cores=settings.cores)
         job = replace(job, trusted_network=settings.trusted_network)
@@ -88,7 +88,7 @@ class Launcher:
             "id": self.info["id"],
             "suite": __version__,
             "seed": self._seed(record.cell, record.launch),
-            "plan": self.settings.plan.to_json(),
+            "plan": self.settings.plan.of_launch(record.launch).to_json(),
             "block": record.block,
             "position": position,
         }

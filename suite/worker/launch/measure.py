@@ -2,7 +2,7 @@
 
 A phase is a function that runs a number of steps and returns when the device has done them. Its windows are chosen
 long enough to drown the clock and the fence, and warmed up until they agree; nothing inside a window waits for the
-device but the fence at its end. The phases of a cell take turns, so that a machine that drifts slows all of them alike.
+device but the fence at its end.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from suite.worker.distributed.ranks import ALONE, Ranks
 #: Two halves of a series agree when their medians (and quartiles, from eight windows on) differ by no more than this.
 STEADY_WITHIN = 0.05
 
-#: Windows that are shorter are taken in bursts of about so long, in which a monitor sees what its phase does; but there
-#: are so many turns, where there are windows for them.
-BURST_S = 1.0
-TURNS = 4
+#: With fewer windows their halves say nothing of a trend.
+HALVES_LEAST = 4
 
 #: A window has at most so many times the steps of the one before.
 GROWTH_MOST = 10
@@ -30,8 +28,8 @@ GROWTH_MOST = 10
 #: So many warm-up windows say how long a step takes, where they do not agree within the limit.
 NEIGHBOURS = 3
 
-#: A loader that is so many times as fast as training keeps its queue full all the while.
-FAR_AHEAD = 4
+#: How many turns phases take that are compared with each other, where there are windows for them.
+TURNS = 4
 
 Steps = Callable[[int], None]
 Say = Callable[[Window], None]
@@ -44,7 +42,7 @@ class Series:
     ``steps`` runs the given number of steps and returns when they are done; ``say`` gets every window, after its end.
     Several ``ranks`` begin each window together, and it lasts as long as the slowest of them takes: so all have the
     same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock. ``begin`` is called before
-    each burst, and ``untimed_steps`` counts the steps that are in no window.
+    each burst.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class Series:
         ranks: Ranks = ALONE, *, begin: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.steps, self.plan, self.say, self.clock, self.ranks = steps, plan, say, clock, ranks
-        self.begin, self.untimed_steps = begin, 0
+        self.begin = begin
         self.own_step_s: list[float] = []
         self.warmup: list[Window] = []
         self.windows: list[Window] = []
@@ -63,11 +61,6 @@ class Series:
     def last(self) -> Window:
         """The newest warm-up window, which has the steps of those that count."""
         return self.warmup[-1]
-
-    @property
-    def step_s(self) -> float:
-        """Seconds of a step, as warming up ended."""
-        return self.last.seconds / self.last.steps
 
     def warm_up(self) -> None:
         """Find the number of steps of a window, and run until two windows agree or the limit is reached.
@@ -100,18 +93,13 @@ class Series:
         if timed:
             self.spans.append((timed[0][1], timed[-1][1] + timed[-1][0].seconds))
 
-    def untimed(self, steps: int) -> None:
-        """Run the given number of steps without timing them."""
-        if steps:
-            self.steps(steps)
-            self.untimed_steps += steps
-
     def phase(self) -> Phase:
         """The measured phase, with spans in seconds of the clock.
 
-        It is `steady` when warming up ended before its limit and the halves of the windows that count agree.
+        It is `steady` when warming up ended before its limit and, from `HALVES_LEAST` windows on, their halves agree.
         """
-        steady = self.warm and _agree([window.seconds for window in self.windows])
+        seconds = [window.seconds for window in self.windows]
+        steady = self.warm and (len(seconds) < HALVES_LEAST or _agree(seconds))
         return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
 
     def _window(self, steps: int) -> tuple[Window, float, float]:
@@ -134,56 +122,28 @@ def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = 
     return series.phase()
 
 
-def take_turns(
-    train: Series,
-    compute: Series,
-    loading: Series,
-    plan: Plan,
-    prefetch: int | None = 0,
-    *,
-    local: Series | None = None,
-) -> Iterator[None]:
-    """Take all windows of the phases of a cell; yields after each burst, so that results can be sent meanwhile.
+def in_order(train: Series, others: Sequence[Series], plan: Plan) -> Iterator[None]:
+    """Take all windows of a launch: training's, then those of the other phases; yields after each burst.
 
-    Training and its steps alone take turns, and with several devices the steps without communication, ``local``. The
-    loader's own windows go half before and half after: on average they lie where the others do, and a queue that tunes
-    its own length, which it doubles whenever it was full and runs empty, is not made to grow in every turn.
-
-    While the steps run alone, the loader fills its queue: it holds ``prefetch`` batches, or None where it tunes that.
-    So the steps are timed when it had the time to fill it, and the batches made meanwhile are dropped before training
-    is timed again, and before the loader is. Then training runs untimed until the queue is as long as training keeps
-    it, at least for one step, which also warms up what the loader left cold.
+    Training comes first, so that its windows are the same whether or not a launch has other phases. Each of these warms
+    up just before it is timed; the loader, which is the last one, empties its queue by that. Steps without loading, and
+    with several devices those without communication too, take turns, so that a machine that drifts slows both alike.
     """
-    for series in (train, compute, loading, *([local] if local else [])):
+    train.warm_up()
+    train.burst(plan.windows)
+    yield
+    *steps, loading = others or [None]
+    for series in steps:
         series.warm_up()
-    windows_per_burst = round(BURST_S / max(plan.min_window_s, 1e-3))
-    burst = max(1, min(windows_per_burst, math.ceil(plan.windows / TURNS)))
-    burst_s = burst * compute.last.seconds
-    fill_s = min((prefetch or 0) * loading.step_s, burst_s)
-    loaded = math.ceil((fill_s + burst_s) / loading.step_s)
-    queued = loaded if prefetch is None else min(prefetch, loaded)
-    # In training this queue is always full, so that no batch of a window was made outside of one.
-    always_full = prefetch is None and FAR_AHEAD * loading.step_s < train.step_s
-    dropped = 0 if always_full else queued
-    settling_steps = max(1, round(min(dropped * loading.step_s, burst_s) / train.step_s))
-
-    loading.burst(plan.windows // 2)
-    yield
-    for begin in range(0, plan.windows, burst):
-        windows = min(burst, plan.windows - begin)
-        loading.untimed(dropped if begin else 0)  # its own windows leave the queue as empty as it ever is
-        train.untimed(settling_steps)
-        train.burst(windows)
-        yield
-        compute.untimed(round(fill_s / compute.step_s))
-        compute.burst(windows)
-        yield
-        if local:
-            local.burst(windows)
+    at_once = max(1, math.ceil(plan.windows / TURNS)) if len(steps) > 1 else plan.windows
+    for begin in range(0, plan.windows, at_once):
+        for series in steps:
+            series.burst(min(at_once, plan.windows - begin))
             yield
-    loading.untimed(queued)
-    loading.burst(plan.windows - plan.windows // 2)
-    yield
+    if loading:
+        loading.warm_up()
+        loading.burst(plan.windows)
+        yield
 
 
 def _steps(last: Window, seconds: float) -> int:

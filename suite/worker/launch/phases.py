@@ -16,7 +16,7 @@ from suite.record.history import Ledger
 from suite.record.record import Phase, Window
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.frameworks import RecompiledError
-from suite.worker.launch.measure import Say, Series, Steps, take_turns
+from suite.worker.launch.measure import Say, Series, Steps, in_order
 from suite.worker.launch.outcome import check
 
 HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes in turn
@@ -35,7 +35,7 @@ def measure_phases(
     training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, tools: Any,
     ranks: Ranks = ALONE, local: Any = None,
 ) -> Measured:  # fmt: skip
-    """Measure the phases, and send the results so far after each burst of windows, and what was counted at the end.
+    """Measure the plan's phases, and send the results so far after each burst, and what was counted at the end.
 
     ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
     ``local`` is a compiled training without communication; ``tools`` know how many steps an optimizer has counted
@@ -50,14 +50,20 @@ def measure_phases(
         return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks, begin=begin, **more)
 
     losses: dict[str, list[Any]] = {"train": [], "compute": [], "local": []}
-    train = series("train", training_steps(loader, training, losses["train"]), losses["train"])
-    compute = series("compute", training_steps(cycle(compute_batches), training, losses["compute"]), losses["compute"])
-    phases = {"train": train, "compute": compute, "input": series("input", loading_steps(loader, training), [])}
-    if local:
+    batches = {"train": loader, "compute": cycle(compute_batches)}
+    phases = {
+        name: series(name, training_steps(batches[name], training, losses[name]), losses[name])
+        for name in plan.phases
+        if name in batches
+    }
+    if local and "compute" in phases:
         own_batches = [local.put(training.get(held)) for held in compute_batches]
         steps = training_steps(cycle(own_batches), local, losses["local"])
         phases["local"] = series("local", steps, losses["local"], local)
-    for _ in take_turns(train, compute, phases["input"], plan, prefetch(loader), local=phases.get("local")):
+    if "input" in plan.phases:
+        phases["input"] = series("input", loading_steps(loader, training), [])
+    train, *others = phases.values()
+    for _ in in_order(train, others, plan):
         measured = {name: since(each.phase(), spawned_ns) for name, each in phases.items() if each.windows}
         send(part={"phases": {name: asdict(phase) for name, phase in measured.items()}})
     if training.compiled() != compiled:
@@ -66,7 +72,6 @@ def measure_phases(
     ledger = Ledger(
         loader.delivered - delivered,
         None if now is None else now - (updated or 0),
-        {name: each.untimed_steps for name, each in phases.items()},
     )
     send(part={"ledger": asdict(ledger)})
     return Measured(train.phase(), {name: each.own_step_s for name, each in phases.items()})
@@ -121,9 +126,3 @@ def _say(name: str, losses: list[Any], training: Any, batch: int, send: Send) ->
         send(progress=name, samples_per_s=batch * window.steps / window.seconds)
 
     return say
-
-
-def prefetch(loader: Any) -> int | None:
-    """How many batches a loader prefetches, or None if it tunes that itself."""
-    ahead = loader.settings.get("prefetch")
-    return ahead if isinstance(ahead, int) else None
