@@ -112,8 +112,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
         return
     chosen = options.chosen_matrix(metafunc.config)
-    fixed = options.budget_s(metafunc.config) is None
-    control = fixed and chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
+    control = not chosen.budget_s and chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
     control = control and not all(cell.recipe for cell in chosen.cells)  # which would train to the same end twice
     planned = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
     launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in planned}

@@ -25,6 +25,9 @@ JOURNALS = Path("results/journals")
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
 
+#: The engine that is used unless another one is asked for: this host.
+LOCAL = "local"
+
 DEVICES = devices.CHOICES
 
 

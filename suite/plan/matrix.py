@@ -35,15 +35,27 @@ STUDIED = tuple(name for name in WORKLOADS if read_declaration(name).study)
 OF_BLOCKS = tuple(name for name in WORKLOADS if not read_declaration(name).one_block)
 BATCH = 128
 
+#: Seconds of launches for each cell of a matrix that is measured until it is decided.
+CPU_BUDGET_S, GPU_BUDGET_S = 100.0, 45.0
+
 
 @dataclass(frozen=True)
 class Matrix:
-    """Cells, and the launches and windows of each unless the command line says otherwise."""
+    """Cells, and the launches and windows of each unless the command line says otherwise.
+
+    With ``budget_s``, seconds of launches, a run is looked at after each block and ends when all is decided.
+    """
 
     name: str
     cells: tuple[Cell, ...]
     launches: int = 6
     plan: Plan = field(default_factory=Plan)
+    budget_s: float | None = None
+
+    def but(self, cells: Sequence[Cell], name: str) -> Matrix:
+        """The same with other cells; a budget grows with their number."""
+        budget_s = self.budget_s and self.budget_s * len(cells) / max(len(self.cells), 1)
+        return replace(self, name=name, cells=tuple(cells), budget_s=budget_s)
 
 
 #: Cells of a matrix and launches of a run, at most: each launch is a test, which takes pytest a few kilobytes.
@@ -55,16 +67,22 @@ class MatrixError(ValueError):
 
 
 def smoke() -> Matrix:
-    """The studied workloads in all frameworks, in a few minutes on two cores."""
+    """The studied workloads in all frameworks: a tested answer in about ten minutes on two cores."""
     plan = Plan(min_window_s=0.5, windows=3, max_warmup_s=5.0)
-    return Matrix("smoke", tuple(_base(STUDIED, batch=32)), launches=2, plan=plan)
+    return _tested("smoke", _base(STUDIED, batch=32), CPU_BUDGET_S, plan)
+
+
+def gpu() -> Matrix:
+    """What one asks first of a GPU: the usual mode and compiled, in fp32 and bf16; a quarter of an hour."""
+    cells = [cell for cell in default().cells if cell.workload in STUDIED]
+    return _tested("gpu", cells, GPU_BUDGET_S, Plan(min_window_s=0.5, windows=3, max_warmup_s=5.0))
 
 
 def cpu() -> Matrix:
-    """The studied workloads at two batch sizes, at one of them also as installed: an hour on two cores."""
+    """The studied workloads at two batch sizes, at one of them also as installed: half an hour on two cores."""
     cells = [cell for size in (32, 64) for cell in _base(STUDIED, batch=size)]
     installed = [cell.but(tuning="installed") for cell in cells if cell.batch == 64]
-    return Matrix("cpu", (*cells, *installed), plan=smoke().plan)
+    return _tested("cpu", (*cells, *installed), CPU_BUDGET_S, smoke().plan)
 
 
 def default() -> Matrix:
@@ -187,6 +205,7 @@ def full() -> Matrix:
 
 MATRICES: dict[str, Callable[[], Matrix]] = {
     "smoke": smoke,
+    "gpu": gpu,
     "cpu": cpu,
     "default": default,
     "precision": precision,
@@ -219,13 +238,15 @@ def matrix(name: str) -> Matrix:
 
 
 def union(matrices: Sequence[Matrix]) -> Matrix:
-    """Several matrices as one, with each cell once, the most launches and the longest windows."""
+    """Several matrices as one, with each cell once, the most launches, the longest windows and all their time."""
     if len(matrices) == 1:
         return matrices[0]
     plan = max((matrix.plan for matrix in matrices), key=lambda plan: plan.min_window_s * plan.windows)
     cells = _distinct(cell for matrix in matrices for cell in matrix.cells)
     launches = max(matrix.launches for matrix in matrices)
-    return Matrix("+".join(matrix.name for matrix in matrices), cells, launches, plan)
+    budgets = [matrix.budget_s for matrix in matrices if matrix.budget_s]
+    budget_s = sum(budgets) if len(budgets) == len(matrices) else None
+    return Matrix("+".join(matrix.name for matrix in matrices), cells, launches, plan, budget_s)
 
 
 def check_size(cells: int, launches: int = 1) -> None:
@@ -252,6 +273,11 @@ def with_windows(plan: Plan, least_s: object, option: str) -> Plan:
 
 def _base(workloads: Iterable[str] = WORKLOADS, batch: int = BATCH) -> list[Cell]:
     return [Cell(workload, framework, batch=batch) for workload in workloads for framework in FRAMEWORKS]
+
+
+def _tested(name: str, cells: Sequence[Cell], cell_s: float, plan: Plan) -> Matrix:
+    """A matrix that is measured until it is decided, or for so many seconds for each of its cells."""
+    return Matrix(name, tuple(cells), plan=plan, budget_s=cell_s * len(cells))
 
 
 def _courses(name: str, recipe: str, precisions: Sequence[str] = ("fp32",)) -> Matrix:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from suite.catalog.devices import has_gpu
 from suite.catalog.settings import SETTINGS
 from suite.plan.blocks import shard
-from suite.plan.cell import AUTO
+from suite.plan.cell import AUTO, Cell
 from suite.plan.command_line import (
     CORES,
     DATA,
@@ -19,6 +20,7 @@ from suite.plan.command_line import (
     EPOCHS,
     JOURNAL_FOLDER,
     LAUNCHES,
+    LOCAL,
     MAX_TIME,
     MEMORY_LIMIT,
     MIN_WINDOW,
@@ -44,14 +46,14 @@ from workloads import registry
 HEADING = """\
 training benchmarks (pytest suite)
 
-  pytest suite --benchmark-save                         the matrix of this machine: smoke on a CPU, default on a GPU
+  pytest suite --benchmark-save                         the matrix of this machine (smoke, or gpu), until all is decided
   pytest suite --benchmark-save --precision fp32,bf16   a sweep: 2 workloads x 3 frameworks x 2 precisions
   pytest suite --benchmark-save --workload imdb_lstm --framework jax,pytorch --batch 32,64,128 --loader tuned,w2
   pytest suite --benchmark-save --matrix precision,batch --framework jax   the JAX cells of two named matrices
   pytest suite --benchmark-save --matrix sweep.toml     the same options in a file, such as: batch = [32, 64]
   pytest suite --benchmark-save=NAME -k "jax and bf16"  name the run; measure only the cells whose id matches
   pytest suite --collect-only -q --batch 32,64          list the launches and measure nothing
-  pytest suite --resume --launches 6                    continue a run, here with more launches
+  pytest suite --resume --launches 6                    continue a run, here one of a fixed number of launches
   pytest suite --benchmark-save --track mlflow          send each launch to MLflow as it ends
   pytest suite --benchmark-save --on ray                on all hosts of a Ray cluster, block by block
   python -m suite.compare                               compare what was measured
@@ -72,7 +74,7 @@ def add(parser: pytest.Parser, *more: Option) -> None:
     group.addoption(
         "--matrix", metavar="LIST", action="append",
         help=f"cells to measure, one or more of: {', '.join(MATRICES)}; path/to/sweep.toml; path/to/file.py:function "
-        "(default: smoke on a CPU, default on a GPU)",
+        "(default: smoke on a CPU, gpu on a GPU)",
     )  # fmt: skip
     for axis in AXES:
         group.addoption(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help)
@@ -86,7 +88,8 @@ def add(parser: pytest.Parser, *more: Option) -> None:
     group.addoption(
         "--budget", metavar="TIME",
         help="measure until all is decided, or for so long, such as 10min: the run is looked at after each block "
-        f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: fixed launches)",
+        f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: that of the "
+        "matrix, if it has one; else, and with --launches, the launches are fixed)",
     )  # fmt: skip
     add_options(group.addoption, MIN_WINDOW, MAX_TIME, EPOCHS)
     group.addoption(
@@ -121,7 +124,7 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     if names := config.getoption("matrix"):
         chosen = named(names, gpu)
     else:
-        chosen = usual(gpu) if axes else named(["default" if gpu else "smoke"], gpu)
+        chosen = usual(gpu) if axes else named(["gpu" if gpu else "smoke"], gpu)
     chosen = swept(chosen, axes) if axes else chosen
     cells = chosen.cells
     if any(cell.recipe and cell.batch == AUTO for cell in cells):
@@ -132,11 +135,10 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
     plan = chosen.plan if min_window is None else with_windows(chosen.plan, min_window, "--min-window")
-    if budget_s(config) is not None and any(cell.recipe for cell in cells):
-        raise MatrixError("--budget is for timed steps; cells that train to their end take --launches")
-    launches = LAST_LOOK if budget_s(config) is not None else config.getoption("launches") or chosen.launches
+    budget_s = _budget_s(config, chosen, cells)
+    launches = config.getoption("launches") or (LAST_LOOK if budget_s else chosen.launches)
     check_size(len(cells), launches)
-    return replace(chosen, cells=cells, launches=launches, plan=plan)
+    return replace(chosen, cells=cells, launches=launches, plan=plan, budget_s=budget_s)
 
 
 def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
@@ -149,11 +151,16 @@ def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     return {"workload": tuple(dict.fromkeys(own)), **axes} if own else axes
 
 
-def budget_s(config: pytest.Config) -> float | None:
-    """The seconds of ``--budget``; None for a fixed number of launches. Raises `MatrixError`."""
-    text = config.getoption("budget")
+def _budget_s(config: pytest.Config, chosen: Matrix, cells: Sequence[Cell]) -> float | None:
+    """The seconds of ``--budget``, or of the matrix; None for a fixed number of launches. Raises `MatrixError`."""
+    text, on, recipe = config.getoption("budget"), config.getoption("on"), any(cell.recipe for cell in cells)
     if text is None:
-        return None
+        fixed = config.getoption("launches") or on != LOCAL or recipe
+        return None if fixed or not chosen.budget_s else chosen.budget_s * len(cells) / max(len(chosen.cells), 1)
+    if recipe:
+        raise MatrixError("--budget is for timed steps; cells that train to their end take --launches")
+    if on != LOCAL:
+        raise MatrixError(f"--budget measures on this host; with --on {on} give --launches")
     if config.getoption("launches"):
         raise MatrixError(
             "--budget stops when all is decided, and --launches fixes their number; leave out one of them"

@@ -17,7 +17,8 @@ from suite.plan.cell import (
     Cell,
     CellError,
 )
-from suite.plan.matrix import STUDIED, Matrix, MatrixError, check_size, default, smoke
+from suite.plan.matrix import STUDIED, Matrix, MatrixError, check_size, smoke
+from suite.plan.matrix import gpu as gpu_matrix
 from workloads import registry
 from workloads.spec import read_declaration
 
@@ -33,11 +34,12 @@ Axes = Mapping[str, Sequence[Any]]
 def usual(gpu: bool) -> Matrix:
     """The base of a sweep: both studied workloads in all frameworks, in fp32, with the usual compile mode and loader.
 
-    Batch, launches and windows are those of `default` on a GPU, and of `smoke` on a CPU.
+    Batch, launches and windows are those of the matrix `gpu` on a GPU, and of `smoke` on a CPU.
     """
-    base = default() if gpu else smoke()
-    cells = (Cell(workload, framework, batch=base.cells[0].batch) for workload in STUDIED for framework in FRAMEWORKS)
-    return Matrix("sweep", tuple(cells), base.launches, base.plan)
+    base = gpu_matrix() if gpu else smoke()
+    batch = base.cells[0].batch
+    cells = [Cell(workload, framework, batch=batch) for workload in STUDIED for framework in FRAMEWORKS]
+    return base.but(cells, "sweep")
 
 
 def swept(base: Matrix, axes: Axes) -> Matrix:
@@ -63,7 +65,7 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     for axis in [axis for axis in AXES[2:] if axis in axes]:  # their order, and so the cells', seeds that of launches
         check_size(sum(len(_values_for(cell, axis, axes[axis])) for cell in cells))
         cells = [cell.but(**{axis: value}) for cell in cells for value in _values_for(cell, axis, axes[axis])]
-    return Matrix(name(base.name, axes), tuple(dict.fromkeys(cells)), base.launches, base.plan)
+    return base.but(tuple(dict.fromkeys(cells)), name(base.name, axes))
 
 
 def parsed(axis: str, text: str) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """How long the rest of a run takes, estimated from the launches that it has made.
 
-A launch of a cell takes as long as earlier ones of the same cell. For a cell that has not run yet, a guess is scaled by
+A launch of a cell takes as long as the one before. For a cell that has not run yet, a guess is scaled by
 how far the guesses for similar cells were off.
 
 The constants of the guesses were set with runs that were measured before the change of the allocator's settings of
@@ -79,7 +79,7 @@ class Eta:
 
     def _estimate_s(self, cell: Cell, done: list[tuple[Cell, float]], times: int) -> float:
         if same := [seconds for other, seconds in done if other == cell]:
-            return sum(same) / len(same)
+            return same[-1]  # the first ones have more evidence, and more phases
         early = self._ends_early(cell)
         alike = [
             (math.pow(4, -_distance(cell, other)), other, s) for other, s in done if self._ends_early(other) == early

@@ -270,7 +270,7 @@ class Run:
             journal = Journal(journal_of(settings, cells), {})
             if settings.budget_s and journal.run.get("design") != SEQUENTIAL:
                 journal.close()
-                raise JournalError(f"{journal.path} has a fixed number of launches; leave out --budget to continue it")
+                raise JournalError(f"{journal.path} has a fixed number of launches; give --launches N to continue it")
             return journal
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
@@ -284,7 +284,12 @@ class Run:
 
     def _left(self) -> str:
         remaining = self._remaining()
-        return f", about {duration(self._left_s(remaining))} left" if remaining and self._eta.known else ""
+        if not remaining or not self._eta.known:
+            return ""
+        left_s = self._left_s(remaining)
+        if self._stopping:
+            left_s = min(left_s, self._stopping.left_s(self.records))
+        return f", {'at most' if self._stopping else 'about'} {duration(left_s)} left"
 
 
 def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:

@@ -5,7 +5,7 @@ So a run that was killed goes on as it would have gone on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from suite.plan.cell import Cell
@@ -16,7 +16,7 @@ from suite.session.formatting import duration
 
 @dataclass
 class Stopping:
-    """``budget_s`` are the seconds of launches after which no block begins. ``say`` tells how things stand."""
+    """``budget_s`` are the seconds of launches beyond which no block goes. ``say`` tells how things stand."""
 
     budget_s: float
     say: Callable[[str], None]
@@ -29,6 +29,10 @@ class Stopping:
     def limit(self) -> str:
         """When the run ends, in words."""
         return f"or until all is decided, for about {duration(self.budget_s)} at most"
+
+    def left_s(self, records: Iterable[Record]) -> float:
+        """Seconds of the budget that these launches have left."""
+        return max(0.0, self.budget_s - sum(map(_took_s, records)))
 
     def leaves_out(self, cell: Cell, block: int, records: Sequence[Record]) -> bool:
         """Whether a launch is not needed, given those of the blocks before."""
@@ -44,12 +48,18 @@ class Stopping:
         from suite.analysis.statistics.undecided import standing  # SciPy, which no other run needs
 
         now = standing(records)
-        spent_s = sum(float(record.run.get("took_s") or 0.0) for record in records)
-        over = spent_s >= self.budget_s
+        spent_s = sum(map(_took_s, records))
+        # As long as the last launches of the cells that go on: a block is whole, or it is not begun.
+        last = {record.cell: _took_s(record) for record in records}
+        over = spent_s + sum(last.get(cell, 0.0) for cell in now.cells) > self.budget_s
         self._cells = frozenset() if over else now.cells
         self.left = now.tests - now.decided
-        words = f"after {done} blocks {now.decided} of {now.tests} comparisons are decided"
+        words = f"after {done} blocks and {duration(spent_s)} {now.decided} of {now.tests} comparisons are decided"
         if over and self.left:
             self.say(f"{words}, and the budget is used up")
         else:
             self.say(f"{words}; {len(self._cells)} cells go on" if self._cells else words)
+
+
+def _took_s(record: Record) -> float:
+    return float(record.run.get("took_s") or 0.0)

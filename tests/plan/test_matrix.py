@@ -24,7 +24,7 @@ def test_a_matrix_measures_each_of_its_workloads_in_all_frameworks_and_no_cell_t
 def test_an_unknown_matrix_is_refused_in_one_line_that_lists_what_there_is() -> None:
     with pytest.raises(
         MatrixError,
-        match=r"^unknown matrix 'everything'; there are: smoke, cpu, default, .*, path/to/sweep\.toml, path/to/",
+        match=r"^unknown matrix 'everything'; there are: smoke, gpu, cpu, default, .*, path/to/sweep\.toml, path/to/",
     ):
         matrix("everything")
 
@@ -83,6 +83,19 @@ def test_several_matrices_hold_each_cell_once() -> None:
     assert set(both.cells) == set(matrix("precision").cells) | set(matrix("batch").cells)
     assert len(set(both.cells)) == len(both.cells)
     assert union([matrix("smoke"), matrix("batch")]).launches == matrix("batch").launches
+
+
+def test_a_matrix_that_ends_when_it_is_decided_has_time_for_each_of_its_cells() -> None:
+    smoke, cpu = matrix("smoke"), matrix("cpu")
+    assert smoke.budget_s == 600
+    assert cpu.budget_s == 100 * len(cpu.cells)
+    assert smoke.but(smoke.cells[:3], "half").budget_s == 300
+    assert union([smoke, cpu]).budget_s == 600 + 100 * len(cpu.cells)
+    assert union([smoke, matrix("batch")]).budget_s is None, "one of a fixed number of launches fixes both"
+
+
+def test_all_matrices_that_measure_speed_together() -> None:
+    both = union([matrix("precision"), matrix("batch")])
     assert set(matrix("full").cells) >= set(both.cells)
 
 

@@ -11,7 +11,7 @@ from tests.sessions import Suite, refused
     ("arguments", "words"),
     [
         (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
-        (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, cpu, default"),
+        (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, gpu, cpu"),
         (["suite", "--benchmark-only"], "--benchmark-only would skip every launch; leave it out, since `pytest suite`"),
         (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
         (
@@ -35,7 +35,7 @@ def test_a_wrong_value_is_refused_with_the_nearest_one_and_all_others(suite: Sui
         ("--size=smal", "--size: unknown size 'smal'; did you mean 'small'? There are: full, small"),
         ("--framework=jax,pytroch", "unknown framework 'pytroch'; did you mean 'pytorch'? There are: pytorch, tens"),
         ("--workload=cifar100", "unknown workload 'cifar100'; did you mean 'cifar100_cnn'?"),
-        ("--matrix=precison", "unknown matrix 'precison'; did you mean 'precision'? There are: smoke, cpu"),
+        ("--matrix=precison", "unknown matrix 'precison'; did you mean 'precision'? There are: smoke, gpu"),
         ("--loader=tund-prefetch4", "unknown loader 'tund'; did you mean 'tuned'? There are: naive, w2"),
         ("--data=rael", "argument --data: unknown data 'rael'; did you mean 'real'?"),
         ("--batch=32,many", "--batch is 'many'; write a number of samples, or auto"),

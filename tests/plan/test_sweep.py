@@ -10,7 +10,8 @@ import pytest
 
 from suite.plan.blocks import blocks, controlled
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
-from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, matrix, smoke
+from suite.plan.matrix import STUDIED, Matrix, MatrixError, matrix, smoke
+from suite.plan.matrix import gpu as gpu_matrix
 from suite.plan.named import named
 from suite.plan.sweep import AXES, VALUES_MOST, described, parsed, swept, usual
 
@@ -43,7 +44,7 @@ def test_what_is_named_is_crossed_and_the_rest_is_usual() -> None:
 
 @pytest.mark.parametrize("gpu", [False, True])
 def test_without_an_axis_a_sweep_is_the_usual_cells_of_the_machine(gpu: bool) -> None:
-    base, machine = usual(gpu), default() if gpu else smoke()
+    base, machine = usual(gpu), gpu_matrix() if gpu else smoke()
     assert set(base.cells) == {
         Cell(workload, framework, batch=128 if gpu else 32) for workload in STUDIED for framework in FRAMEWORKS
     }

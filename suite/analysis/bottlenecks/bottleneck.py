@@ -168,7 +168,7 @@ def share(row: Row, phase: str) -> float | None:
 
 
 def shares(row: Row, phase: str) -> list[float]:
-    """That share in each launch, whose phases take turns, so that a drift of the machine affects both."""
+    """That share in each launch that has both phases."""
     timed_phases = [record.phases for record in row.ok if {"train", phase} <= record.phases.keys()]
     return [phases[phase].step_s / phases["train"].step_s for phases in timed_phases]
 

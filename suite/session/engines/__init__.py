@@ -15,11 +15,8 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from suite.plan.choice import one_of
-from suite.plan.command_line import option
+from suite.plan.command_line import LOCAL, option
 from suite.session.hosts.remote import Remote
-
-#: The engine that is used unless another one is asked for: this host.
-LOCAL = "local"
 
 #: How the ranks of a launch are dealt to hosts: one host is filled after the other, or each has one before any has two.
 PLACEMENTS = ("pack", "spread")

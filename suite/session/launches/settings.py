@@ -15,7 +15,7 @@ from suite.plan.cell import FRAMEWORKS
 from suite.plan.command_line import JOURNALS, bytes_of
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
-from suite.plan.options import budget_s, chosen_axes
+from suite.plan.options import chosen_axes
 from suite.plan.sweep import AXES, described
 from suite.record.environment import redact
 from suite.session.engines import LOCAL
@@ -103,9 +103,7 @@ def refuse_surrogates(config: pytest.Config) -> None:
 
 
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:
-    """The settings of a run of the chosen matrix. Raises `MatrixError` for a budget on other hosts."""
-    if budget_s(config) is not None and config.getoption("on") != LOCAL:
-        raise MatrixError(f"--budget measures on this host; with --on {config.getoption('on')} give --launches")
+    """The settings of a run of the chosen matrix."""
     sweep = described(chosen_axes(config)) or None
     return Settings.of(
         config.option,
@@ -115,7 +113,7 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         sweep=sweep,
         search=None,
         typed=typed(config),
-        budget_s=budget_s(config),
+        budget_s=chosen.budget_s,
     )
 
 
