@@ -60,7 +60,7 @@ def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
 
 
 def _rest(data: dict[str, Any], matrix: Matrix, path: Path) -> dict[str, Any]:
-    """The name, the launches and the windows that the file asks for."""
+    """The name, the launches and the windows that the file asks for; launches that it names are fixed."""
     name = data.get("name", _name_of(path))
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise MatrixError(f"name is {name!r}; use letters, digits and . + - _ only")
@@ -68,7 +68,8 @@ def _rest(data: dict[str, Any], matrix: Matrix, path: Path) -> dict[str, Any]:
     if type(launches) is not int or launches < 1:
         raise MatrixError(f"launches is {launches!r}; it must be a whole number of at least 1")
     plan = with_windows(matrix.plan, data["min-window"], "min-window") if "min-window" in data else matrix.plan
-    return {"name": name, "launches": launches, "plan": plan}
+    budget_s = None if "launches" in data else matrix.budget_s
+    return {"name": name, "launches": launches, "plan": plan, "budget_s": budget_s}
 
 
 def _name_of(path: Path) -> str:

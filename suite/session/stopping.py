@@ -54,7 +54,7 @@ class Stopping:
         over = spent_s + sum(last.get(cell, 0.0) for cell in now.cells) > self.budget_s
         self._cells = frozenset() if over else now.cells
         self.left = now.tests - now.decided
-        words = f"after {done} blocks and {duration(spent_s)} {now.decided} of {now.tests} comparisons are decided"
+        words = f"after {done} blocks ({duration(spent_s)}) {now.decided} of {now.tests} comparisons are decided"
         if over and self.left:
             self.say(f"{words}, and the budget is used up")
         else:

@@ -10,6 +10,7 @@ from suite.analysis.statistics.undecided import standing
 from suite.plan.cell import Cell
 from suite.plan.measuring import FIRST_LOOK, SEQUENTIAL
 from suite.record.record import Record
+from suite.session.launches.launcher import drawn_launch
 from suite.session.stopping import Stopping
 from tests import records
 from tests.records import replace
@@ -88,16 +89,22 @@ def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() 
     stopping, held = Stopping(3600.0, said.append), launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2})
     left = {cell.framework: stopping.leaves_out(cell, FIRST_LOOK, held) for cell in cells(held)}
     assert left == {"pytorch": False, "tensorflow": False, "jax": True}
-    assert said == ["after 4 blocks 2 of 3 comparisons are decided; 2 cells go on"]
+    assert said == ["after 4 blocks (12 min) 2 of 3 comparisons are decided; 2 cells go on"]
     assert not any(Stopping(3600.0, said.append).leaves_out(cell, 3, held) for cell in cells(held)), "too early"
 
 
 def test_no_block_begins_once_the_budget_is_used_up() -> None:
     said: list[str] = []
     held = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
-    stopping = Stopping(600.0, said.append)
+    stopping = Stopping(840.0 - 1, said.append)  # 12 launches took 720 s, and the next two take 120
+    assert not any(
+        Stopping(840.0, said.append).leaves_out(cell, FIRST_LOOK, held)
+        for cell in cells(held)
+        if cell.framework != "jax"
+    )
+    said.clear()
     assert all(stopping.leaves_out(cell, FIRST_LOOK, held) for cell in cells(held))
-    assert said == ["after 4 blocks 2 of 3 comparisons are decided, and the budget is used up"]
+    assert said == ["after 4 blocks (12 min) 2 of 3 comparisons are decided, and the budget is used up"]
     assert stopping.left == 1
 
 
@@ -118,7 +125,7 @@ def test_a_session_ends_when_all_is_decided(suite: Suite) -> None:
     done = suite("suite", *ARGUMENTS, "--budget=1h")
     assert done.status == 0, done.output
     assert len(done.launched) == 2 * FIRST_LOOK
-    assert "after 4 blocks 1 of 1 comparisons are decided" in done.output
+    assert "1 of 1 comparisons are decided" in done.output
     (saved,) = done.saved.values()
     assert saved["suite"]["run"]["design"] == SEQUENTIAL
     assert "undecided" not in done.output
@@ -144,4 +151,20 @@ def test_a_run_of_a_fixed_number_does_not_become_one_with_a_budget(suite: Suite)
     suite("suite", *ARGUMENTS, "--launches=1", **behaviour)
     done = suite("suite", *ARGUMENTS, "--budget=1h", "--resume")
     assert done.status == 4
-    assert "leave out --budget" in done.output
+    assert "give --launches N" in done.output
+
+
+def test_the_main_command_ends_when_it_is_decided_and_launches_fix_their_number(suite: Suite) -> None:
+    listed = suite("suite", *ARGUMENTS, "--collect-only", "-q").output
+    assert "launch19" in listed
+    assert "control" not in listed
+    fixed = suite("suite", *ARGUMENTS, "--collect-only", "-q", "--launches=6").output
+    assert "launch5" in fixed
+    assert "launch6" not in fixed
+    assert "control5" in fixed
+
+
+def test_the_whole_evidence_is_taken_in_the_first_launch_and_in_one_drawn_by_the_seed() -> None:
+    found = {drawn_launch(Cell("imdb_lstm", "jax", batch=size), 0) for size in range(1, 40)}
+    assert found == set(range(1, FIRST_LOOK))
+    assert drawn_launch(Cell("imdb_lstm", "jax"), 7) == drawn_launch(Cell("imdb_lstm", "jax"), 7)
