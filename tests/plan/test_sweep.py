@@ -10,7 +10,7 @@ import pytest
 
 from suite.plan.blocks import blocks, controlled
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
-from suite.plan.matrix import STUDIED, Matrix, MatrixError, matrix, smoke
+from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, matrix, smoke
 from suite.plan.matrix import gpu as gpu_matrix
 from suite.plan.named import named
 from suite.plan.sweep import AXES, VALUES_MOST, described, parsed, swept, usual
