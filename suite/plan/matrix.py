@@ -6,11 +6,8 @@ cells.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 from suite.catalog.devices import has_gpu
 from suite.catalog.suggest import unknown
@@ -26,7 +23,6 @@ from suite.plan.cell import (
     Loader,
 )
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
-from workloads.faults import FAULTS, explained
 from workloads.spec import read_declaration, specification
 
 #: Workloads of the study that this suite follows.
@@ -231,7 +227,9 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
 def matrix(name: str) -> Matrix:
     """The matrix with this name, or the one in a user's Python file. Raises `MatrixError`."""
     if ":" in name:
-        return _from_file(name)
+        from suite.plan import matrix_file  # which needs this module
+
+        return matrix_file.read(name)
     if name not in MATRICES:
         raise MatrixError(unknown("matrix", name, MATRICES, "path/to/sweep.toml, path/to/file.py:name"))
     return MATRICES[name]()
@@ -291,29 +289,3 @@ def _courses(name: str, recipe: str, precisions: Sequence[str] = ("fp32",)) -> M
 
 def _distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys(cells))
-
-
-def _from_file(name: str) -> Matrix:
-    file, _, function = name.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise MatrixError(f"no file {file!r} for the matrix {name!r}; write --matrix path/to/file.py:name")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise MatrixError(f"{file} is not a Python file; write --matrix path/to/file.py:name")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        returned: Any = getattr(module, function)()
-    except FAULTS as error:
-        raise MatrixError(f"{name}: {explained(error, path)}") from error
-    matrix = returned if isinstance(returned, Matrix) else Matrix(function, _cells(name, returned))
-    if not matrix.cells:
-        raise MatrixError(f"{name} has no cells; return at least one")
-    return matrix
-
-
-def _cells(name: str, returned: Any) -> tuple[Cell, ...]:
-    if not isinstance(returned, (list, tuple)) or not all(isinstance(cell, Cell) for cell in returned):
-        raise MatrixError(f"{name} returned {type(returned).__name__}; it must return a Matrix or a list of cells")
-    return _distinct(returned)

@@ -153,7 +153,7 @@ def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
 
 def _budget_s(config: pytest.Config, chosen: Matrix, cells: Sequence[Cell]) -> float | None:
     """The seconds of ``--budget``, or of the matrix; None for a fixed number of launches. Raises `MatrixError`."""
-    text, on, recipe = config.getoption("budget"), config.getoption("on"), any(cell.recipe for cell in cells)
+    text, on, recipe = config.getoption("budget"), config.getoption("on", LOCAL), any(cell.recipe for cell in cells)
     if text is None:
         fixed = config.getoption("launches") or on != LOCAL or recipe
         return None if fixed or not chosen.budget_s else chosen.budget_s * len(cells) / max(len(chosen.cells), 1)

@@ -277,19 +277,15 @@ class Run:
         if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
             run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
-        info["typed"] = settings.typed
-        info |= {"design": SEQUENTIAL} if settings.budget_s else {}
+        info |= {"typed": settings.typed, **({"design": SEQUENTIAL} if settings.budget_s else {})}
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 
     def _left(self) -> str:
-        remaining = self._remaining()
-        if not remaining or not self._eta.known:
+        if not (remaining := self._remaining()) or not self._eta.known:
             return ""
-        left_s = self._left_s(remaining)
-        if self._stopping:
-            left_s = min(left_s, self._stopping.left_s(self.records))
-        return f", {'at most' if self._stopping else 'about'} {duration(left_s)} left"
+        left_s, stopping = self._left_s(remaining), self._stopping
+        return f", {stopping.left_words(left_s, self.records) if stopping else f'about {duration(left_s)}'} left"
 
 
 def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:

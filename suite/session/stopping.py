@@ -30,9 +30,10 @@ class Stopping:
         """When the run ends, in words."""
         return f"or until all is decided, for about {duration(self.budget_s)} at most"
 
-    def left_s(self, records: Iterable[Record]) -> float:
-        """Seconds of the budget that these launches have left."""
-        return max(0.0, self.budget_s - sum(map(_took_s, records)))
+    def left_words(self, planned_s: float, records: Iterable[Record]) -> str:
+        """How long the run may still take: what is planned, or what these launches have left of the budget."""
+        budget_s = max(0.0, self.budget_s - sum(map(_took_s, records)))
+        return f"at most {duration(min(planned_s, budget_s))}"
 
     def leaves_out(self, cell: Cell, block: int, records: Sequence[Record]) -> bool:
         """Whether a launch is not needed, given those of the blocks before."""

@@ -195,12 +195,9 @@ class _Launch:
         return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
     def _alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
-        timed = "compute" in self.job.plan.phases  # which steps without communication are compared with
-        return (
-            self.team
-            and timed
-            and self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
-        )
+        if not self.team or "compute" not in self.job.plan.phases:  # which steps without communication are set beside
+            return None
+        return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]

@@ -61,7 +61,13 @@ def test_a_typo_is_refused_with_the_nearest_command() -> None:
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_run_is_pytest_on_the_suite_wherever_it_is_called(elsewhere: bool, tmp_path: Path) -> None:
     done = suite(
-        "run", "--collect-only", "-q", "--workload=imdb_lstm", "--batch=7", cwd=tmp_path if elsewhere else ROOT
+        "run",
+        "--collect-only",
+        "-q",
+        "--workload=imdb_lstm",
+        "--batch=7",
+        "--launches=2",
+        cwd=tmp_path if elsewhere else ROOT,
     )
     assert done.returncode == 0, done.stdout
     assert "test_training[imdb_lstm-jax-fp32-b7-compile-tuned-launch1]" in done.stdout
@@ -131,7 +137,7 @@ PYTEST = ("pytest", "-p", "framework_training_suite", "--pyargs", "suite", "-q")
 def test_where_it_is_installed_pytest_knows_the_options(first: tuple[str, ...], tmp_path: Path) -> None:
     """As from a wheel: the entry point's plugin, before or after pytest-benchmark's, without the suite's settings."""
     command = (PYTEST[0], *first, *PYTEST[1:])
-    done = at(tmp_path, *command, "--collect-only", "--workload=imdb_lstm", "--benchmark-save")
+    done = at(tmp_path, *command, "--collect-only", "--workload=imdb_lstm", "--launches=2", "--benchmark-save")
     assert "6 tests collected" in done.stdout, done.stdout + done.stderr
 
 

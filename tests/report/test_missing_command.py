@@ -11,12 +11,14 @@ import pytest
 from suite.analysis.rows.missing import Count
 from suite.plan import options
 from suite.plan.matrix import Matrix
+from suite.plan.measuring import SEQUENTIAL
 from suite.report.text.missing import command, sentences
 from suite.session.launches.settings import settings
 
 MATRIX = """
 from suite.plan.cell import Cell
 from suite.plan.matrix import Matrix
+from suite.plan.measuring import SEQUENTIAL
 
 def mine():
     return Matrix("mine", (Cell("imdb_lstm", "jax", batch=7),), launches=3)
@@ -32,8 +34,8 @@ class Config:
         self.option, _ = parser.parse_known_and_unknown_args(arguments)
         self.option.keyword = arguments[arguments.index("-k") + 1] if "-k" in arguments else ""
 
-    def getoption(self, name: str, _: Any = None) -> Any:
-        return getattr(self.option, name)
+    def getoption(self, name: str, default: Any = None) -> Any:
+        return getattr(self.option, name, default)
 
 
 def parsed(text: str) -> tuple[Matrix, dict[str, Any]]:
@@ -41,7 +43,8 @@ def parsed(text: str) -> tuple[Matrix, dict[str, Any]]:
     config: Any = Config(shlex.split(text))
     chosen = options.chosen_matrix(config)
     found = settings(config, chosen)
-    return chosen, {**found.signature(), "typed": found.typed}
+    design = {"design": SEQUENTIAL} if found.budget_s else {}
+    return chosen, {**found.signature(), **design, "typed": found.typed}
 
 
 @pytest.fixture(autouse=True)

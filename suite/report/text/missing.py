@@ -9,6 +9,7 @@ from typing import Any
 
 from suite.analysis.rows.missing import Count
 from suite.plan.matrix import MATRICES
+from suite.plan.measuring import SEQUENTIAL
 from suite.plan.sweep import AXES
 from suite.record.text import clean
 
@@ -24,7 +25,7 @@ OPTIONS = {
 }
 
 #: Options that a run records as they were typed, by their names there.
-TYPED = {**{axis: f"--{axis}" for axis in AXES}, "min-window": "--min-window", "k": "-k"}
+TYPED = {**{axis: f"--{axis}" for axis in AXES}, **{name: f"--{name}" for name in ("budget", "min-window")}, "k": "-k"}
 
 #: Options without a value, likewise.
 SWITCHES = ("no-control", "trusted-network")
@@ -58,7 +59,8 @@ def command(run: str, settings: Mapping[str, Any]) -> str:
     words = ["python", "-m", "pytest", "suite", *(_typed(typed) if isinstance(typed, dict) else _older(settings))]
     for name, (option, usual) in OPTIONS.items():
         value = settings.get(name)
-        if isinstance(value, (str, int, float)) and value not in usual:
+        fixed = name != "launches" or settings.get("design") != SEQUENTIAL
+        if fixed and isinstance(value, (str, int, float)) and value not in usual:
             words += [option, clean(value, MOST)]
     limit = settings.get("memory_limit")
     if isinstance(limit, (int, float)):

@@ -126,6 +126,7 @@ def typed(config: pytest.Config) -> dict[str, Any]:
         "matrix": [_public(name) for name in config.getoption("matrix") or ()],
         **{axis: config.getoption(axis) for axis in AXES},
         "cores": config.getoption("cores"),
+        "budget": config.getoption("budget"),
         "min-window": config.getoption("min_window"),
         "no-control": config.getoption("no_control"),
         "trusted-network": config.getoption("trusted_network"),
