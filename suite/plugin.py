@@ -19,11 +19,11 @@ from suite.monitor.background import settle
 from suite.plan import options, order
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell, CellError
+from suite.plan.command_line import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session.advice import advice, unmeasured
-from suite.session.engines import LOCAL
 from suite.session.engines import options as engine_options
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError

@@ -9,10 +9,10 @@ from suite.analysis.search.state import Race
 from suite.catalog.devices import has_gpu
 from suite.monitor.background import settle
 from suite.plan.cell import Cell, CellError
+from suite.plan.command_line import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.benchmarks import save_run
-from suite.session.engines import LOCAL
 from suite.session.formatting import count_launches
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError

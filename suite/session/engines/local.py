@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from suite.session.engines import LOCAL, Engine
+from suite.plan.command_line import LOCAL
+from suite.session.engines import Engine
 
 ENGINE = Engine(LOCAL, "on this host")

@@ -132,7 +132,7 @@ def in_order(train: Series, others: Sequence[Series], plan: Plan) -> Iterator[No
     train.warm_up()
     train.burst(plan.windows)
     yield
-    *steps, loading = others or [None]
+    steps, loading = (others[:-1], others[-1]) if others else ((), None)
     for series in steps:
         series.warm_up()
     at_once = max(1, math.ceil(plan.windows / TURNS)) if len(steps) > 1 else plan.windows
