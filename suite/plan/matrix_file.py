@@ -8,7 +8,7 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.matrix import Matrix, MatrixError
-from workloads.faults import FAULTS, explained
+from workloads.faults import FAULTS, describe_fault
 
 
 def read(name: str) -> Matrix:
@@ -25,7 +25,7 @@ def read(name: str) -> Matrix:
         spec.loader.exec_module(module)
         returned: Any = getattr(module, function)()
     except FAULTS as error:
-        raise MatrixError(f"{name}: {explained(error, path)}") from error
+        raise MatrixError(f"{name}: {describe_fault(error, path)}") from error
     matrix = returned if isinstance(returned, Matrix) else Matrix(function, _cells(name, returned))
     if not matrix.cells:
         raise MatrixError(f"{name} has no cells; return at least one")

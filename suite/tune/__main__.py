@@ -9,7 +9,7 @@ from suite.analysis.search.state import Race
 from suite.catalog.devices import has_gpu
 from suite.monitor.background import settle
 from suite.plan.cell import Cell, CellError
-from suite.plan.command_line import LOCAL
+from suite.plan.command.common import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.benchmarks import save_run

@@ -114,8 +114,8 @@ def test_devices_that_are_all_hidden_are_missed(monkeypatch: pytest.MonkeyPatch)
 def test_what_slows_a_host_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = {"scaling_governor": "powersave", "memory.max": str(1 << 28)}
     monkeypatch.setattr(checks, "_read", lambda path: files[Path(path).name])
-    monkeypatch.setattr("suite.record.environment.GROUPS", tmp_path)
-    monkeypatch.setattr("suite.record.environment.OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr("suite.record.parts.environment.GROUPS", tmp_path)
+    monkeypatch.setattr("suite.record.parts.environment.OWN_GROUPS", tmp_path / "own")
     (tmp_path / "own").write_text("0::/docker/123\n")
     (tmp_path / "docker" / "123").mkdir(parents=True)
     (tmp_path / "docker" / "cpu.max").write_text("50000 100000\n")
@@ -201,7 +201,7 @@ def test_an_interpreter_without_the_framework_answers_so(monkeypatch: pytest.Mon
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
-    monkeypatch.setattr(probes, "imported", missing)
+    monkeypatch.setattr(probes, "import_framework", missing)
     answer = probes.installation("pytorch")
     assert answer == {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}
 
@@ -223,7 +223,7 @@ def test_an_accelerator_that_the_suite_does_not_support_is_named(
         def prepare(self, cell: Any, device: str, seed: int) -> None:
             assert device == "cpu", "which alone is measured"
 
-    monkeypatch.setattr(probes, "imported", lambda _: Framework())
+    monkeypatch.setattr(probes, "import_framework", lambda _: Framework())
     answer = probes.installation("pytorch")
     assert answer["other"] == "ROCm (AMD Instinct MI300X)"
     monkeypatch.setattr(probes, "answer_of", lambda *_: answer)

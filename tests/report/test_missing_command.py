@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.rows.missing import Count
-from suite.plan import options
+from suite.plan.command import options
 from suite.plan.matrix import Matrix
 from suite.plan.measuring import SEQUENTIAL
 from suite.report.text.missing import command, sentences

@@ -26,10 +26,10 @@ from suite.analysis.rows.groups import Row, group
 from suite.analysis.scaling.communication import communication, exchange
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.environment import machine, own_cores
-from suite.record.job import Job
-from suite.record.order import Order
-from suite.record.rank_variables import INTERFACE
+from suite.record.handover.job import Job
+from suite.record.handover.order import HostJob
+from suite.record.handover.variables import INTERFACE
+from suite.record.parts.environment import machine, own_cores
 from suite.record.record import Record
 from suite.session.engines.slurm import Command
 from suite.session.hosts import Hear
@@ -80,7 +80,7 @@ def main() -> int:
             records: dict[Cell, list[Record]] = {cell: [] for cell in cells}
             for launch in range(arguments.launches):
                 for cell in cells:
-                    order = Order(Job(cell, "", launch, device="cpu", plan=plan), DEADLINE_S)
+                    order = HostJob(Job(cell, "", launch, device="cpu", plan=plan), DEADLINE_S)
                     records[cell].append(site.launch(order, Path(folder, f"{launch}.log"), Hear()))
                     print(f"{cell.id} {NAMES.get(rate, rate)}: {said(records[cell][-1])}", file=sys.stderr, flush=True)
             found += [(rate, cell, launches) for cell, launches in records.items()]

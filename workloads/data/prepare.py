@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import IO
 
 from workloads.data import cache as caches
-from workloads.data import fetch as downloads
 from workloads.data import synthetic
-from workloads.data.cifar100 import Cifar100
 from workloads.data.dataset import DataError, DataSet
 from workloads.data.files import regular
-from workloads.data.imdb import Imdb
 from workloads.data.progress import print_to_stderr, waiting
-from workloads.data.sources import Source
+from workloads.data.real import fetch as downloads
+from workloads.data.real.cifar100 import Cifar100
+from workloads.data.real.imdb import Imdb
+from workloads.data.real.sources import Source
 
 SOURCES: dict[str, Source] = {source.name: source for source in (Cifar100(), Imdb())}
 NAMES = tuple(SOURCES)
@@ -116,7 +116,7 @@ def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: boo
     problem = f"no real {source.name} in the cache" + (f" or in {directory}" if directory else "")
     ways_out = WAYS_OUT.format(archive=source.archive.file, folder=source.folder)
     try:
-        path = downloads.present(source.archive, folder)
+        path = downloads.find_verified(source.archive, folder)
         if path:
             return path
         if not fetch:
@@ -177,7 +177,7 @@ def verify_identity(folder: Path, kind: str, source: Source) -> DataSet:
     expected: str | None
     if kind == "real":
         expected, what = source.digest or data.digest, f"the official {source.name}"
-        if source.vouched(data):
+        if source.is_vouched(data):
             return data
     else:
         expected = synthetic.expected_digest(source.name, len(data.train), len(data.test))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.plan.command_line import LOCAL
+from suite.plan.command.common import LOCAL
 from suite.session.engines import Engine
 
 ENGINE = Engine(LOCAL, "on this host")

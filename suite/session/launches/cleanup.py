@@ -26,8 +26,8 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
-from suite.record.process_tag import MARK
-from suite.record.scratch import sweep
+from suite.record.files.scratch import sweep
+from suite.record.handover.variables import PROCESS_TAG
 
 ROOT = Path(__file__).resolve().parents[3]
 CALL = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.launches import cleanup; cleanup."
@@ -112,7 +112,7 @@ def _tagged(tag: str) -> list[int]:
 
     Raises OSError if no file can be opened.
     """
-    variable, pids = f"{MARK}={tag}".encode(), []
+    variable, pids = f"{PROCESS_TAG}={tag}".encode(), []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and int(process.name) != os.getpid():
             try:

@@ -20,10 +20,10 @@ from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from workloads.data.archive import Archive, md5_of
 from workloads.data.dataset import DataError
 from workloads.data.files import regular
 from workloads.data.progress import byte_progress, print_to_stderr
+from workloads.data.real.archive import Archive, md5_of
 
 CHUNK_BYTES = 1 << 16
 NO_SPACE = (ENOSPC, EDQUOT, EFBIG)
@@ -37,7 +37,7 @@ class _BrokenOffError(Exception):
     """A failure after which another try makes sense."""
 
 
-def present(archive: Archive, folder: Path) -> Path | None:
+def find_verified(archive: Archive, folder: Path) -> Path | None:
     """The archive in ``folder``, its checksum verified, or None if there is nothing of its name.
 
     Raises `DownloadError` for something else of that name, which is in the way of a download.
@@ -65,7 +65,7 @@ def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0
     Raises `DownloadError` for all that lies with the network, the host or the content, OSError for what lies with the
     disk: then the ``.part`` is removed if the disk is full, else kept for the next run.
     """
-    path = present(archive, folder)
+    path = find_verified(archive, folder)
     if path:
         return path
     try:
