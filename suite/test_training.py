@@ -6,7 +6,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.record import SKIPPED
-from suite.record.text import clean, printable
+from suite.record.text import clean, make_printable
 from suite.session.run import Run
 
 
@@ -33,7 +33,7 @@ def test_training(launch: tuple[Cell, int], suite_run: Run, request: pytest.Fixt
     if record.outcome.status in SKIPPED:
         pytest.skip(reason)
     if not record.outcome.ok:
-        pytest.fail("\n".join([reason, *map(printable, record.log)]), pytrace=False)
+        pytest.fail("\n".join([reason, *map(make_printable, record.log)]), pytrace=False)
     # Requested only now: a benchmark that fails inside its fixture would take the whole file with it.
     benchmark = request.getfixturevalue("benchmark")
     benchmark.group = record.cell.workload

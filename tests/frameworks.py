@@ -22,7 +22,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.frameworks import VARIABLES
-from suite.worker.evidence.fingerprint import OWN_STEPS, proof
+from suite.worker.evidence.fingerprint import OWN_STEPS, at_proof_rate
 from suite.worker.frameworks import UnsupportedError
 from workloads.data import synthetic
 from workloads.data.augment import Batches
@@ -112,7 +112,7 @@ def narrow(workload: str) -> WorkloadSpec:
         "imdb_lstm": {"length": 20, "units": 8},
         "imdb_transformer": {"length": 20, "positions": 24, "heads": 2, "width": 16, "hidden": 32},
     }
-    return proof(replace(specification(workload, "small"), **changes[workload]))
+    return at_proof_rate(replace(specification(workload, "small"), **changes[workload]))
 
 
 def batches(spec: WorkloadSpec, batch: int, seed: int = 0, of: DataSet | None = None) -> Batches:
@@ -130,7 +130,7 @@ def training(
 
     At the end the framework's global switches are as they were.
     """
-    spec = spec or proof(specification(workload, size))
+    spec = spec or at_proof_rate(specification(workload, size))
     code = framework_of(framework)
     cell = Cell(workload, framework, precision=precision, size=size)
     with switches_restored(framework):

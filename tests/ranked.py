@@ -21,23 +21,23 @@ STEPS, GLOBAL_BATCH = 5, 16
 def main(text: str, output: str, change: str = "") -> None:
     from suite.plan.cell import Cell
     from suite.plan.frameworks import VARIABLES
-    from suite.worker.distributed.process_group import Team, training_of
-    from suite.worker.distributed.ranks import joined
-    from suite.worker.frameworks import imported
+    from suite.worker.distributed.process_group import ProcessGroup, find_training
+    from suite.worker.distributed.ranks import join_ranks
+    from suite.worker.frameworks import import_framework
     from workloads.data import synthetic
     from workloads.data.augment import Batches
     from workloads.spec import specification
 
     cell = Cell.from_json(json.loads(text))
     os.environ.update(VARIABLES[cell.framework])
-    ranks = joined()
-    framework: Any = imported(cell.framework)
-    team = Team(cell, ranks) if cell.devices > 1 else None
+    ranks = join_ranks()
+    framework: Any = import_framework(cell.framework)
+    team = ProcessGroup(cell, ranks) if cell.devices > 1 else None
     if team:
         team.connect("cpu")
     device, _ = framework.prepare(cell, "cpu", 0)
     if team:
-        team.unite(device)
+        team.configure(device)
     if change == "keras-sums":  # what Keras does where nobody divides
         import_module(
             "suite.worker.frameworks.tensorflow.devices"
@@ -52,7 +52,7 @@ def main(text: str, output: str, change: str = "") -> None:
     data = synthetic.generate(spec.data, 200, 20 if spec.data == "imdb" else 100)
     source = Batches(data, cell.effective_batch, 0, getattr(spec, "length", None), share=team and team.share())
     module = import_module(f"workloads.{cell.workload}.{cell.framework}")
-    make = training_of(framework, cell, team)
+    make = find_training(framework, cell, team)
     training = make(cell, spec, module, spec.reference_weights(7), device, dropout=False)
     losses = []
     for number in range(STEPS):

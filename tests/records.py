@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
 from suite.record.evidence import Draws, Identity, Last, Trace
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.ranks import AllReduce, Rank, Ranks
 from suite.record.record import Outcome, Phase, Record, Window
 from tests.profiles import profiled
@@ -146,7 +146,7 @@ def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes:
 def trained() -> Record:
     """A launch that trained to its end."""
     epochs = (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5))
-    return record(recipe="modern", course=Course("modern", 2, 0.5, epochs, (1.6, 1.5, 1.5, 1.4)))
+    return record(recipe="modern", course=TrainingHistory("modern", 2, 0.5, epochs, (1.6, 1.5, 1.5, 1.4)))
 
 
 def failed(record: Record, status: str = "timeout", reason: str = "no answer after 600 s") -> Record:

@@ -15,7 +15,7 @@ import pytest
 
 from suite.monitor.background import Background
 from suite.record.record import Record
-from suite.record.saved import unpacked
+from suite.record.saved import unpack
 from tests.prepared import Session, can_fork
 
 ROOT = Path(__file__).parent.parent
@@ -155,7 +155,7 @@ class Suite:
 
 def records_of(saved: dict[str, Any]) -> list[Record]:
     """All launches of a saved file, those that failed last."""
-    run = unpacked(saved)
+    run = unpack(saved)
     records = [entry["extra_info"]["record"] for entry in run["benchmarks"]] + run["suite"]["failed"]
     return [Record.from_json(record) for record in records]
 

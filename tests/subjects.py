@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.record.evidence import Trace
-from suite.worker.evidence.fingerprint import own
+from suite.worker.evidence.fingerprint import take_own_fingerprint
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import data, module
 from workloads.spec import specification
@@ -27,7 +27,7 @@ def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
 
 @cache
 def proof(workload: str, framework: str) -> Trace:
-    return own(subject(workload, framework))["own"]  # type: ignore[no-any-return]
+    return take_own_fingerprint(subject(workload, framework))["own"]  # type: ignore[no-any-return]
 
 
 def apart(one: Trace, other: Trace) -> tuple[float, float]:

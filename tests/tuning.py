@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.search.elimination import Referee
+from suite.analysis.search.elimination import Elimination
 from suite.analysis.search.state import Race
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.job import Job
 from suite.record.record import Outcome, Phase, Record, Window
 from tests import records
@@ -36,7 +36,7 @@ def launched(cell: Cell, number: int, rate: float, memory: float = 1e9, windows:
     if cell.recipe and "course" not in changes:
         seconds = 1000 / rate
         epochs = tuple(Epoch(4, 1.5, seconds, 1.4, accuracy, 0.5) for accuracy in (0.82, 0.87 + 0.001 * (number % 3)))
-        changes["course"] = Course(cell.recipe, 2, 0.8, epochs)
+        changes["course"] = TrainingHistory(cell.recipe, 2, 0.8, epochs)
     return replace(made, cell=cell, phases={"train": step}, memory={"rss_peak_bytes": int(memory)}, **changes)
 
 
@@ -64,7 +64,7 @@ class Launcher:
 
 def raced(cells: Sequence[Cell], launcher: Launcher, question: Question | None = None, budget: int = 10_000) -> Race:
     """The race of these cells, launched by the stand-in, at most so often."""
-    referee = Referee(tuple(cells), question or Question())
+    referee = Elimination(tuple(cells), question or Question())
     while not (state := referee.race()).over and state.launches < budget:
         referee.add(launcher(Job(state.due[0], "", state.blocks)))
     return state

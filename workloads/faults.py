@@ -14,7 +14,7 @@ def fault_lies_in(error: BaseException, place: Path) -> bool:
     return any(Path(each.filename).is_relative_to(place) for each in traceback.extract_tb(error.__traceback__))
 
 
-def explained(error: BaseException, place: Path) -> str:
+def describe_fault(error: BaseException, place: Path) -> str:
     """The error, and where in this file or folder it arose, such as ``spec.py line 7: NameError: name 'x' is ...``."""
     words = f"{type(error).__name__}: {error}".rstrip(": ")
     if isinstance(error, SyntaxError):

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from workloads.faults import FAULTS, explained
+from workloads.faults import FAULTS, describe_fault
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -143,7 +143,7 @@ def _register(folder: Path) -> str:
             sys.modules[package] = _package(package, folder)
         except FAULTS as error:
             del _FOLDERS[name], sys.modules[package]
-            raise RegistryError(f"{folder.name}: {explained(error, folder)}") from error
+            raise RegistryError(f"{folder.name}: {describe_fault(error, folder)}") from error
     return name
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from workloads import registry
-from workloads.faults import FAULTS, explained
+from workloads.faults import FAULTS, describe_fault
 
 if TYPE_CHECKING:
     from workloads.data.dataset import Array  # NumPy is imported where weights are drawn, as a plan needs none
@@ -273,7 +273,7 @@ def specification(workload: str, size: str = "full") -> WorkloadSpec:
     except FAULTS as error:
         if not (folder := registry.folder_of(workload)):
             raise
-        raise registry.RegistryError(f"{workload}: {explained(error, Path(folder))}") from error
+        raise registry.RegistryError(f"{workload}: {describe_fault(error, Path(folder))}") from error
     return spec
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.analysis.bottlenecks.explained import Compared, Pair, compared, pairs
+from suite.analysis.bottlenecks.explained_pairs import ComparedRows, Pair, compared, pairs
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, RowKey
-from suite.analysis.statistics.fastest import Contest, contests
+from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.ratios import Ratio
-from suite.analysis.statistics.speedups import Gain, gains, gains_along
+from suite.analysis.statistics.speedups import Speedup, find_speedups, find_speedups_along
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,18 @@ class Findings:
     margin: float = MARGIN
 
     @cached_property
-    def contests(self) -> list[Contest]:
+    def contests(self) -> list[FastestBySetting]:
         """The fastest framework in each setting; none where ratios are not between frameworks."""
         if self.group.by != "framework":
             return []
-        return contests(self.group, str(self.base), self.identities, self.ratios, self.margin)
+        return find_fastest(self.group, str(self.base), self.identities, self.ratios, self.margin)
 
     @cached_property
-    def gains(self) -> list[Gain]:
+    def gains(self) -> list[Speedup]:
         """What settings gain within a framework; along another axis these are the tests of the ratios themselves."""
         if self.group.by != "framework":
-            return gains_along(self.group, self.base, self.ratios)
-        return gains(self.group, self.identities, self.margin)
+            return find_speedups_along(self.group, self.base, self.ratios)
+        return find_speedups(self.group, self.identities, self.margin)
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -46,6 +46,6 @@ class Findings:
         return pairs(self.group, self.base, self.ratios, self.contests)
 
     @cached_property
-    def compared(self) -> list[Compared]:
+    def compared(self) -> list[ComparedRows]:
         """The rows with a profile, by what they are compared with."""
         return compared(self.group, self.base)

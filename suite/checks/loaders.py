@@ -17,7 +17,7 @@ from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.plan.command_line import DATA, MIN_WINDOW, add, command_parser
 from suite.plan.measuring import Plan
 from suite.session.launches.launch import LaunchError, ask
-from suite.worker.frameworks import imported
+from suite.worker.frameworks import import_framework
 from suite.worker.launch.measure import measure
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
@@ -76,7 +76,7 @@ def measure_loaders(options: argparse.Namespace) -> list[tuple[str, list[float],
     (framework,) = options.framework
     data, spec = open_cached(Path(options.folder)), specification(options.workload)
     source = Batches(data, options.batch, 0, getattr(spec, "length", None))
-    adapter = imported(framework)
+    adapter = import_framework(framework)
     base = Cell(options.workload, framework, batch=options.batch)
     device, _ = adapter.prepare(base, "auto", 0)
     module = import_module(f"workloads.{options.workload}.{framework}")

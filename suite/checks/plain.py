@@ -19,7 +19,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command_line import MIN_WINDOW, add, command_parser
 from suite.plan.matrix import STUDIED
 from suite.session.launches.launch import LaunchError, ask
-from suite.worker.frameworks import imported
+from suite.worker.frameworks import import_framework
 from suite.worker.launch.measure import Steps
 from suite.worker.launch.phases import training_steps
 from workloads.data import synthetic
@@ -125,7 +125,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     data = synthetic.generate(spec.data, train=BATCHES * cell.batch, test=100)
     source = Batches(data, cell.batch, 0, getattr(spec, "length", None))
     batches = [source[number] for number in range(BATCHES)]
-    adapter = imported(framework)
+    adapter = import_framework(framework)
     device, _ = adapter.prepare(cell, "auto", 0)
     module = import_module(f"workloads.{workload}.{framework}")
     training = adapter.Training(cell, spec, module, spec.reference_weights(0), device)

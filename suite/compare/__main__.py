@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import REPORT, LoadError, find, load
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables = [
             table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)
         ]
-        courses = [learned(each, framework) for each in groups if trains_to_the_end(each)]
+        courses = [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)]
     names = [path.name for path in paths]
     notes += loaded.notes
     compared = Compared(loaded, tables, courses, names, options.one_file, published=bool(options.publish), paths=paths)

@@ -21,7 +21,7 @@ from suite.report.tables.frame import Table
 from suite.report.tables.words import legend
 from suite.report.text import missing
 from suite.report.text.answer import answer
-from suite.report.text.why import is_profiled, no_profile, once
+from suite.report.text.why import explain_sides, is_profiled, no_profile
 
 #: The screen where there is no terminal: a pipe gets the same on every machine.
 WIDTH, LINES = 120, 40
@@ -115,7 +115,7 @@ def _causes(terminal: Terminal, tables: Sequence[Table], whole: bool) -> None:
     Without profiles nothing does.
     """
     for table in tables:
-        for most, others in once(table):
+        for most, others in explain_sides(table):
             for told in (most, *others):
                 terminal.print()
                 terminal.say(

@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
 from suite.session.launches.launch import LateError, LaunchError, ask
-from suite.worker.frameworks import UnsupportedError, imported
+from suite.worker.frameworks import UnsupportedError, import_framework
 
 #: Importing a framework from a cold disk on a busy machine has taken almost this long.
 ANSWER_WITHIN_S = 60.0
@@ -31,7 +31,7 @@ def installation(framework: str) -> Installed:
     A framework that is not installed in this interpreter has ``lack`` and ``error`` instead.
     """
     try:
-        adapter = imported(framework)
+        adapter = import_framework(framework)
     except ModuleNotFoundError as error:
         return {"lack": NOT_INSTALLED, "error": f"is not installed (no module named {error.name})"}
     installed: Installed = adapter.installation()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.record.line import POINTS, stored
+from suite.record.line import POINTS, encode_lines
 
 #: An energy counter is refreshed every 100 ms or so: over less time than this, its steps are a part of what it says.
 ENERGY_LEAST_S = 5.0
@@ -156,7 +156,7 @@ def line(samples: Sequence[Sample], begin_s: float, points: int = POINTS) -> dic
     step = max(1, -(-len(samples) // points))
     thinned = samples[::step]
     values = {name: [sample.values.get(name) for sample in thinned] for name in _names(samples)}
-    return stored([sample.at_s - begin_s for sample in thinned], values)
+    return encode_lines([sample.at_s - begin_s for sample in thinned], values)
 
 
 def _names(samples: Iterable[Sample]) -> list[str]:

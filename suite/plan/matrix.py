@@ -26,7 +26,7 @@ from suite.plan.cell import (
     Loader,
 )
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
-from workloads.faults import FAULTS, explained
+from workloads.faults import FAULTS, describe_fault
 from workloads.spec import read_declaration, specification
 
 #: Workloads of the study that this suite follows.
@@ -280,7 +280,7 @@ def _from_file(name: str) -> Matrix:
         spec.loader.exec_module(module)
         returned: Any = getattr(module, function)()
     except FAULTS as error:
-        raise MatrixError(f"{name}: {explained(error, path)}") from error
+        raise MatrixError(f"{name}: {describe_fault(error, path)}") from error
     matrix = returned if isinstance(returned, Matrix) else Matrix(function, _cells(name, returned))
     if not matrix.cells:
         raise MatrixError(f"{name} has no cells; return at least one")

@@ -17,7 +17,7 @@ from suite.session.launches.launch import LaunchError, scratch_folder
 from workloads import registry
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting
-from workloads.faults import FAULTS, explained, fault_lies_in
+from workloads.faults import FAULTS, describe_fault, fault_lies_in
 from workloads.spec import specification
 
 EPILOG = """\
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         places = [Path(registry.folder_of(name)) for name in registry.names()]
         if not any(fault_lies_in(error, place) for place in places):
             raise
-        print(f"suite.prove: {clean(explained(error, places[0]), 1000)}", file=sys.stderr)
+        print(f"suite.prove: {clean(describe_fault(error, places[0]), 1000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("suite.prove: interrupted", file=sys.stderr)

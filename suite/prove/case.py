@@ -71,7 +71,7 @@ def factor(one: Array, other: Array) -> float | None:
     return ratio if explains(b, ratio * a) and abs(ratio - 1) > EXPLAINED and ratio else None
 
 
-def whole(ratio: float | None) -> int:
+def whole_number(ratio: float | None) -> int:
     """The whole number above 1 that this ratio or its inverse is; 0 if it is none."""
     for value in (ratio, 1 / ratio) if ratio else ():
         if value > 1.5 and abs(value - round(value)) < 1e-6 * value:

@@ -49,7 +49,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingHistory:
     """All epochs of a launch with a recipe. ``planned`` epochs were to be trained; ``target`` is a test accuracy.
 
     ``curve`` are the losses of the first epoch's steps. ``resumed_at`` lists after how many epochs a checkpoint was
@@ -97,6 +97,6 @@ class Course:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Any) -> Course:
+    def from_json(cls, data: Any) -> TrainingHistory:
         """Raises `suite.plan.schema.SchemaError` for anything that `to_json` cannot have written."""
         return decode(cls, data)

@@ -19,7 +19,7 @@ DIGITS, COUNT_MOST = 3, 9999
 POWER_MOST = 30
 
 
-def stored(at_s: Sequence[float], values: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+def encode_lines(at_s: Sequence[float], values: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
     """Lines over the same moments, as a record stores them; the moments are rounded to milliseconds.
 
     ``at_ms`` holds the first moment, then the time from each to the next. A line is ``{"e": e, "n": [...]}``: every
@@ -30,7 +30,7 @@ def stored(at_s: Sequence[float], values: Mapping[str, Sequence[float | None]]) 
     return {"at_ms": steps, "lines": {name: _scaled(readings) for name, readings in values.items()}}
 
 
-def plain(timeline: Any) -> dict[str, Any] | None:
+def decode_line(timeline: Any) -> dict[str, Any] | None:
     """The lines of a record as plain numbers: ``at_s``, and ``values`` by name. None if it holds no lines.
 
     A timeline that is already plain is returned unchecked.
@@ -49,7 +49,7 @@ def plain(timeline: Any) -> dict[str, Any] | None:
         return None
 
 
-def thin(metrics: Any) -> None:
+def thin_lines(metrics: Any) -> None:
     """Replace the timelines in ``record.metrics`` by plain ones of at most `POINTS`; invalid ones are removed."""
     if not isinstance(metrics, dict):
         return
@@ -57,7 +57,7 @@ def thin(metrics: Any) -> None:
     for source in [metrics.get("host"), *(devices if isinstance(devices, list) else ())]:
         if not isinstance(source, dict) or source.get("timeline") is None:
             continue
-        line = plain(source["timeline"]) or {}
+        line = decode_line(source["timeline"]) or {}
         at_s: Any = line.get("at_s")
         values: Any = line.get("values")
         lists = [at_s, *values.values()] if isinstance(values, dict) else [None]
@@ -77,7 +77,7 @@ def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
 
 
 def _readings(numbers: Any, power: Any) -> list[float | None]:
-    """The readings of a stored line. Raises `ValueError` for anything that `stored` cannot have written."""
+    """The readings of a stored line. Raises `ValueError` for anything that `encode_lines` cannot have written."""
     if not _whole(numbers, type(None)) or type(power) is not int or abs(power) > POWER_MOST:
         raise ValueError("no line")
     return [None if number is None else _times(number, power) for number in numbers]

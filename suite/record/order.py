@@ -10,7 +10,7 @@ from suite.record.job import Job
 
 
 @dataclass(frozen=True)
-class Part:
+class HostRanks:
     """The ranks of a launch that one host starts: ``count`` of ``world``, the first of them number ``first``.
 
     ``coordinator`` is ``host:port`` of rank 0, ``address`` that of this host, ``token`` a secret of all ranks.
@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Order:
+class HostJob:
     """A job whose folders the host fills in: ``data`` and ``programs`` are its own.
 
     ``part`` is given where the ranks of the job are on several hosts.
@@ -33,13 +33,13 @@ class Order:
 
     job: Job
     deadline_s: float
-    part: Part | None = None
+    part: HostRanks | None = None
 
     def dumps(self) -> str:
         """One line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def loads(cls, text: str) -> Order:
+    def loads(cls, text: str) -> HostJob:
         """Raises `suite.plan.schema.SchemaError`, or ValueError for what is no JSON."""
         return decode(cls, json.loads(text))

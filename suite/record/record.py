@@ -20,7 +20,17 @@ from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.bounds import explained, outside
 from suite.record.evidence import Identity
-from suite.record.history import COUNT_MOST, NUMBER_MOST, SECONDS_MOST, Count, Course, Elapsed, Ledger, Seconds, Some
+from suite.record.history import (
+    COUNT_MOST,
+    NUMBER_MOST,
+    SECONDS_MOST,
+    Count,
+    Elapsed,
+    Ledger,
+    Seconds,
+    Some,
+    TrainingHistory,
+)
 from suite.record.profile import Profile
 from suite.record.ranks import Ranks
 
@@ -142,7 +152,7 @@ class Record:
     compile_s: Seconds | None = None
     first_step_s: Seconds | None = None
     phases: Annotated[dict[str, Phase], NAMED] = field(default_factory=dict)
-    course: Course | None = None
+    course: TrainingHistory | None = None
     profile: Profile | None = None
     memory: dict[str, Bytes] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)

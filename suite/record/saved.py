@@ -15,7 +15,7 @@ SCHEMA = 2  # of a saved run; 1 shared nothing
 SHARED = ("cell", "data", "workload", "environment", "identity")
 
 
-def packed(content: Mapping[str, Any]) -> dict[str, Any]:
+def pack(content: Mapping[str, Any]) -> dict[str, Any]:
     """The run, as pytest-benchmark would save it, with ``shared`` in front."""
     if "suite" not in content:  # benchmarks of other tests
         return dict(content)
@@ -31,7 +31,7 @@ def packed(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"shared": shared, **content, "benchmarks": benchmarks, "suite": suite}
 
 
-def whole(record: Any, shared: Any) -> Any:
+def restore(record: Any, shared: Any) -> Any:
     """The record with its own values, whatever it shared. Raises `ValueError` for an index that ``shared`` lacks."""
     if not isinstance(record, dict):
         return record
@@ -45,11 +45,11 @@ def whole(record: Any, shared: Any) -> Any:
     return record | values
 
 
-def unpacked(content: Mapping[str, Any]) -> dict[str, Any]:
+def unpack(content: Mapping[str, Any]) -> dict[str, Any]:
     """The run with whole records. Raises `ValueError`."""
     shared = content.get("shared")
-    benchmarks = [_with_record(entry, lambda record: whole(record, shared)) for entry in content["benchmarks"]]
-    suite = {**content["suite"], "failed": [whole(record, shared) for record in content["suite"]["failed"]]}
+    benchmarks = [_with_record(entry, lambda record: restore(record, shared)) for entry in content["benchmarks"]]
+    suite = {**content["suite"], "failed": [restore(record, shared) for record in content["suite"]["failed"]]}
     rest = {name: value for name, value in content.items() if name != "shared"}
     return {**rest, "benchmarks": benchmarks, "suite": suite}
 

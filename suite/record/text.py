@@ -11,11 +11,11 @@ def clean(value: object, limit: int = 300) -> str:
     Records hold text from other machines (device names, the last words of a crashed process), so it is never printed
     unchanged. Lone surrogates, which JSON can carry and UTF-8 cannot, become spaces too.
     """
-    text = " ".join(printable(str(value)[: 4 * limit]).split())
+    text = " ".join(make_printable(str(value)[: 4 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """The text with a space for each unprintable character; its own spaces stay."""
     if text.isprintable():  # it has no control characters, and no separators but plain spaces
         return text

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pytest_benchmark.utils import safe_dumps
 
-from suite.record.saved import packed
+from suite.record.saved import pack
 from suite.record.scratch import scratch
 from suite.record.text import clean
 
@@ -67,7 +67,7 @@ def saved_whole(benchmarks: Any) -> Iterator[None]:
 
 def compact(content: Mapping[str, Any]) -> str:
     """A run as JSON with a launch per line, a fifth of the bytes that it takes indented; see `suite.record.saved`."""
-    return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in packed(content).items()) + "\n}\n"
+    return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in pack(content).items()) + "\n}\n"
 
 
 def _lines(value: Any) -> str:

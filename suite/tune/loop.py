@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from suite.analysis.search.elimination import SEEDS_LEAST, Referee, in_order
+from suite.analysis.search.elimination import SEEDS_LEAST, Elimination, shuffle_cells
 from suite.analysis.search.state import Race
 from suite.plan.cell import Cell
 from suite.plan.objective import Budget
@@ -68,7 +68,7 @@ class Loop:
         for cells in raced:
             until += sum(cell not in self.excluded for cell in cells) / total
             options = self.search.options
-            referee = Referee(cells, self.search.question, options.seed, self.excluded)
+            referee = Elimination(cells, self.search.question, options.seed, self.excluded)
             self.races.append(referee.race())
             while not self.races[-1].over and self._affordable(self.races[-1], min(until, 1.0)):
                 state = self.races[-1]
@@ -108,7 +108,7 @@ class Loop:
         if budget.launches is not None:
             left = budget.launches - self.run.done - len(self.run.asked)
         for block in range(state.blocks, state.blocks + hosts):
-            cells = in_order(state.cells, self.search.options.seed, block) if block > state.blocks else state.due
+            cells = shuffle_cells(state.cells, self.search.options.seed, block) if block > state.blocks else state.due
             due = [(cell, block) for cell in cells if cell in state.alive]
             due = [each for each in due if key_of(*each) not in self.run.asked][: max(0, left)]
             self.run.ahead(due)

@@ -95,6 +95,6 @@ def distributions(cell: Cell) -> tuple[str, ...]:
     return () if native(cell) else tuple(of(cell).DISTRIBUTIONS)
 
 
-def described(training: Any) -> dict[str, Any]:
+def describe_training(training: Any) -> dict[str, Any]:
     """The settings that are known once there is a model."""
     return training.settings() if hasattr(training, "settings") else {}

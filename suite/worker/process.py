@@ -23,31 +23,31 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.record.environment import describe, redact
-from suite.record.history import Course
+from suite.record.history import TrainingHistory
 from suite.record.job import Job
 from suite.record.process_tag import WORKER
 from suite.record.rank_variables import HOST_CORES
 from suite.record.record import Phase
 from suite.worker import interfaces
-from suite.worker.distributed.process_group import RANKS_APART, Team, training_of
-from suite.worker.distributed.ranks import ALONE, Ranks, joined
+from suite.worker.distributed.process_group import RANKS_APART, ProcessGroup, find_training
+from suite.worker.distributed.ranks import ALONE, Ranks, join_ranks
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.evidence.subject import Subject
-from suite.worker.frameworks import UnsupportedError, imported
+from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import group
-from suite.worker.launch.counting_loader import Counted
-from suite.worker.launch.description import described, kernels, program, training_key
+from suite.worker.launch.counting_loader import CountingLoader
+from suite.worker.launch.description import describe_workload, kernels, program_digest, training_key
 from suite.worker.launch.outcome import check, classify
-from suite.worker.launch.phases import measure_phases, since
+from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
 from workloads import registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import Array, DataSet
-from workloads.data.own import augmented
+from workloads.data.own import add_augmentation
 from workloads.recipes import Recipe
 from workloads.recipes import recipe as named_recipe
 from workloads.spec import WorkloadSpec, specification
@@ -76,8 +76,8 @@ def main(descriptor: str, text: str) -> None:
             interpreter_s = _since(job.spawned_ns)
             if job.workload_folder:
                 registry.register(job.workload_folder)
-            framework = imported(job.cell.framework)
-            ranks = joined()
+            framework = import_framework(job.cell.framework)
+            ranks = join_ranks()
             _Launch(job, framework, send, interpreter_s, ranks).run()
         except BaseException as error:  # any exception becomes the result of this launch
             traceback.print_exc()
@@ -92,12 +92,12 @@ class _Launch:
 
     def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE) -> None:
         self.job, self.cell, self.framework, self.send, self.ranks = job, job.cell, framework, send, ranks
-        self.team = Team(self.cell, ranks) if self.cell.devices > 1 else None
+        self.team = ProcessGroup(self.cell, ranks) if self.cell.devices > 1 else None
         if self.team:
             self.team.connect(job.device)
         # Each rank draws dropout's masks from a seed of its own.
         self.device, settings = framework.prepare(self.cell, job.device, job.seed + RANKS_APART * ranks.rank)
-        settings |= self.team.unite(self.device) if self.team else {}
+        settings |= self.team.configure(self.device) if self.team else {}
         if job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
             settings["memory_limit_bytes"] = job.memory_limit
@@ -111,7 +111,7 @@ class _Launch:
 
     def run(self) -> None:
         self.send(progress="loading")
-        data = augmented(open_cached(Path(self.job.data)), self.cell.workload)
+        data = add_augmentation(open_cached(Path(self.job.data)), self.cell.workload)
         self._mark("data_s")
         spec = specification(self.cell.workload, self.cell.size)
         length = getattr(spec, "length", None)
@@ -124,7 +124,7 @@ class _Launch:
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
         training = self._measured_training(spec, recipe, rates)
         self._mark("build_s")
-        loader = Counted(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
+        loader = CountingLoader(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
         first_batch = next(loader)
         self._mark("first_batch_s")
         self._describe(data, spec, loader, recipe)
@@ -132,7 +132,7 @@ class _Launch:
             self.cell, self.framework, self.module, self.device, spec, data, not recipe or recipe.dropout,
             recipe.applied(spec) if recipe else None, rates, self.job.programs, self.team,
         )  # fmt: skip
-        evidence = Evidence(subject, self.send, program(self.key), self.job.whole)
+        evidence = Evidence(subject, self.send, program_digest(self.key), self.job.whole)
         try:
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
@@ -173,7 +173,7 @@ class _Launch:
         if self.job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-    def _profile(self, training: Any, loader: Counted, timed_s: float) -> None:
+    def _profile(self, training: Any, loader: CountingLoader, timed_s: float) -> None:
         """Profile the timed object, now that nothing more of it is timed or compared."""
         from suite.worker.launch import profiling
 
@@ -191,7 +191,7 @@ class _Launch:
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
         weights = spec.reference_weights(seed)
-        make = training_of(self.framework, cell, self.team)
+        make = find_training(self.framework, cell, self.team)
         return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
     def _alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
@@ -205,7 +205,7 @@ class _Launch:
         if cores := os.environ.get(HOST_CORES):  # of which this process has some
             self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
         environment["machine"]["gpus"] = [name] if name else []
-        workload = described(spec, self.cell.recipe, recipe)
+        workload = describe_workload(spec, self.cell.recipe, recipe)
         self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
             "loader": loader.settings,
@@ -227,7 +227,7 @@ class _Launch:
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step")
         start = time.perf_counter_ns()
-        self.settings |= interfaces.described(training)
+        self.settings |= interfaces.describe_training(training)
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s})
@@ -254,10 +254,12 @@ class _Launch:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)
         share = self.team.share() if self.team else None
         batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), share)
-        loader = Counted(self.loaders.batches(self.cell, batches, self.device, training.put), self.job.seed)
+        loader = CountingLoader(self.loaders.batches(self.cell, batches, self.device, training.put), self.job.seed)
 
-        def report(course: Course, phase: Phase) -> None:
-            self.send(part={"course": course.to_json(), "phases": {"train": asdict(since(phase, self.job.spawned_ns))}})
+        def report(course: TrainingHistory, phase: Phase) -> None:
+            self.send(
+                part={"course": course.to_json(), "phases": {"train": asdict(shift_spans(phase, self.job.spawned_ns))}}
+            )
 
         try:
             follow(
@@ -275,7 +277,7 @@ class _Launch:
         """Send what the processes of several devices say together."""
         if self.team:
             self.send(progress="ranks")
-            self.send(part={"ranks": self.team.part(training, self.device, self.settings, own_step_s)})
+            self.send(part={"ranks": self.team.describe(training, self.device, self.settings, own_step_s)})
 
     def _mark(self, part: str) -> None:
         """Record the seconds since the last mark as a part of the startup."""

@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.accuracy.comparison import MARGIN, difference, epochs, learned, trains_to_the_end, verdict
+from suite.analysis.accuracy.comparison import (
+    MARGIN,
+    compare_accuracies,
+    difference,
+    epochs,
+    trains_to_the_end,
+    verdict,
+)
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.plots import draw
 from suite.report.plots.kinds.learning import accuracy_lines, loss_lines
@@ -22,10 +29,10 @@ from tests.records import HOSTILE, digest, failed, record, saved
 from tests.shown import in_markdown, terminal
 
 
-def course(final: float, seed: int = 0, count: int = 3, target: float = 0.8) -> Course:
+def course(final: float, seed: int = 0, count: int = 3, target: float = 0.8) -> TrainingHistory:
     """Accuracies that rise evenly to ``final``, two seconds an epoch."""
     made = [Epoch(10, 1.0 / n, 2.0, 1.1 / n, final - 0.1 * (count - n), 0.5) for n in range(1, count + 1)]
-    return Course("modern", count, target, tuple(made), tuple(np.linspace(2, 1, 240) + 0.01 * seed))
+    return TrainingHistory("modern", count, target, tuple(made), tuple(np.linspace(2, 1, 240) + 0.01 * seed))
 
 
 def trained(framework: str, seed: int, final: float, **changes: Any) -> Record:
@@ -85,7 +92,7 @@ def test_two_seeds_are_no_evidence():
 def test_what_is_left_of_a_training_that_diverges_is_not_the_same():
     records = seeds({"pytorch": (0.870, 0.871, 0.872, 0.8705), "jax": (0.870, 0.871, 0.872, 0.1)})
     records[-1] = failed(replace(records[-1], course=None), "diverged", "the loss is nan")
-    table = learned(grouped(records), "pytorch")
+    table = compare_accuracies(grouped(records), "pytorch")
     assert table.frame["verdict"].tolist() == ["", "undecided"]
     assert table.frame["difference_seeds"].tolist()[1] == 3
     assert view(table).grid.rows[1][-4].startswith("3 of 4 reached it")
@@ -93,7 +100,7 @@ def test_what_is_left_of_a_training_that_diverges_is_not_the_same():
 
 def test_rows_are_timed_to_one_target():
     other = [replace(each, course=replace(each.course, target=0.75)) for each in seeds({"jax": (0.87, 0.87, 0.87)})]
-    table = learned(grouped([*seeds({"pytorch": (0.87, 0.87, 0.87)}), *other]), "pytorch")
+    table = compare_accuracies(grouped([*seeds({"pytorch": (0.87, 0.87, 0.87)}), *other]), "pytorch")
     assert table.frame["target"].tolist() == [0.8, 0.8]
     assert table.frame["epochs_to_target"].tolist() == [3, 3]
 
@@ -116,7 +123,7 @@ def test_false_claims_are_rare():
 def test_the_table_of_a_group():
     found = grouped(seeds(SAME))
     assert trains_to_the_end(found)
-    table = learned(found, "pytorch")
+    table = compare_accuracies(found, "pytorch")
     assert table.frame["verdict"].tolist() == ["", "same", "lower"]
     assert table.frame["accuracy"].tolist() == pytest.approx([0.871, 0.871, 0.850])
     # .770 after the second epoch is under the target of .8, so that all three epochs are needed.
@@ -130,7 +137,7 @@ def test_the_table_of_a_group():
 
 
 def test_a_target_that_was_missed_says_so():
-    table = learned(grouped(seeds({"pytorch": (0.7, 0.9, 0.9)})), "pytorch")
+    table = compare_accuracies(grouped(seeds({"pytorch": (0.7, 0.9, 0.9)})), "pytorch")
     assert table.frame["seconds_to_target"].isna().all()
     assert any("2 of 3 reached it" in cell for cell in view(table).grid.rows[0])
 
@@ -138,7 +145,7 @@ def test_a_target_that_was_missed_says_so():
 def test_a_failed_seed_keeps_its_row():
     records = seeds(SAME)
     records[0] = failed(records[0], "diverged", f"the loss is nan {HOSTILE}")
-    table = learned(grouped(records), "pytorch")
+    table = compare_accuracies(grouped(records), "pytorch")
     row = table.frame.iloc[0]
     assert (row["seeds"], row["seeds_ok"]) == (3, 2)
     assert "\x1b" not in terminal(table)
@@ -152,13 +159,13 @@ def test_precisions_are_held_against_float32():
         for framework in ("pytorch", "jax")
         for seed in range(3)
     ]
-    table = learned(grouped(records), "pytorch")
+    table = compare_accuracies(grouped(records), "pytorch")
     assert table.frame["fp32_verdict"].tolist() == ["", "", "lower", "lower"]
     assert table.frame["verdict"].tolist() == ["", "same", "", "same"]
 
 
 def test_the_numbers_behind_the_plots(tmp_path):
-    table = learned(grouped(seeds(SAME)), "pytorch")
+    table = compare_accuracies(grouped(seeds(SAME)), "pytorch")
     line = accuracy_lines(table, "epochs")[0]
     assert line.x.tolist() == [1, 2, 3]
     assert line.middle.tolist() == pytest.approx([0.671, 0.771, 0.871])

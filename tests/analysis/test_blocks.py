@@ -7,7 +7,7 @@ import pytest
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.analysis.statistics.best import leaders
+from suite.analysis.statistics.best import find_best
 from suite.analysis.statistics.ratios import blockwise
 from suite.plan.cell import AUTO
 from suite.record.record import Record
@@ -72,7 +72,7 @@ def test_no_row_is_best_by_launches_of_another_day() -> None:
     ]
     for launches, marked in ((held, 1), (late, 0)):
         (found,) = group([Launch(each, "run-a", "a.json") for each in launches])
-        best = leaders(
+        best = find_best(
             found, verdicts({row.key: row.ok for row in found.rows}), lambda record: record.samples_per_s, more=True
         )
         assert len(best) == marked

@@ -11,7 +11,7 @@ from suite.analysis.search.elimination import race
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE
 from suite.plan.cell import Cell
 from suite.plan.objective import Question, limit, objectives
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.record import Outcome, Record
 from suite.record.retry import NOT_IMPORTABLE
 from tests.records import identity
@@ -165,7 +165,7 @@ def test_two_objectives_give_the_pareto_front() -> None:
 def trained(cell: Cell, seed: int, accuracy: float, seconds: float) -> Record:
     """A training whose two epochs end at this accuracy, after so many seconds each."""
     epochs = (Epoch(4, 1.5, seconds, 1.4, accuracy - 0.05, 0.5), Epoch(4, 1.2, seconds, 1.1, accuracy, 0.5))
-    record = launched(cell, seed, 1000.0, course=Course("modern", 2, 0.8, epochs))
+    record = launched(cell, seed, 1000.0, course=TrainingHistory("modern", 2, 0.8, epochs))
     return replace(record, run={"seed": seed})
 
 

@@ -11,8 +11,8 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.fastest import Contest, contests
-from suite.analysis.statistics.multiple_testing import family
+from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
+from suite.analysis.statistics.multiple_testing import correct_together
 from suite.analysis.statistics.ratios import ratios
 from suite.record.record import Record
 from suite.report.text import fastest
@@ -22,10 +22,10 @@ from tests import records
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
 
 
-def contested(held: Sequence[Record]) -> list[Contest]:
+def contested(held: Sequence[Record]) -> list[FastestBySetting]:
     (one,) = group([Launch(each, str(each.run["id"]), "file") for each in held])
     identities = verdicts({row.key: row.ok for row in one.rows})
-    return contests(one, "pytorch", identities, ratios(one, "pytorch", identities))
+    return find_fastest(one, "pytorch", identities, ratios(one, "pytorch", identities))
 
 
 def blocks(seconds: Mapping[str, Sequence[float]], **changes: object) -> list[Record]:
@@ -62,7 +62,7 @@ def test_untested_rows_stand_in_the_order_of_their_shared_blocks() -> None:
     assert (contest.gaps["pytorch", "jax"].value or 0) > 1
 
 
-def partly() -> Contest:
+def partly() -> FastestBySetting:
     """TensorFlow ties with both others, of which PyTorch is decidedly faster than JAX."""
     wide = [1.0, 1.25, 0.85, 1.2, 0.8, 0.97]
     (contest,) = contested(blocks({"pytorch": noisy(1.0), "tensorflow": wide, "jax": noisy(1.06, turn=1)}))
@@ -83,7 +83,7 @@ def test_a_decided_pair_among_leaders_that_tie_is_told() -> None:
         pytest.fail("the figures of this test no longer make TensorFlow's median the highest")
 
 
-def many(kinds: Sequence[str]) -> list[Contest]:
+def many(kinds: Sequence[str]) -> list[FastestBySetting]:
     """A contest per batch size: decided, equal, undecided, or with too few launches."""
     held: list[Record] = []
     for at, kind in enumerate(kinds):
@@ -143,7 +143,7 @@ def test_a_family_decides_no_more_than_a_table() -> None:
     nothing = next(iter(ratios(one, "pytorch", identities).values()))
     others = [replace(nothing, raw=0.5 + 1e-9 * at) for at in range(round(0.06 / gap.raw))]
     formed = [replace(nothing, raw=gap.raw)]
-    alone, together = family(formed), family([*formed, *others])
+    alone, together = correct_together(formed), correct_together([*formed, *others])
     assert alone.contest(contest).gap("pytorch", "jax").verdict == "faster"
     assert together.contest(contest).gap("pytorch", "jax").verdict == "inconclusive"
     assert together.contest(contest).leaders == ["pytorch", "jax"]

@@ -9,7 +9,7 @@ import pytest
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, problems, unaccounted
 from suite.analysis.records.load import load
-from suite.analysis.statistics.fastest import contests
+from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import ratios
 from suite.record.history import Ledger
@@ -60,7 +60,7 @@ def test_a_row_that_is_not_accounted_for_is_flagged_and_not_ranked() -> None:
     assert all(key[1].framework != "tensorflow" for best in table.leaders.values() for key in best)
     group = table.group
     identities = verdicts({row.key: row.ok for row in group.rows})
-    (contest,) = contests(group, "pytorch", identities, ratios(group, "pytorch", identities))
+    (contest,) = find_fastest(group, "pytorch", identities, ratios(group, "pytorch", identities))
     assert contest.top == "pytorch"
     assert contest.unranked == {"tensorflow": f"tensorflow {UNACCOUNTED}: {reason}"}
 

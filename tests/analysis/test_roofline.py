@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from suite.analysis.bottlenecks.roofline import COMPUTE, MEMORY, NEITHER, STEP, Part, Roof, roofline
+from suite.analysis.bottlenecks.roofline import COMPUTE, MEMORY, NEITHER, STEP, Roof, RooflinePart, roofline
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import peaks, utilisation
@@ -38,14 +38,14 @@ def grouped(held: list[Record]) -> Group:
 def test_a_part_is_as_near_to_its_roof_as_computed_by_hand(
     flops: float, seconds: float, moved: float, share: float, bound: str
 ) -> None:
-    part = Part("matrix products", flops, seconds, moved)
+    part = RooflinePart("matrix products", flops, seconds, moved)
     assert part.share(ROOF) == pytest.approx(share)
     assert part.bound(ROOF) == bound
     assert pytest.approx(100) == ROOF.ridge
 
 
 def test_without_bytes_there_is_a_rate_and_no_share() -> None:
-    part = Part("matrix products", 1e9, 0.01, None)
+    part = RooflinePart("matrix products", 1e9, 0.01, None)
     assert part.flops_per_s == pytest.approx(1e11)
     assert part.share(ROOF) is None
     assert part.bound(ROOF) == ""

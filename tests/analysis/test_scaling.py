@@ -14,7 +14,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.scaling.communication import communication, exchange, threads_per_device
 from suite.analysis.scaling.efficiency import STRONG, WEAK, Scaling, scalings
-from suite.analysis.statistics.best import leaders
+from suite.analysis.statistics.best import find_best
 from suite.analysis.statistics.ratios import ratios
 from suite.record.record import Record
 from tests import records
@@ -114,7 +114,7 @@ def test_frameworks_are_compared_on_equally_many_devices_only() -> None:
     assert by_cell["d2jax"].value == pytest.approx(2.0, rel=1e-2), "to DDP, PyTorch's usual strategy"
     assert by_cell["d2jax"].baseline.endswith("-d2")
     assert by_cell["d2-fsdppytorch"].value == pytest.approx(0.5, rel=1e-2)
-    assert leaders(made, verdicts({row.key: row.ok for row in made.rows}), lambda r: r.samples_per_s, more=True) == {
+    assert find_best(made, verdicts({row.key: row.ok for row in made.rows}), lambda r: r.samples_per_s, more=True) == {
         row.key for row in made.rows if row.cell.framework == "jax"
     }, "one device is no rival of two"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
-from suite.analysis.statistics.speedups import Gain, gains
+from suite.analysis.statistics.speedups import Speedup, find_speedups
 from suite.record.record import Record
 from suite.report.text.changes import along, best_setting, training_time
 from tests import records
@@ -21,9 +21,9 @@ def steps(framework: str, step_s: float, n: int = 6, turn: int = 0, **changes: o
     return [records.timed(each, framework, block, **changes) for block, each in enumerate(times)]
 
 
-def found(held: Sequence[Record], by: str = "framework") -> tuple[Group, list[Gain]]:
+def found(held: Sequence[Record], by: str = "framework") -> tuple[Group, list[Speedup]]:
     (one,) = group([Launch(each, "run-a", "file") for each in held], by)
-    return one, gains(one, verdicts({row.key: row.ok for row in one.rows}))
+    return one, find_speedups(one, verdicts({row.key: row.ok for row in one.rows}))
 
 
 def in_two_batches(speed: float = 2.0, **other: float) -> list[Record]:
@@ -37,7 +37,7 @@ def in_two_batches(speed: float = 2.0, **other: float) -> list[Record]:
     ]
 
 
-def keys(held: Sequence[Gain]) -> list[object]:
+def keys(held: Sequence[Speedup]) -> list[object]:
     return [gain.row.key for gain in held]
 
 

@@ -27,7 +27,7 @@ from suite.plan.matrix import matrix
 from suite.plan.measuring import CONTROL
 from suite.record.record import Phase, Record, Window
 from suite.report.tables.frame import Table, table
-from suite.report.tables.tidy import launches as as_rows
+from suite.report.tables.tidy import launch_frame as as_rows
 from tests import records
 from tests.records import replace
 from tests.shown import terminal

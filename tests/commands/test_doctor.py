@@ -201,7 +201,7 @@ def test_an_interpreter_without_the_framework_answers_so(monkeypatch: pytest.Mon
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
-    monkeypatch.setattr(probes, "imported", missing)
+    monkeypatch.setattr(probes, "import_framework", missing)
     answer = probes.installation("pytorch")
     assert answer == {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}
 
@@ -223,7 +223,7 @@ def test_an_accelerator_that_the_suite_does_not_support_is_named(
         def prepare(self, cell: Any, device: str, seed: int) -> None:
             assert device == "cpu", "which alone is measured"
 
-    monkeypatch.setattr(probes, "imported", lambda _: Framework())
+    monkeypatch.setattr(probes, "import_framework", lambda _: Framework())
     answer = probes.installation("pytorch")
     assert answer["other"] == "ROCm (AMD Instinct MI300X)"
     monkeypatch.setattr(probes, "answer_of", lambda *_: answer)

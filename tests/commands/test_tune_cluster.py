@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Outcome, Record
 from suite.session import benchmarks
 from suite.session import run as runs
@@ -30,7 +30,7 @@ class Fake:
 
     def ready(self) -> None: ...
 
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         return self.launcher(order.job)
 
 

@@ -29,7 +29,7 @@ ASKED = """
     held = replace(held, phases=held.phases | {"inference": held.phases["compute"]})
     seen["back"] = Record.from_json(held.to_json()).phases.keys() == held.phases.keys()
     seen["schema"] = json.dumps(json_schema()["$defs"]["Record"]["properties"]["phases"])
-    seen["columns"] = [name for name in tidy.launches([Launch(held, "run-a", "a.json")]) if "inference" in name]
+    seen["columns"] = [name for name in tidy.launch_frame([Launch(held, "run-a", "a.json")]) if "inference" in name]
     seen["documented"] = documented()
     seen["band"] = [SHADE["inference"], PHASE_NAMES["inference"]]
     seen["exported"], seen["live"] = sorted(name for name in figures(held) if "inference" in name), PHASES

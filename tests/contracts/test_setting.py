@@ -76,7 +76,7 @@ ASKED = """
 
     from suite.report.tables.launch_columns import documented
     from suite.report.tables import tidy
-    seen["launches.csv"] = list(tidy.launches(launches)["rounding"].unique())
+    seen["launches.csv"] = list(tidy.launch_frame(launches)["rounding"].unique())
     seen["documented"] = documented()
     from suite.compare.__main__ import main
     from suite.report import plots

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.monitor.timeline import Sample, Span, cut, energy_j, grown, line, rates, summary
-from suite.record.line import POINTS, plain
+from suite.record.line import POINTS, decode_line
 
 
 def stream(name: str, values: list[float], every_s: float = 1.0) -> list[Sample]:
@@ -22,7 +22,7 @@ def test_a_counter_that_wraps_or_is_reset_has_no_rate_there() -> None:
 def test_missing_fields_leave_holes_and_never_zeros() -> None:
     samples = [Sample(0.0, {"a": 1.0}), Sample(1.0, {}), Sample(2.0, {"a": 3.0, "b": 5.0})]
     assert summary(samples)["a"] | {"p5": 0, "p95": 0} == {"median": 2.0, "p5": 0, "p95": 0, "max": 3.0, "n": 2}
-    assert plain(line(samples, 0.0))["values"] == {"a": [1.0, None, 3.0], "b": [None, None, 5.0]}
+    assert decode_line(line(samples, 0.0))["values"] == {"a": [1.0, None, 3.0], "b": [None, None, 5.0]}
 
 
 def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not() -> None:
@@ -36,15 +36,15 @@ def test_energy_is_the_counter_s_over_five_seconds_and_labelled_where_it_is_not(
 
 
 def test_a_line_is_thinned_to_its_most_points() -> None:
-    thinned = plain(line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0))
+    thinned = decode_line(line(stream("a", [1.23456789] * 5000, 0.1), begin_s=-1.0))
     assert thinned
     assert POINTS / 2 < len(thinned["at_s"]) <= POINTS
     assert (thinned["at_s"][0], thinned["values"]["a"][0]) == (1.0, 1.23)
 
 
 def test_of_a_short_launch_the_host_keeps_every_sample_and_a_gpu_as_many() -> None:
-    host = plain(line(stream("a", [1.0] * 60, 0.4995), begin_s=0.0))
-    gpu = plain(line(stream("a", [1.0] * 300, 0.1), begin_s=0.0))
+    host = decode_line(line(stream("a", [1.0] * 60, 0.4995), begin_s=0.0))
+    gpu = decode_line(line(stream("a", [1.0] * 300, 0.1), begin_s=0.0))
     assert host
     assert gpu
     assert len(host["at_s"]) == 60

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from suite.record.line import DIGITS, POINTS, plain, stored, thin
+from suite.record.line import DIGITS, POINTS, decode_line, encode_lines, thin_lines
 
 
 def restored(values: list[float | None]) -> list[float | None]:
-    line = plain(json.loads(json.dumps(stored([0.5 * at for at in range(len(values))], {"a": values}))))
+    line = decode_line(json.loads(json.dumps(encode_lines([0.5 * at for at in range(len(values))], {"a": values}))))
     assert line
     return list(line["values"]["a"])
 
 
 def test_moments_come_back_to_the_millisecond() -> None:
     at_s = [0.001, 0.501, 1.0014, 12.5, 3600.25]
-    line = plain(stored(at_s, {"a": [1.0] * 5}))
+    line = decode_line(encode_lines(at_s, {"a": [1.0] * 5}))
     assert line
     assert line["at_s"] == [round(at, 3) for at in at_s]
 
@@ -43,15 +43,15 @@ def test_it_takes_a_third_less_than_plain_numbers() -> None:
     draw = random.Random(2)
     at_s = [round(0.5 * at + 0.001 * draw.random(), 3) for at in range(100)]
     values = {"rss_bytes": [float(f"{draw.uniform(1e8, 9e8):.6g}") for _ in at_s], "cpu_cores": [1.97934 for _ in at_s]}
-    new, old = (len(json.dumps(form)) for form in (stored(at_s, values), {"at_s": at_s, "values": values}))
+    new, old = (len(json.dumps(form)) for form in (encode_lines(at_s, values), {"at_s": at_s, "values": values}))
     assert new < 2 / 3 * old
 
 
 def test_plain_numbers_of_old_records_stay_as_they_are() -> None:
     old = {"at_s": [0.0, 0.5], "values": {"a": [None, 1.23456]}}
-    assert plain(old) is old
+    assert decode_line(old) is old
     metrics = {"host": {"timeline": old}}
-    thin(metrics)
+    thin_lines(metrics)
     assert metrics["host"]["timeline"] == old
 
 
@@ -68,22 +68,22 @@ SPOILT: list[Any] = [
 
 @pytest.mark.parametrize("timeline", SPOILT)
 def test_what_is_no_timeline_is_none(timeline: Any) -> None:
-    assert plain(timeline) is None
+    assert decode_line(timeline) is None
     metrics = {"gpus": [{"timeline": timeline}]}
-    thin(metrics)
+    thin_lines(metrics)
     assert metrics["gpus"][0].get("timeline") is None
 
 
 def test_lines_that_do_not_fit_their_moments_go() -> None:
     metrics = {"host": {"timeline": {"at_ms": [1, 2], "lines": {"a": {"e": 0, "n": [1]}}}}}
-    thin(metrics)
+    thin_lines(metrics)
     assert metrics == {"host": {}}
 
 
 def test_a_line_that_was_thinned_is_not_thinned_again() -> None:
-    metrics: dict[str, Any] = {"host": {"timeline": stored(range(5000), {"a": list(range(5000))})}}
-    thin(metrics)
+    metrics: dict[str, Any] = {"host": {"timeline": encode_lines(range(5000), {"a": list(range(5000))})}}
+    thin_lines(metrics)
     first = metrics["host"]["timeline"]
     assert POINTS / 2 < len(first["at_s"]) <= POINTS
-    thin(metrics)
+    thin_lines(metrics)
     assert metrics["host"]["timeline"] == first

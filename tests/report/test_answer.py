@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch, load
 from suite.analysis.rows.groups import group
 from suite.plan.measuring import CONTROL
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.tables.frame import table
 from suite.report.text.answer import MOST, Answer, answer
@@ -25,7 +25,7 @@ def answered(launches: list[Launch], by: str = "framework") -> Answer:
     baseline = "pytorch" if by == "framework" else None
     return answer(
         [table(each, baseline) for each in groups if not trains_to_the_end(each)],
-        [learned(each, "pytorch") for each in groups if trains_to_the_end(each)],
+        [compare_accuracies(each, "pytorch") for each in groups if trains_to_the_end(each)],
     )
 
 
@@ -171,7 +171,7 @@ def test_runs_with_nothing_to_compare_say_so() -> None:
 
 
 def trained(name: str, seed: int, accuracy: float, step_s: float, **changes: object) -> Record:
-    course = Course("modern", 1, 0.5, (Epoch(4, 1.5, 4 * step_s, 1.4, accuracy, 0.5),), (1.6,))
+    course = TrainingHistory("modern", 1, 0.5, (Epoch(4, 1.5, 4 * step_s, 1.4, accuracy, 0.5),), (1.6,))
     run = {"id": "run-a", "seed": seed}
     return replace(records.timed(step_s, name, seed, recipe="modern", course=course, **changes), run=run)
 

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch, Loaded, load
 from suite.analysis.rows.groups import group
 from suite.plan.measuring import CONTROL
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 def compared(loaded: Loaded) -> dict[str, Any]:
     groups = group(loaded.launches)
     timed = [table(each, "pytorch") for each in groups if not trains_to_the_end(each)]
-    trained = [learned(each, "pytorch") for each in groups if trains_to_the_end(each)]
+    trained = [compare_accuracies(each, "pytorch") for each in groups if trains_to_the_end(each)]
     text = to_json(timed, trained, loaded, ["0001_a.json"], ["a note"])
     data = json.loads(text)
     assert isinstance(data, dict)

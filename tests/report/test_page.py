@@ -60,7 +60,7 @@ def page(launches: list[Record], links: Sequence[Link] = (), drawings: Sequence[
     """The page of these launches."""
     loaded = Loaded(tuple(Launch(record, "run-a", "file.json") for record in launches))
     tables = [table(each, "pytorch") for each in group(loaded.launches)]
-    frame = tidy.launches(loaded.launches)
+    frame = tidy.launch_frame(loaded.launches)
     text = report(
         tables, [], loaded, answer=answer(tables), launches=frame, drawings=drawings, sources=["file.json"], links=links
     )

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from suite.analysis.accuracy.comparison import Learned, learned
+from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.plots import styled
 from suite.report.plots.kinds import TIMED, TRAINED, find_kinds
@@ -44,7 +44,7 @@ def trained(
     recipe: str = "modern",
     precisions: tuple[str, ...] = ("fp32",),
     devices: tuple[int, ...] = (1,),
-) -> Learned:
+) -> AccuracyComparison:
     """An accuracy table; losses of two frameworks differ by 1e-4 of them."""
     held = []
     for framework, apart in (("pytorch", 0.0), ("tensorflow", 1e-4), ("jax", 0.0)):
@@ -52,11 +52,11 @@ def trained(
             for seed in range(seeds):
                 passes = tuple(Epoch(100, 2.0, 3.0, 2.0, 0.2 * n + 0.01 * seed, 0.5) for n in range(1, epochs + 1))
                 curve = tuple(4.6 * 0.999**step * (1 + apart) for step in range(400))
-                course = Course(recipe, epochs, 0.5, passes, curve)
+                course = TrainingHistory(recipe, epochs, 0.5, passes, curve)
                 made = records.record(framework, seed, recipe=recipe, precision=precision, course=course, devices=count)
                 held.append(replace(made, run={"id": "run-a", "seed": seed}))
     (one,) = group([Launch(each, "run-a", "a.json") for each in held])
-    return learned(one, "pytorch")
+    return compare_accuracies(one, "pytorch")
 
 
 def every_plot() -> Iterator[tuple[str, Figure]]:

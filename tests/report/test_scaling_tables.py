@@ -10,14 +10,14 @@ from statistics import median
 
 import pytest
 
-from suite.analysis.accuracy.comparison import learned
+from suite.analysis.accuracy.comparison import compare_accuracies
 from suite.analysis.records.load import Launch, load
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.wording import DASH, NONE
-from suite.analysis.scaling.time_to_accuracy import gains
+from suite.analysis.scaling.time_to_accuracy import find_time_speedups
 from suite.compare.__main__ import main
 from suite.plan.cell import REFERENCE_STRATEGY
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.plots.kinds.devices import strong, to_accuracy, weak
@@ -161,7 +161,7 @@ def trained(devices: int, launch: int, reached: bool = True) -> Record:
     epochs = tuple(
         Epoch(4, 1.0, 4.0 / devices + 0.1 * launch, 1.0, value, 0.5) for value in (0.4, 0.6 - 0.01 * devices)
     )
-    course = Course("linear", 2, 0.5 if reached else 0.9, epochs)
+    course = TrainingHistory("linear", 2, 0.5 if reached else 0.9, epochs)
     made = records.record("pytorch", launch, recipe="linear", devices=devices, course=course)
     return replace(made, run=made.run | {"seed": launch})
 
@@ -169,8 +169,8 @@ def trained(devices: int, launch: int, reached: bool = True) -> Record:
 def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> None:
     held = [trained(devices, launch) for launch in range(3) for devices in (1, 2, 4)]
     (one,) = grouped(held)
-    table = learned(one, "pytorch")
-    found = {row.cell.devices: gain for row in one.rows if (gain := gains(one, 0.5).get(row.key))}
+    table = compare_accuracies(one, "pytorch")
+    found = {row.cell.devices: gain for row in one.rows if (gain := find_time_speedups(one, 0.5).get(row.key))}
     assert {devices: gain.kind for devices, gain in found.items()} == {2: "weak", 4: "weak"}
     assert found[4].value == pytest.approx(median([8 / 2, 8.2 / 2.2, 8.4 / 2.4]))
     grid = accuracy.view(table).grid
@@ -187,9 +187,9 @@ def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> 
 def test_a_target_that_a_seed_missed_has_no_gain_and_one_device_alone_no_plot() -> None:
     held = [trained(devices, launch, reached=launch > 0) for launch in range(3) for devices in (1, 2)]
     (one,) = grouped(held)
-    assert gains(one, 0.9) == {}
+    assert find_time_speedups(one, 0.9) == {}
     (alone,) = grouped([trained(1, launch) for launch in range(3)])
-    table = learned(alone, "pytorch")
+    table = compare_accuracies(alone, "pytorch")
     assert "than one device" not in accuracy.view(table).grid.headers
     assert to_accuracy(table) is None
 

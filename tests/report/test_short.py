@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.report.screen.short import REST, short
 from tests.records import HOSTILE, everything, failed, launches, mixed, record
 
@@ -59,7 +59,7 @@ def test_a_worker_s_words_cannot_reach_the_terminal_as_they_are() -> None:
 
 
 def test_trainings_to_the_end_show_their_accuracy() -> None:
-    course = Course("modern", 1, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4321, 0.5),), (1.6, 1.5, 1.5, 1.4))
+    course = TrainingHistory("modern", 1, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4321, 0.5),), (1.6, 1.5, 1.5, 1.4))
     lines = told([record(name, recipe="modern", course=course) for name in ("pytorch", "jax")])
     assert lines[0].endswith("the test accuracy after 1 epoch is .43 (1 seed, not tested).")
     table = lines[lines.index("") + 1 :]

@@ -12,8 +12,8 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.screen.markdown import escape
-from suite.report.tables.frame import cells
-from suite.report.tables.tidy import launches
+from suite.report.tables.frame import cell_frame
+from suite.report.tables.tidy import launch_frame
 from tests import records
 from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables
@@ -216,7 +216,7 @@ def test_a_launch_that_failed_early_joins_the_table_of_its_run() -> None:
 
 def test_launches_are_tidy_one_row_each_failed_ones_included() -> None:
     held = mixed()
-    frame = launches(Launch(r, "run-a", "0001_a.json") for r in held)
+    frame = launch_frame(Launch(r, "run-a", "0001_a.json") for r in held)
     assert len(frame) == len(held)
     assert set(frame["status"]) == {"ok", "timeout", "out-of-memory"}
     failed = frame[frame["status"] == "timeout"].iloc[0]
@@ -230,7 +230,7 @@ def test_launches_are_tidy_one_row_each_failed_ones_included() -> None:
 
 def test_the_cells_of_all_tables_are_in_one_frame() -> None:
     both = tables([*records.launches(n=1), *records.launches(n=1, workload="imdb_lstm")])
-    assert cells(both)["workload"].tolist() == ["cifar100_cnn"] * 3 + ["imdb_lstm"] * 3
+    assert cell_frame(both)["workload"].tolist() == ["cifar100_cnn"] * 3 + ["imdb_lstm"] * 3
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from suite.analysis.records.load import Launch
 from suite.plan.cell import AUTO
 from suite.record.record import Record
 from suite.report.tables.launch_columns import COLUMNS, FAMILIES, FLAG, NUMBER, SCHEMA, WHOLE, column, documented
-from suite.report.tables.tidy import launches, write_parquet
+from suite.report.tables.tidy import launch_frame, write_parquet
 from tests import records
 from tests.expected import golden
 from tests.profiles import profiled
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def written(held: list[Record], folder: Path) -> pd.DataFrame:
-    frame = launches(Launch(record, "run-a", "0001_a.json") for record in held)
+    frame = launch_frame(Launch(record, "run-a", "0001_a.json") for record in held)
     write_parquet(frame, folder / "launches.parquet")
     frame.to_csv(folder / "launches.csv", index=False)
     return pd.read_parquet(folder / "launches.parquet")
@@ -70,7 +70,7 @@ def test_the_same_launches_give_the_same_bytes(tmp_path: Path) -> None:
 def test_every_column_is_known_in_one_order_whichever_launch_comes_first() -> None:
     held = mixed()
     for order in (held, held[::-1]):
-        frame = launches(Launch(record, "run-a", "file") for record in order)
+        frame = launch_frame(Launch(record, "run-a", "file") for record in order)
         assert frame.columns[: len(COLUMNS)].tolist() == [each.name for each in COLUMNS]
         rest = frame.columns[len(COLUMNS) :].tolist()
         assert rest == [
@@ -112,7 +112,7 @@ def test_without_pyarrow_the_file_is_left_out_and_a_note_says_so(tmp_path: Path)
 
 
 def test_a_profile_is_a_column_per_category() -> None:
-    frame = launches(
+    frame = launch_frame(
         [Launch(each, "run-a", "a.json") for each in [profiled(records.record("jax")), records.record("jax", 1)]]
     )
     gradients, step = frame["profile_convolution_weight_gradient_ms"], frame["train_step_ms_median"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_page import page
 
-from suite.analysis.bottlenecks.explained import EXPLAINED
+from suite.analysis.bottlenecks.explained_pairs import EXPLAINED
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
@@ -20,7 +20,7 @@ from suite.report.format.terminal import Terminal
 from suite.report.screen.markdown import explanation
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table, table
-from suite.report.text.why import Told, once, told_pairs
+from suite.report.text.why import PairExplanation, explain_pairs, explain_sides
 from tests import records
 from tests.expected import golden
 from tests.profiles import CNN, all_profiled, profiled
@@ -31,9 +31,9 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 SLOWED = {name: 0.55 * share for name, share in CNN["jax"].items()} | {"input pipeline": 0.45}
 
 
-def every(shown: Table) -> list[Told]:
+def every(shown: Table) -> list[PairExplanation]:
     """As the terminal prints them: of each pair the setting where it differs most, then its others."""
-    return [told for most, others in once(shown) for told in (most, *others)]
+    return [told for most, others in explain_sides(shown) for told in (most, *others)]
 
 
 def told(held: Sequence[Record]) -> str:
@@ -104,7 +104,7 @@ def test_a_significant_ratio_is_explained_and_an_equal_one_only_when_asked() -> 
     (one,) = group([Launch(each, "run-a", "a.json") for each in held], "precision")
     shown = table(one)
     assert shown.frame["ratio_verdict"].tolist()[-1] in ("equal", "inconclusive")
-    assert once(shown, EXPLAINED) == []
+    assert explain_sides(shown, EXPLAINED) == []
     (told_pair,) = every(shown)
     assert "no difference to explain" in told_pair.lines[-1]
 
@@ -224,10 +224,10 @@ def test_without_a_profile_compare_says_how_to_get_one(
 def test_each_pair_is_explained_once_and_its_other_settings_are_folded() -> None:
     held = all_profiled([*records.launches(n=6), *records.launches(n=6, batch=64)])
     shown = only(held)
-    found = once(shown)
+    found = explain_sides(shown)
     assert len(found) == 3, "of three frameworks, each pair once"
     assert sorted(told.title for each, others in found for told in (each, *others)) == sorted(
-        told.title for _, told in told_pairs(shown)
+        told.title for _, told in explain_pairs(shown)
     )
     assert all(len(others) == 1 for _, others in found)
     text = explanation(*found[0])

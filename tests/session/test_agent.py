@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Outcome
 from suite.session.hosts import Hear, HostLostError, StoppedError, code_digest
 from suite.session.hosts.pipe import Pipe
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.launches
 
 BEGIN = "send(progress='train', pids=[os.getpid()])\nprint('hello', flush=True)\n"
 GOOD = BEGIN + "from tests import records\nsend_all(records.record('jax', job['launch'], workload='imdb_lstm'))"
-ORDER = Order(replace(JOB, device="cpu"), 60.0)
+ORDER = HostJob(replace(JOB, device="cpu"), 60.0)
 
 Start = Callable[..., Remote]
 

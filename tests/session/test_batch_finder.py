@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Outcome, Record
 from suite.session.hosts import About, Hear
 from suite.session.launches.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest
@@ -93,7 +93,7 @@ class Ending:
     ends: list[str]
     about: About = field(default_factory=lambda: About("", free_bytes=1 << 30))
 
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         job = order.job
         trial = job.plan == PLAN
         status = ("ok" if job.cell.batch <= 64 else "out-of-memory") if trial else self.ends.pop(0)

@@ -19,7 +19,7 @@ import pytest
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import Plan
 from suite.record.job import Job
-from suite.record.process_tag import MARK
+from suite.record.process_tag import PROCESS_TAG
 from suite.record.scratch import OWNED, OWNED_TEXT, scratch, sweep
 from suite.session.launches import cleanup
 from suite.session.launches.launch import ROOT, launch
@@ -55,7 +55,7 @@ def marked(mark: str) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK, "").startswith(mark):
+            if process.environ().get(PROCESS_TAG, "").startswith(mark):
                 found.append(process.pid)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
@@ -84,7 +84,7 @@ def test_a_process_that_has_no_file_left_clears_up_all_the_same() -> None:
         except OSError: break
     cleanup.end_processes("0123abcd-")
     """
-    marked = subprocess.Popen(["sleep", "60"], env={MARK: "0123abcd-1-"}, start_new_session=True)
+    marked = subprocess.Popen(["sleep", "60"], env={PROCESS_TAG: "0123abcd-1-"}, start_new_session=True)
     try:
         subprocess.run([sys.executable, "-c", dedent(code)], cwd=ROOT, check=True)
         assert marked.wait(0.1) == -signal.SIGKILL
@@ -103,7 +103,7 @@ def test_what_multiprocessing_makes_in_a_place_with_a_long_name_goes_with_the_la
     print(util.get_temp_dir())
     """
     (tmp_path / "pymp-other").mkdir()
-    given = os.environ | {"TMPDIR": str(tmp_path), MARK: "0123abcd-2-"}
+    given = os.environ | {"TMPDIR": str(tmp_path), PROCESS_TAG: "0123abcd-2-"}
     command = [sys.executable, "-c", dedent(code)]
     made = subprocess.run(command, cwd=ROOT, env=given, check=True, capture_output=True, text=True).stdout.strip()
     assert Path(made).parent == tmp_path
@@ -116,8 +116,11 @@ def test_what_multiprocessing_makes_in_a_place_with_a_long_name_goes_with_the_la
 def test_what_bears_another_mark_or_none_is_left_alone() -> None:
     mine, other = cleanup.new_tag(), cleanup.new_tag()
     assert mine != other
-    kept = [subprocess.Popen(["sleep", "60"], env={MARK: value} if value else {}) for value in (other, "", f"x{mine}")]
-    gone = subprocess.Popen(["sleep", "60"], env={MARK: mine}, start_new_session=True)
+    kept = [
+        subprocess.Popen(["sleep", "60"], env={PROCESS_TAG: value} if value else {})
+        for value in (other, "", f"x{mine}")
+    ]
+    gone = subprocess.Popen(["sleep", "60"], env={PROCESS_TAG: mine}, start_new_session=True)
     memory = shared_memory.SharedMemory(create=True, size=10)
     try:
         cleanup.end_processes(mine)
@@ -134,7 +137,7 @@ def test_what_bears_another_mark_or_none_is_left_alone() -> None:
 
 def test_a_process_that_shows_itself_at_the_second_look_only_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = cleanup.new_tag()
-    late = subprocess.Popen(["sleep", "60"], env={MARK: mine}, start_new_session=True)
+    late = subprocess.Popen(["sleep", "60"], env={PROCESS_TAG: mine}, start_new_session=True)
     look, looks = cleanup._tagged, []
 
     def hidden_at_first(mark: str) -> list[int]:
@@ -155,7 +158,7 @@ def test_nothing_is_left_when_the_parent_is_killed(
     parent: Callable[[str], Any], tmp_path: Path, whole_group: bool
 ) -> None:
     process, told = parent(
-        f"{DAEMON}\ntell(pids=[os.getpid(), daemon], name=held.name, mark=os.environ['{MARK}']); time.sleep(600)"
+        f"{DAEMON}\ntell(pids=[os.getpid(), daemon], name=held.name, mark=os.environ['{PROCESS_TAG}']); time.sleep(600)"
     )
     assert all(map(alive, told["pids"]))
     assert told["name"].startswith(told["mark"])
@@ -196,8 +199,8 @@ def end_and_look(process: subprocess.Popen[str], dies: str, folder: Path) -> Non
     assert process.stdout
     while "fingerprint" not in process.stdout.readline():
         assert process.poll() is None
-    (worker,) = [p for p in psutil.Process(process.pid).children() if p.environ().get(MARK)]
-    mark = worker.environ()[MARK]
+    (worker,) = [p for p in psutil.Process(process.pid).children() if p.environ().get(PROCESS_TAG)]
+    mark = worker.environ()[PROCESS_TAG]
     wait_until(lambda: len(marked(mark)) >= 3)  # the worker and its loaders
     wait_until(lambda: names(f"sem.{mark}"))
     children = psutil.Process(process.pid).children()

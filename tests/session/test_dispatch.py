@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Outcome, Record
 from suite.session import dispatch as dispatches
 from suite.session.dispatch import Dispatch, Post, Posting, key_of
@@ -31,7 +31,7 @@ class Fake:
     """A host that does what ``behave`` says, given the host and the launch; None is a good launch."""
 
     name: str
-    behave: Callable[[Fake, Order], Exception | None] = lambda *_: None
+    behave: Callable[[Fake, HostJob], Exception | None] = lambda *_: None
     made: list[str] = field(default_factory=list)
 
     @property
@@ -42,7 +42,7 @@ class Fake:
 
     def ready(self) -> None: ...
 
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         self.made.append(key_of(order.job.cell, order.job.launch))
         hear.progress({"progress": "train"})
         if error := self.behave(self, order):
@@ -100,7 +100,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 def test_blocks_stay_whole_on_one_host_and_run_side_by_side(make: Make) -> None:
     both = threading.Barrier(2, timeout=30)
 
-    def meet(host: Fake, order: Order) -> None:
+    def meet(host: Fake, order: HostJob) -> None:
         if not host.made[1:]:
             both.wait()
 
@@ -119,13 +119,13 @@ def test_blocks_stay_whole_on_one_host_and_run_side_by_side(make: Make) -> None:
 def test_what_a_lost_host_has_not_done_runs_on_another_one_and_nothing_twice(make: Make) -> None:
     lost = threading.Event()
 
-    def second(host: Fake, order: Order) -> Exception | None:
+    def second(host: Fake, order: HostJob) -> Exception | None:
         if len(host.made) < 2:
             return None
         lost.set()
         return HostLostError("host one is lost")
 
-    def later(host: Fake, order: Order) -> None:
+    def later(host: Fake, order: HostJob) -> None:
         assert lost.wait(30), "or it would do all launches before the other one begins"
 
     hosts = [Fake("one", second), Fake("two", later)]
@@ -162,7 +162,7 @@ def test_blocks_that_wait_for_a_host_follow_the_one_in_its_place(make: Make) -> 
 
 
 def test_a_launch_that_loses_its_host_every_time_is_a_result_and_the_others_run(make: Make) -> None:
-    def worst(host: Fake, order: Order) -> Exception | None:
+    def worst(host: Fake, order: HostJob) -> Exception | None:
         return HostLostError("gone") if order.job.cell == CELLS[1] else None
 
     held = make([Fake("one", worst)], 1, lambda host, _: Fake(host.about.name, worst))
@@ -181,7 +181,7 @@ def test_without_a_host_the_run_ends_with_what_it_has(make: Make) -> None:
 def test_what_a_host_cannot_do_ends_the_run_with_its_reason(make: Make) -> None:
     refused = threading.Event()
 
-    def refuse(host: Fake, order: Order) -> Exception:
+    def refuse(host: Fake, order: HostJob) -> Exception:
         refused.set()
         return LaunchError("SUITE_PYTHON_JAX is not a program")
 
@@ -199,7 +199,7 @@ def test_a_block_that_a_host_has_begun_goes_on_there_if_it_is_there(make: Make, 
 def test_the_end_of_a_run_ends_what_runs(make: Make) -> None:
     running = threading.Event()
 
-    def long(host: Fake, order: Order) -> None:
+    def long(host: Fake, order: HostJob) -> None:
         running.set()
         time.sleep(0.2)
 

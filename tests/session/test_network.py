@@ -6,7 +6,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.environment import recorded
-from suite.record.order import Part
+from suite.record.order import HostRanks
 from suite.session.launches import ranks
 from suite.session.launches.network import interface_of, own_address, towards
 
@@ -26,7 +26,7 @@ def test_ranks_of_several_hosts_know_the_address_and_the_interface_of_their_own(
     assert interface_of("127.0.0.1") == "lo"
     assert interface_of("10.255.255.254") == ""
     cell = Cell("imdb_lstm", "jax", devices=2)
-    (own,) = ranks.environments(cell, "cpu", part=Part(1, 1, 2, "10.0.0.1:7000", "127.0.0.1", "secret"))
+    (own,) = ranks.environments(cell, "cpu", part=HostRanks(1, 1, 2, "10.0.0.1:7000", "127.0.0.1", "secret"))
     assert (own["SUITE_ADDRESS"], own["SUITE_INTERFACE"]) == ("127.0.0.1", "lo")
     first, _ = ranks.environments(cell, "cpu")
     assert (first["SUITE_ADDRESS"], first["SUITE_INTERFACE"]) == ("127.0.0.1", "lo")

@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.environment import own_cores
-from suite.record.order import Part
+from suite.record.order import HostRanks
 from suite.record.record import Outcome, Record
 from suite.session.launches import listener, ranks
 from suite.session.launches.launch import launch
@@ -148,7 +148,7 @@ def test_a_part_has_its_own_ranks_alone_and_the_coordinator_of_another_host(monk
     monkeypatch.setattr(ranks, "own_cores", lambda: [0, 1, 4, 5])
     monkeypatch.setattr(ranks, "usable_cores", lambda: 4)
     cell = Cell("imdb_lstm", "jax", devices=6)
-    part = Part(first=4, count=2, world=6, coordinator="10.0.0.1:5000", address="10.0.0.2", token="secret")
+    part = HostRanks(first=4, count=2, world=6, coordinator="10.0.0.1:5000", address="10.0.0.2", token="secret")
     assert ranks.impossible(cell, "cpu") == "6 devices on a CPU need a core each, and 4 can be used here"
     assert not ranks.impossible(cell, "cpu", part=part)
     told = ranks.environments(cell, "cpu", part=part)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Outcome
 from suite.session.engines.cluster import sites
 from suite.session.engines.slurm import Node, Slurm, allocated, read_counts, step
@@ -56,7 +56,7 @@ def test_the_ranks_of_a_launch_are_on_two_nodes_and_a_killed_one_is_named(site: 
     site.prepare("imdb_lstm")
     told: list[dict[str, Any]] = []
     began_s = time.monotonic()
-    order = Order(replace(JOB, cell=CELL, device="cpu"), 60.0)
+    order = HostJob(replace(JOB, cell=CELL, device="cpu"), 60.0)
     record = site.launch(order, tmp_path / "logs" / "launch.log", Hear(told.append))
     assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended by signal SIGKILL")
     assert time.monotonic() - began_s < 30

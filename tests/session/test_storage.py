@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.saved import packed
+from suite.record.saved import pack
 from suite.session import storage as saving
 from suite.session.storage import compact, name_fits, save, shorten_name
 from tests import records
@@ -87,8 +87,8 @@ def run_of(launches: int) -> dict[str, Any]:
 def test_a_saved_run_holds_a_launch_per_line_and_no_space(tmp_path: Path) -> None:
     run = json.loads(json.dumps(run_of(launches=2)))
     lines = compact(run).splitlines()
-    assert json.loads("".join(lines)) == packed(run)
-    assert [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"name"')] == packed(run)["benchmarks"]
+    assert json.loads("".join(lines)) == pack(run)
+    assert [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"name"')] == pack(run)["benchmarks"]
     assert not any(": " in line or ", " in line for line in lines)
 
 

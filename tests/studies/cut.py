@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.line import plain
-from suite.record.saved import unpacked
+from suite.record.line import decode_line
+from suite.record.saved import unpack
 
 
 def cut(saved: dict[str, Any], cells: str, launches: int, points: int) -> list[dict[str, Any]]:
     """The lines of a journal: the first launches of the cells whose id has this pattern, in the order they ran in."""
-    run = unpacked(saved)
+    run = unpack(saved)
     held = [entry["extra_info"]["record"] for entry in run["benchmarks"]] + run["suite"]["failed"]
     chosen = [
         record
@@ -30,7 +30,7 @@ def cut(saved: dict[str, Any], cells: str, launches: int, points: int) -> list[d
     for record in chosen:
         metrics = record.get("metrics") or {}
         for source in [metrics.get("host"), *metrics.get("gpus", [])]:
-            if source and (line := plain(source.get("timeline"))):
+            if source and (line := decode_line(source.get("timeline"))):
                 values = {name: each[:points] for name, each in line["values"].items()}
                 source["timeline"] = {"at_s": line["at_s"][:points], "values": values}
     chosen.sort(key=lambda record: record["run"]["position"])

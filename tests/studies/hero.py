@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.accuracy.comparison import learned, trains_to_the_end
+from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import find, load
 from suite.analysis.rows.groups import group
 from suite.plan.cell import FRAMEWORKS
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(machines := sorted({row.machine for each in groups for row in each.rows})) > 1:
         parser.error(f"the runs are of {len(machines)} machines, whose figures do not belong side by side: {machines}")
     tables = [table(each) for each in groups if not trains_to_the_end(each)]
-    trained = [learned(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
+    trained = [compare_accuracies(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
     with plots.styled():
         plot = hero(tables, trained)
         if plot is None:

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import psutil
 
-from suite.record.process_tag import MARK
+from suite.record.process_tag import PROCESS_TAG
 from suite.record.rank_variables import RANK
 from suite.record.record import Record
 from suite.session.journal import read
@@ -260,7 +260,7 @@ def _processes() -> list[str]:
 
 def _mark(process: psutil.Process) -> str:
     try:
-        return process.environ().get(MARK, "") if process.status() != psutil.STATUS_ZOMBIE else ""
+        return process.environ().get(PROCESS_TAG, "") if process.status() != psutil.STATUS_ZOMBIE else ""
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return ""
 

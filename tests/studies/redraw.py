@@ -27,9 +27,9 @@ from typing import Any
 
 from suite.compare.__main__ import main as compare
 from suite.monitor.timeline import short
-from suite.record.line import stored, thin
+from suite.record.line import encode_lines, thin_lines
 from suite.record.record import Record
-from suite.record.saved import unpacked
+from suite.record.saved import unpack
 from suite.report.html.site import publish
 from suite.session.storage import compact
 from tests.weights import published, weight
@@ -52,7 +52,7 @@ TABLES = ("cells.csv", "accuracy.csv", "epochs.csv", "launches.csv")
 
 def renewed(saved: dict[str, Any]) -> dict[str, Any]:
     """A saved run in today's form: the same records, their lines over time rounded to what a plot can show."""
-    run = unpacked(saved)
+    run = unpack(saved)
     for entry in run["benchmarks"]:
         entry["extra_info"]["record"] = _record(entry["extra_info"]["record"])
     run["suite"]["failed"] = [_record(each) for each in run["suite"]["failed"]]
@@ -68,7 +68,7 @@ def _record(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:
-    thin(metrics := copy.deepcopy(metrics))
+    thin_lines(metrics := copy.deepcopy(metrics))
     changes: dict[str, Any] = {}
     if "host" in metrics:
         changes["host"] = _source(metrics["host"])
@@ -81,7 +81,7 @@ def _source(source: dict[str, Any]) -> dict[str, Any]:
     """What was seen of the host or a GPU. Medians stay exact, since tables show them."""
     changes: dict[str, Any] = {}
     if line := source.get("timeline"):
-        changes["timeline"] = stored(line["at_s"], line["values"])
+        changes["timeline"] = encode_lines(line["at_s"], line["values"])
     if phases := source.get("phases"):
         changes["phases"] = {
             phase: {

@@ -28,7 +28,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.environment import machine, own_cores
 from suite.record.job import Job
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.rank_variables import INTERFACE
 from suite.record.record import Record
 from suite.session.engines.slurm import Command
@@ -80,7 +80,7 @@ def main() -> int:
             records: dict[Cell, list[Record]] = {cell: [] for cell in cells}
             for launch in range(arguments.launches):
                 for cell in cells:
-                    order = Order(Job(cell, "", launch, device="cpu", plan=plan), DEADLINE_S)
+                    order = HostJob(Job(cell, "", launch, device="cpu", plan=plan), DEADLINE_S)
                     records[cell].append(site.launch(order, Path(folder, f"{launch}.log"), Hear()))
                     print(f"{cell.id} {NAMES.get(rate, rate)}: {said(records[cell][-1])}", file=sys.stderr, flush=True)
             found += [(rate, cell, launches) for cell, launches in records.items()]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import UnsupportedError, in_force
+from suite.worker.frameworks import UnsupportedError, describe_allocator
 from tests.frameworks import each_framework, framework_of, needs_frameworks
 
 pytestmark = needs_frameworks
@@ -28,12 +28,12 @@ def test_a_cpu_has_no_allocator_to_choose(framework: str, allocator: str) -> Non
 
 def test_another_allocator_than_the_cell_s_is_refused_and_any_is_its_default() -> None:
     asked = cell_of("pytorch", "cudaMallocAsync")
-    assert in_force(asked, "cudaMallocAsync", backend="x") == {
+    assert describe_allocator(asked, "cudaMallocAsync", backend="x") == {
         "allocator": {"in_force": "cudaMallocAsync", "backend": "x"}
     }
     with pytest.raises(UnsupportedError, match="asked for the allocator cudaMallocAsync, but default is in force"):
-        in_force(asked, "default")
-    assert in_force(asked.but(allocator="default"), "unified") == {"allocator": {"in_force": "unified"}}
+        describe_allocator(asked, "default")
+    assert describe_allocator(asked.but(allocator="default"), "unified") == {"allocator": {"in_force": "unified"}}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from suite.analysis.identity.tolerances import (
 from suite.plan.cell import FRAMEWORKS
 from suite.record.evidence import Draws
 from suite.worker.evidence.draws import draws, spread
-from suite.worker.evidence.fingerprint import explained, float64, own
+from suite.worker.evidence.fingerprint import check_formula, take_float64_fingerprint, take_own_fingerprint
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import each_framework, needs_frameworks
@@ -79,13 +79,13 @@ def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
     assert bounds
     step, right = code.Training.step, proof("imdb_lstm", framework)
     monkeypatch.setattr(code.Training, "step", lambda training, batch: fault(step, training, batch))
-    losses, updates = apart(own(subject("imdb_lstm", framework))["own"], right)
+    losses, updates = apart(take_own_fingerprint(subject("imdb_lstm", framework))["own"], right)
     assert losses > 10 * bounds.first_loss or updates > 10 * bounds.early_updates
 
 
 @cache
 def in_float64(workload: str, framework: str) -> dict[str, Any]:
-    return float64(subject(workload, framework))
+    return take_float64_fingerprint(subject(workload, framework))
 
 
 @needs_frameworks
@@ -119,7 +119,7 @@ def test_another_optimizer_is_off_its_formula(setting: str, framework: str, monk
         return make(replace(spec, optimizer=replace(spec.optimizer, **{setting: value})), *rest)
 
     monkeypatch.setattr(one.framework, "optimizer", other)
-    assert float64(one)["optimizer"] > 100 * OPTIMIZER
+    assert take_float64_fingerprint(one)["optimizer"] > 100 * OPTIMIZER
 
 
 RATES = np.array([0.002, 0.001, 0.003, 0.5], np.float32)
@@ -135,20 +135,23 @@ def by_recipe(workload: str, framework: str) -> Subject:
 @each_framework
 def test_a_recipe_s_rates_are_part_of_the_formula(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = by_recipe("imdb_lstm", framework)
-    assert float64(one)["optimizer"] < OPTIMIZER
+    assert take_float64_fingerprint(one)["optimizer"] < OPTIMIZER
     init = one.framework.Training.__init__
 
     def late(*arguments: Any, rates: Any, **keywords: Any) -> None:
         init(*arguments, rates=np.roll(rates, 1), **keywords)
 
     monkeypatch.setattr(one.framework.Training, "__init__", late)
-    assert float64(one)["optimizer"] > 0.1
+    assert take_float64_fingerprint(one)["optimizer"] > 0.1
 
 
 @needs_frameworks
 @pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
 def test_an_evaluation_after_the_steps_agrees_and_draws_nothing(workload: str) -> None:
-    one, other = (float64(by_recipe(workload, framework))["evaluation"] for framework in ("pytorch", "tensorflow"))
+    one, other = (
+        take_float64_fingerprint(by_recipe(workload, framework))["evaluation"]
+        for framework in ("pytorch", "tensorflow")
+    )
     assert one.losses == pytest.approx(other.losses, rel=1e-9)
     assert not one.updates
     assert "evaluation" not in in_float64(workload, "pytorch"), "nothing is evaluated where nothing trains to its end"
@@ -240,6 +243,8 @@ def test_a_state_moved_to_a_later_rate_holds_arrays_still() -> None:
     subject: Any = SimpleNamespace(
         tools=SimpleNamespace(explained_step=lambda training, batch: (1.0, {"kernel": np.zeros(3)}))
     )
-    explained(subject, training, specification("imdb_lstm").optimizer, [(np.zeros(1), np.zeros(1))] * 3, np.ones(20))
+    check_formula(
+        subject, training, specification("imdb_lstm").optimizer, [(np.zeros(1), np.zeros(1))] * 3, np.ones(20)
+    )
     assert [float(state["optimizer/0/step"]) for state in states] == [2.0 + 6, 2.0 + 7]
     assert all(isinstance(array, np.ndarray) for state in states for array in state.values())

@@ -12,7 +12,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.replay import Replay
-from suite.worker.launch.counting_loader import KEPT, Counted
+from suite.worker.launch.counting_loader import KEPT, CountingLoader
 from tests.frameworks import batches
 from workloads.spec import specification
 
@@ -54,7 +54,7 @@ class Straight:
 
 def after_the_windows(delivered: Iterator[Any], training: Straight, precision: str = "fp32") -> Any:
     """What `Evidence.last` makes of a loader, of which twenty batches were taken before."""
-    loader = Counted(SimpleNamespace(settings={}, close=None, __next__=None))
+    loader = CountingLoader(SimpleNamespace(settings={}, close=None, __next__=None))
     loader.loader = delivered
     for _ in range(20):
         next(loader)
@@ -85,8 +85,8 @@ def test_a_loader_that_lost_its_way_inside_the_windows_is_seen() -> None:
     assert not after_the_windows(repeating, Straight()).equal
 
 
-def counted(batches: int, seed: int) -> Counted:
-    loader = Counted(SimpleNamespace(settings={}, close=None), seed)
+def counted(batches: int, seed: int) -> CountingLoader:
+    loader = CountingLoader(SimpleNamespace(settings={}, close=None), seed)
     loader.loader = iter(range(batches))
     assert list(loader) == [*range(batches)]
     return loader

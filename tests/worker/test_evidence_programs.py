@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.analysis.identity.tolerances import tolerance_of
-from suite.worker.evidence.fingerprint import own
+from suite.worker.evidence.fingerprint import take_own_fingerprint
 from tests.frameworks import needs_frameworks
 from tests.subjects import BATCH, apart, subject
 
@@ -17,14 +17,18 @@ unoptimized = pytest.mark.usefixtures("unoptimized")
 
 @needs_frameworks
 def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alone(tmp_path: Path) -> None:
-    plain, bounds, traces = own(subject("imdb_lstm", "jax"))["own"], tolerance_of("imdb_lstm", "fp32", cuda=False), []
+    plain, bounds, traces = (
+        take_own_fingerprint(subject("imdb_lstm", "jax"))["own"],
+        tolerance_of("imdb_lstm", "fp32", cuda=False),
+        [],
+    )
     sharing = replace(subject("imdb_lstm", "jax"), programs=str(tmp_path))
     kept: list[set[str]] = []
     for _ in range(2):
         with sharing.programs_kept():
-            traces.append(own(sharing)["own"])
+            traces.append(take_own_fingerprint(sharing)["own"])
         kept.append({path.name for path in tmp_path.iterdir()})
-        own(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
+        take_own_fingerprint(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
         assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
     assert traces[0] == traces[1]
     losses, updates = apart(traces[0], plain)  # which is compiled as what is timed, unlike what serves evidence alone

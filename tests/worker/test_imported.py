@@ -15,7 +15,7 @@ def test_tensorflow_is_imported_as_if_jax_were_not_installed(framework: str, mon
     monkeypatch.delitem(sys.modules, "jax", raising=False)
     hidden: list[bool] = []
     monkeypatch.setattr(frameworks, "import_module", lambda _: hidden.append("jax" in sys.modules))
-    frameworks.imported(framework)
+    frameworks.import_framework(framework)
     assert hidden == [framework == "tensorflow"]
     assert "jax" not in sys.modules, "what is hidden can be imported afterwards"
 
@@ -24,5 +24,5 @@ def test_jax_that_is_there_already_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     jax = object()
     monkeypatch.setitem(sys.modules, "jax", jax)
     monkeypatch.setattr(frameworks, "import_module", lambda _: None)
-    frameworks.imported("tensorflow")
+    frameworks.import_framework("tensorflow")
     assert sys.modules["jax"] is jax

@@ -17,7 +17,7 @@ from suite.record.job import Job
 from suite.session.launches.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.launch.phases import suited, training_steps
+from suite.worker.launch.phases import fit_plan, training_steps
 from tests.frameworks import assert_within, distances, needs_frameworks
 from workloads.data.cache import folder_of
 
@@ -107,11 +107,11 @@ class Epochs:
 
 def test_what_is_timed_by_epochs_has_longer_windows() -> None:
     short, long = Plan(0.5, 6, 5.0), Plan(8.0, 6, 20.0)
-    assert suited(short, Epochs()) == short
+    assert fit_plan(short, Epochs()) == short
     epochs = Epochs()
     epochs.least_window_s = 5.0
-    assert suited(short, epochs) == Plan(5.0, 6, 15.0)
-    assert suited(long, epochs) == long
+    assert fit_plan(short, epochs) == Plan(5.0, 6, 15.0)
+    assert fit_plan(long, epochs) == long
 
 
 def test_a_window_is_one_run_of_an_interface_with_a_loop_of_its_own() -> None:

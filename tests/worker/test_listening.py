@@ -14,7 +14,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import Plan
 from suite.record.environment import own_cores
 from suite.record.job import Job
-from suite.record.order import Part
+from suite.record.order import HostRanks
 from suite.session.launches import ranks
 from suite.session.launches.launch import launch
 from suite.session.launches.namespace import NamespaceError
@@ -132,7 +132,7 @@ def test_on_a_trusted_network_the_server_is_started_all_the_same() -> None:
 
 
 def test_ranks_on_several_hosts_have_no_network_of_their_own() -> None:
-    part = Part(0, 1, 2, "10.0.0.1:7000", "10.0.0.1", "secret")
+    part = HostRanks(0, 1, 2, "10.0.0.1:7000", "10.0.0.1", "secret")
     with contextlib.ExitStack() as until:
         with pytest.raises(NamespaceError, match="several hosts cannot have"):
             ranks.network(JOB, part, until)

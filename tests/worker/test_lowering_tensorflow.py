@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import WORKLOADS, Cell, Loader
-from suite.worker.evidence.fingerprint import proof
+from suite.worker.evidence.fingerprint import at_proof_rate
 from tests.frameworks import batches, each_workload, module, needs_frameworks
 from workloads.spec import specification
 
@@ -32,7 +32,7 @@ def training(workload: str, device: str = "cuda", accumulate: int = 1) -> Iterat
     code = import_module("suite.worker.frameworks.tensorflow.training")
     kernel = "scan" if workload == "imdb_lstm" else "auto"
     cell = Cell(workload, "tensorflow", batch=BATCH, accumulate=accumulate, size="small", kernel=kernel)
-    spec = proof(specification(workload, "small"))
+    spec = at_proof_rate(specification(workload, "small"))
     code.prepare(cell, "cpu", 0)
     yield code.Training(cell, spec, module(workload, "tensorflow"), spec.reference_weights(0), device, dropout=False)
 

@@ -92,11 +92,14 @@ def test_a_profiler_that_fails_costs_the_launch_nothing_but_the_profile(capsys: 
 def test_a_large_trace_is_kept_for_the_first_launch_only(tmp_path: Path) -> None:
     large = Recording([], trace=b"x" * (profiling.LARGE_BYTES + 1), extra={"code.gz": b"code"})
     job = Job(Cell("cifar100_cnn", "jax"), "", traces=str(tmp_path / "a-launch0"))
-    assert profiling.kept(job, large, tmp_path, large.extra) == ("a-launch0.trace.json.gz", ("a-launch0.code.gz",))
+    assert profiling.keep_files(job, large, tmp_path, large.extra) == (
+        "a-launch0.trace.json.gz",
+        ("a-launch0.code.gz",),
+    )
     later = replace(job, launch=1, traces=str(tmp_path / "a-launch1"))
-    assert profiling.kept(later, large, tmp_path, {}) == ("", ())
-    assert profiling.kept(later, Recording([], b"small"), tmp_path, {})[0] == "a-launch1.trace.json.gz"
-    assert profiling.kept(replace(job, traces=""), large, tmp_path, {}) == ("", ())
+    assert profiling.keep_files(later, large, tmp_path, {}) == ("", ())
+    assert profiling.keep_files(later, Recording([], b"small"), tmp_path, {})[0] == "a-launch1.trace.json.gz"
+    assert profiling.keep_files(replace(job, traces=""), large, tmp_path, {}) == ("", ())
 
 
 @pytest.mark.parametrize(("timed_s", "steps"), [(5.0, 2), (0.1, 3), (0.001, 10)])

@@ -9,7 +9,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.strategies import STAGED
-from suite.worker.distributed.process_group import Team
+from suite.worker.distributed.process_group import ProcessGroup
 from suite.worker.distributed.ranks import Ranks
 from tests.frameworks import batches, module, narrow, needs_frameworks, training
 from workloads.spec import WORKLOADS
@@ -52,9 +52,9 @@ def test_the_stages_of_tensorflow_are_the_model_s_layers(workload: str) -> None:
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax"])
 def test_every_process_takes_every_sample_and_trains_nothing_alone(framework: str) -> None:
     cell = Cell("imdb_lstm", framework, batch=4, accumulate=2, devices=2, strategy="split")
-    team = Team(cell, Ranks(1, 2))
+    team = ProcessGroup(cell, Ranks(1, 2))
     batch = np.arange(16), np.arange(16) % 2
-    for found in (team.mine(batch), team.mine(batch, 2), team.whole(batch)):
+    for found in (team.take_share(batch), team.take_share(batch, 2), team.join_shares(batch)):
         assert all(np.array_equal(mine, all_of_them) for mine, all_of_them in zip(found, batch, strict=True))
     assert team.alone() is None
 
@@ -62,7 +62,7 @@ def test_every_process_takes_every_sample_and_trains_nothing_alone(framework: st
 @needs_frameworks
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax"])
 def test_the_file_of_the_strategy_has_what_a_team_asks_for(framework: str) -> None:
-    team = Team(Cell("imdb_lstm", framework, devices=2, strategy="split"), Ranks())
+    team = ProcessGroup(Cell("imdb_lstm", framework, devices=2, strategy="split"), Ranks())
     assert team.devices is import_module(f"suite.worker.frameworks.{framework}.split")
     assert set(team.devices.__all__) == {"Training", "connect", "gradient_bytes", "loaders", "unite"}
     assert "tuned" in team.devices.loaders(team.cell)

@@ -19,7 +19,7 @@ import pytest
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command_line import LATEST
 from suite.plan.measuring import Plan
-from suite.record.history import Course, Epoch
+from suite.record.history import Epoch, TrainingHistory
 from suite.record.job import Job
 from suite.record.record import Record, RecordError
 from suite.session import run as runs
@@ -27,7 +27,7 @@ from suite.session.hosts import local
 from suite.session.launches.launch import launch
 from suite.worker.interfaces import tools
 from suite.worker.launch import checkpoint
-from suite.worker.launch.counting_loader import Counted
+from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.outcome import check
 from suite.worker.launch.training import Saved, follow
 from tests.frameworks import data, narrow, needs_frameworks, training
@@ -39,7 +39,7 @@ from workloads.recipes import recipe as named_recipe
 from workloads.spec import specification
 
 EPOCHS = 3
-COURSE = Course(
+COURSE = TrainingHistory(
     "modern", 2, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5)), (1.6, 1.5, 1.5, 1.4)
 )
 
@@ -70,7 +70,7 @@ def test_what_a_course_says_of_itself():
     assert COURSE.train_s == [2.0, 5.0]
     assert (COURSE.epochs_to_target, COURSE.seconds_to_target) == (2, 5.0)
     assert replace(COURSE, target=0.7).seconds_to_target is None
-    assert Course.from_json(COURSE.to_json()) == COURSE
+    assert TrainingHistory.from_json(COURSE.to_json()) == COURSE
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def undisturbed(twins, programs, tmp_path_factory):
     return of
 
 
-def learned(course: Course) -> list[Any]:
+def learned(course: TrainingHistory) -> list[Any]:
     """All of a course that depends on no clock."""
     return [course.curve, *((each.train_loss, each.test_loss, each.test_accuracy) for each in course.epochs)]
 
@@ -222,7 +222,7 @@ def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, work
 
     said: list[dict[str, Any]] = []
 
-    def trained(path: str, kill_at: int | None = None) -> Course:
+    def trained(path: str, kill_at: int | None = None) -> TrainingHistory:
         saved, courses = Saved(path, {"of": "a test"}), []
         if framework == "tensorflow":
             keras.utils.clear_session()
@@ -237,7 +237,7 @@ def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, work
                         raise KilledError
                     yield running.put(source[number])
 
-            batches = Counted(Feed(loader()))
+            batches = CountingLoader(Feed(loader()))
             running.compile(running.put(source[0]))
             follow(
                 RECIPE[workload], recipe, running, batches, per_epoch=source.per_epoch, data=samples,

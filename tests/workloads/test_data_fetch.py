@@ -15,7 +15,7 @@ from data_makers import archive, put
 from test_data_cache import files_up_to
 
 from workloads.data.archive import Archive
-from workloads.data.fetch import DownloadError, download, part_name, present
+from workloads.data.fetch import DownloadError, download, find_verified, part_name
 
 CONTENT = np.random.Generator(np.random.Philox(key=3)).bytes(300_000)
 
@@ -135,7 +135,7 @@ def test_a_plain_download_and_none_when_it_is_there(host, tmp_path):
     path = get(host, tmp_path / "new" / "folder")
     assert path == tmp_path / "new" / "folder" / "data.tar.gz"
     assert path.read_bytes() == CONTENT
-    assert present(host.archive, path.parent) == path
+    assert find_verified(host.archive, path.parent) == path
     assert get(host, path.parent) == path
     assert host.ranges == [None]
     assert names(path.parent) == ["data.tar.gz"]
@@ -227,7 +227,7 @@ def test_a_page_instead_of_the_file_is_known_by_its_length(host, tmp_path):
 
 def test_another_file_under_the_final_name_is_never_replaced(host, tmp_path):
     path = put(tmp_path / "data.tar.gz", b"the user's own")
-    for ask in (present, download):
+    for ask in (find_verified, download):
         with pytest.raises(DownloadError, match=r"data\.tar\.gz has the MD5 .*; remove it to have"):
             ask(host.archive, tmp_path)
     assert path.read_bytes() == b"the user's own"

@@ -15,7 +15,7 @@ from test_data_prepare import cache, no_network  # noqa: F401 - fixtures
 from workloads.data.__main__ import main
 from workloads.data.cache import open_cached, write
 from workloads.data.dataset import DataError
-from workloads.data.fetch import DownloadError, part_name, present
+from workloads.data.fetch import DownloadError, find_verified, part_name
 from workloads.data.files import read_regular
 from workloads.data.prepare import NAMES, SOURCES, prepare
 from workloads.data.synthetic import generate
@@ -107,7 +107,7 @@ def test_an_archive_among_the_downloads(cache, kind):
     source = cifar_source(cifar_files())
     path = special(cache / "downloads" / source.archive.file, kind)
     with pytest.raises(DownloadError, match=f"{kind}, {EXPECTED}; remove it"):
-        present(source.archive, path.parent)
+        find_verified(source.archive, path.parent)
     with pytest.raises(DataError, match=f"no real cifar100 in the cache, and .*{kind}, {EXPECTED}"):
         prepare("cifar100", "real", cache=cache, official=source)
     assert path.exists()

@@ -14,7 +14,7 @@ from test_data_prepare import SOURCE, cache, data, no_network, real, small_twins
 
 from workloads.data import progress as module
 from workloads.data.cache import verify
-from workloads.data.fetch import present
+from workloads.data.fetch import find_verified
 from workloads.data.prepare import prepare
 from workloads.data.progress import byte_progress, print_to_stderr, progress, waiting
 
@@ -75,7 +75,7 @@ def test_twins_are_never_made_in_silence(cache, at_once, capsys, name):
 def test_a_download_that_is_there_is_hashed_with_progress(tmp_path, at_once, capsys):
     there = archive(b"content", "http://127.0.0.1:1/data.tar.gz")
     put(tmp_path / "data.tar.gz", b"content")
-    assert present(there, tmp_path)
+    assert find_verified(there, tmp_path)
     assert steps(capsys.readouterr().err) == ["hashing data.tar.gz"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from suite.analysis.identity.tolerances import OWN_OPTIMIZER, tolerance_of
 from suite.record.evidence import Last
 from suite.worker.evidence.collector import Evidence
-from suite.worker.evidence.fingerprint import own
+from suite.worker.evidence.fingerprint import take_own_fingerprint
 from suite.worker.evidence.replay import Replay
 from tests.frameworks import batches, each_framework, narrow, needs_frameworks
 from tests.subjects import BATCH, apart, subject
@@ -91,7 +91,7 @@ def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
     bounds = tolerance_of("cifar100_cnn", "fp32", cuda=False)
     assert bounds
     found = evidence._own()
-    losses, updates = apart(found["own"], own(evidence.subject)["own"])
+    losses, updates = apart(found["own"], take_own_fingerprint(evidence.subject)["own"])
     assert losses <= bounds.first_loss
     assert updates <= bounds.early_updates
     assert found["own_optimizer"] < OWN_OPTIMIZER
@@ -102,4 +102,4 @@ def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
 def test_dropout_that_stays_on_would_show(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = replayed(framework)
     monkeypatch.setattr(evidence.subject.tools, "without_dropout", lambda training: None)
-    assert apart(evidence._own()["own"], own(evidence.subject)["own"])[1] > 0.05
+    assert apart(evidence._own()["own"], take_own_fingerprint(evidence.subject)["own"])[1] > 0.05

@@ -19,7 +19,7 @@ from workloads import registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import DataError, Split
-from workloads.data.own import OwnSplits, augmented, data_of, prepare_own, synthetic
+from workloads.data.own import OwnSplits, add_augmentation, data_of, prepare_own, synthetic
 from workloads.spec import specification
 
 
@@ -175,7 +175,7 @@ def test_an_augmentation_belongs_to_the_samples(tmp_path: Path) -> None:
     registry.register(folder(tmp_path, data=AUGMENT))
     cached = prepare_own("own_mine", "auto", tmp_path / "cache", lambda _: None)
     plain = open_cached(cached)
-    data = augmented(plain, "own_mine")
+    data = add_augmentation(plain, "own_mine")
     eight, four = Batches(data, 8, 3), Batches(data, 4, 3)
     whole = eight[1][0]
     assert whole.dtype == np.float32

@@ -86,7 +86,7 @@ class Members:
         except DataError:
             raise
         except Exception as error:  # a broken header makes tarfile raise nearly anything, RecursionError included
-            raise broken(self.path, error) from error
+            raise describe_broken(self.path, error) from error
 
     def _members(self, packed: _Hashed) -> Iterator[tuple[str, bytes]]:
         seen: set[str] = set()
@@ -125,7 +125,7 @@ class Members:
             raise BrokenSourceError(f"{self.path}: member {member.name!r} is a sparse file")
 
 
-def broken(path: Path, error: Exception) -> DataError:
+def describe_broken(path: Path, error: Exception) -> DataError:
     """The error, in one line, for a file that is truncated, not regular, or no archive at all."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return BrokenSourceError(f"{path} cannot be read: {' '.join(reason.split()) or type(error).__name__}")

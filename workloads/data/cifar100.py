@@ -69,7 +69,7 @@ class Cifar100(Source):
         train, test = (
             parse(contents.pop(name), name) for name in progress(("train", "test"), "cifar100: parsing", "file")
         )
-        return self.checked(with_digest(self.name, "real", train, test), path, official)
+        return self.check(with_digest(self.name, "real", train, test), path, official)
 
     def _contents(self, path: Path) -> tuple[dict[str, bytes], bool]:
         """The pickles, and whether they are from the official archive."""

@@ -37,7 +37,7 @@ class _BrokenOffError(Exception):
     """A failure after which another try makes sense."""
 
 
-def present(archive: Archive, folder: Path) -> Path | None:
+def find_verified(archive: Archive, folder: Path) -> Path | None:
     """The archive in ``folder``, its checksum verified, or None if there is nothing of its name.
 
     Raises `DownloadError` for something else of that name, which is in the way of a download.
@@ -65,7 +65,7 @@ def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0
     Raises `DownloadError` for all that lies with the network, the host or the content, OSError for what lies with the
     disk: then the ``.part`` is removed if the disk is full, else kept for the next run.
     """
-    path = present(archive, folder)
+    path = find_verified(archive, folder)
     if path:
         return path
     try:

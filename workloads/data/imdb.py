@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from workloads.data import tokenizer
-from workloads.data.archive import MAX_MEMBERS, MAX_UNPACKED_BYTES, Archive, BrokenSourceError, Members, broken
+from workloads.data.archive import MAX_MEMBERS, MAX_UNPACKED_BYTES, Archive, BrokenSourceError, Members, describe_broken
 from workloads.data.cache import with_digest
 from workloads.data.dataset import DataSet, Split
 from workloads.data.progress import progress
@@ -78,7 +78,7 @@ class Imdb(Source):
             Split(tokenizer.encode(progress(texts[split], f"imdb: encoding {split}", "review"), vocabulary), label)
             for split, label in labels.items()
         )
-        return self.checked(with_digest(self.name, "real", train, test), path, official)
+        return self.check(with_digest(self.name, "real", train, test), path, official)
 
     def _from_archive(self, path: Path) -> tuple[Reviews, bool]:
         """The reviews, and whether they are from the official archive."""
@@ -123,7 +123,7 @@ def _from_folder(path: Path) -> Reviews:
         try:
             names = [path.name for path in folder.iterdir() if path.suffix == ".txt"]
         except OSError as error:
-            raise broken(folder, error) from error
+            raise describe_broken(folder, error) from error
         for name in progress(names, f"imdb: reading {split}/{label}", "file"):
             reviews[split, label, name] = content = read_file(folder / name, LARGEST_BYTES)
             total += len(content)

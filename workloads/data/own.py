@@ -20,7 +20,7 @@ from workloads import registry
 from workloads.data import cache as caches
 from workloads.data.dataset import FORMS, KINDS, Array, DataError, DataSet, Split
 from workloads.data.prepare import cache_directory
-from workloads.faults import FAULTS, explained
+from workloads.faults import FAULTS, describe_fault
 
 #: What a spec's ``data`` says where the data is that of its own folder.
 OWN = "own"
@@ -72,7 +72,7 @@ def data_of(workload: str) -> DataSet:
         splits = import_module(f"workloads.{workload}.data").splits()
         problem = _problem(splits)
     except FAULTS as error:
-        raise DataError(f"{workload}: {explained(error, Path(folder))}") from error
+        raise DataError(f"{workload}: {describe_fault(error, Path(folder))}") from error
     if problem:
         raise DataError(f"{folder}/data.py: {problem}")
     return DataSet(workload, splits.kind, "", splits.train, splits.test, form=splits.form)
@@ -97,14 +97,14 @@ def prepare_own(workload: str, source: str, cache: Path | str | None, say: Calla
         raise DataError(f"cache directory {folder.parent} cannot be written: {error.strerror or error}") from error
 
 
-def augmented(data: DataSet, workload: str) -> DataSet:
+def add_augmentation(data: DataSet, workload: str) -> DataSet:
     """The data with the function that augments it, where the workload's own folder has one."""
     if not registry.has_file(workload, "data.py"):
         return data
     try:
         module = import_module(f"workloads.{workload}.data")
     except FAULTS as error:
-        raise DataError(f"{workload}: {explained(error, Path(registry.folder_of(workload)))}") from error
+        raise DataError(f"{workload}: {describe_fault(error, Path(registry.folder_of(workload)))}") from error
     augment = getattr(module, "augment", None)
     return replace(data, augment=augment, draws=int(getattr(module, "DRAWS", 1))) if augment else data
 

@@ -116,7 +116,7 @@ def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: boo
     problem = f"no real {source.name} in the cache" + (f" or in {directory}" if directory else "")
     ways_out = WAYS_OUT.format(archive=source.archive.file, folder=source.folder)
     try:
-        path = downloads.present(source.archive, folder)
+        path = downloads.find_verified(source.archive, folder)
         if path:
             return path
         if not fetch:
@@ -177,7 +177,7 @@ def verify_identity(folder: Path, kind: str, source: Source) -> DataSet:
     expected: str | None
     if kind == "real":
         expected, what = source.digest or data.digest, f"the official {source.name}"
-        if source.vouched(data):
+        if source.is_vouched(data):
             return data
     else:
         expected = synthetic.expected_digest(source.name, len(data.train), len(data.test))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from workloads.data.archive import REPORT, Archive, BrokenSourceError, broken, md5_of
+from workloads.data.archive import REPORT, Archive, BrokenSourceError, describe_broken, md5_of
 from workloads.data.dataset import DataError, DataSet, Voucher
 from workloads.data.files import read_regular
 
@@ -65,7 +65,7 @@ class Source(ABC):
                 return place / self.folder
         return None
 
-    def checked(self, data: DataSet, path: Path, official: bool) -> DataSet:
+    def check(self, data: DataSet, path: Path, official: bool) -> DataSet:
         """``data`` if its digest is the expected one; with a voucher if it is not, but the archive is ``official``."""
         if not self.digest or data.digest == self.digest:
             return data
@@ -76,7 +76,7 @@ class Source(ABC):
             "this Python or NumPy reads the data differently, or the code and its digest have parted"
         )
 
-    def vouched(self, data: DataSet) -> bool:
+    def is_vouched(self, data: DataSet) -> bool:
         """Whether the authors' archive vouches for this data in place of the digest.
 
         What this guards against: a cache of other data, a damaged one, and one whose voucher is for another archive or
@@ -97,7 +97,7 @@ def read_file(path: Path, limit_bytes: int) -> bytes:
     try:
         return read_regular(path, limit_bytes)
     except (OSError, MemoryError, ValueError) as error:  # ValueError: a name that no file can have
-        raise broken(path, error) from error
+        raise describe_broken(path, error) from error
 
 
 def _exists(path: Path) -> bool:

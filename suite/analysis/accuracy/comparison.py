@@ -28,7 +28,7 @@ from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics.inference import LEVEL, holm
 from suite.analysis.statistics.ratios import ratios
 from suite.plan.cell import Cell
-from suite.record.history import Course
+from suite.record.history import TrainingHistory
 from suite.record.record import Record
 
 #: Test accuracies closer than this count as the same: one percentage point.
@@ -51,7 +51,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Learned:
+class AccuracyComparison:
     """A group of cells that trained to the end; ``frame`` has a row per cell, in the order of ``group.rows``."""
 
     group: Group
@@ -72,7 +72,7 @@ def trains_to_the_end(group: Group) -> bool:
     return any(row.cell.recipe for row in group.rows)
 
 
-def learned(group: Group, baseline: str) -> Learned:
+def compare_accuracies(group: Group, baseline: str) -> AccuracyComparison:
     """The figures of a group; accuracies are compared with those of the framework ``baseline``."""
     identities = verdicts({row.key: row.ok for row in group.rows})
     to_baseline = _differences(group, lambda row: row.cell.but(framework=baseline, compile=""))
@@ -81,7 +81,7 @@ def learned(group: Group, baseline: str) -> Learned:
     for row in group.rows:
         columns = _row(row, target) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
         rows.append(columns | {"identity": str(identities[row.key]) if row.ok else "", "outcome": row.outcome})
-    return Learned(group, baseline, pd.DataFrame(rows), identities)
+    return AccuracyComparison(group, baseline, pd.DataFrame(rows), identities)
 
 
 def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
@@ -107,7 +107,7 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def courses(row: Row, target: float | None = None) -> list[Course]:
+def training_histories(row: Row, target: float | None = None) -> list[TrainingHistory]:
     """The training courses of the successful launches, by seed; timed to ``target`` if given, else to their own."""
     recorded = [record.course for record in row.ok if record.course]
     return recorded if target is None else [replace(course, target=target) for course in recorded]
@@ -115,7 +115,7 @@ def courses(row: Row, target: float | None = None) -> list[Course]:
 
 def target_of(group: Group) -> float | None:
     """The target accuracy of all rows: the highest that any was timed to."""
-    return max((course.target for row in group.rows for course in courses(row)), default=None)
+    return max((course.target for row in group.rows for course in training_histories(row)), default=None)
 
 
 def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Difference | None:
@@ -176,7 +176,7 @@ def _verdict(prefix: str, to_base: Difference | None) -> dict[str, Any]:
 
 
 def _row(row: Row, target: float | None) -> dict[str, Any]:
-    row_courses, records, cell = courses(row, target), row.ok, row.cell
+    row_courses, records, cell = training_histories(row, target), row.ok, row.cell
     accuracies = list(_accuracies(row).values())
     low, high = _interval(accuracies)
     epochs_to_target = [course.epochs_to_target for course in row_courses]

@@ -60,7 +60,7 @@ class Roof:
 
 
 @dataclass(frozen=True)
-class Part:
+class RooflinePart:
     """One part of a row's step, per step; ``bytes`` is None where no profile knows them."""
 
     name: str
@@ -90,7 +90,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Placed:
+class RooflineRow:
     """A row under its roof. ``counted`` is the framework's own count of FLOPs per step over the spec's, if it has one.
 
     ``bandwidth`` has the share of the measured bandwidth of each category that does no FLOPs by the spec.
@@ -98,16 +98,16 @@ class Placed:
 
     row: Row
     roof: Roof
-    parts: tuple[Part, ...]
+    parts: tuple[RooflinePart, ...]
     counted: float | None
     bandwidth: Mapping[str, float]
 
 
-def roofline(group: Group) -> list[Placed]:
+def roofline(group: Group) -> list[RooflineRow]:
     """Every row that has a profile, FLOPs and both peaks, in the order of the group."""
     roofs = _roofs(group)
     return [
-        Placed(row, roof, parts, _counted(found), _bandwidth(found, roof))
+        RooflineRow(row, roof, parts, _counted(found), _bandwidth(found, roof))
         for row in group.rows
         if (found := costs(row))
         and (together := roofs.get((row.machine, row.cell.precision, row.cell.devices)))
@@ -134,7 +134,7 @@ def _positive(value: float) -> bool:
     return 0 < value < math.inf
 
 
-def _parts(found: Costs) -> tuple[Part, ...]:
+def _parts(found: Costs) -> tuple[RooflinePart, ...]:
     """The parts that take time and have FLOPs, and the whole step."""
     samples = _samples(found)
     kinds = _kinds(found.row.ok[0])
@@ -143,10 +143,10 @@ def _parts(found: Costs) -> tuple[Part, ...]:
         flops = passes * samples * sum(kinds.get(kind, 0.0) for kind in of_kinds)
         seconds = sum(found.seconds[category] for category in categories)
         if flops and seconds:
-            parts.append(Part(name, flops, seconds, _bytes(found, categories)))
+            parts.append(RooflinePart(name, flops, seconds, _bytes(found, categories)))
     whole = number(found.row.ok[0].workload.get("training_flops_per_sample"))
     if whole and whole > 0:
-        parts.append(Part(STEP, samples * whole, found.step_s, _bytes(found, tuple(found.moved))))
+        parts.append(RooflinePart(STEP, samples * whole, found.step_s, _bytes(found, tuple(found.moved))))
     return tuple(parts)
 
 

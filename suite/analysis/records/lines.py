@@ -12,7 +12,7 @@ from typing import Any
 
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.readings import GPU_FIGURES, GPU_LINES, HOST_FIGURES, HOST_LINES
-from suite.record.line import POINTS, plain
+from suite.record.line import POINTS, decode_line
 from workloads.data.files import regular
 
 #: The moments of a line in seconds, and the value at each, None if it is missing.
@@ -103,7 +103,7 @@ def _points(timeline: Any, name: str) -> Points | None:
     every = timeline.get(part) if isinstance(timeline, dict) else None
     if not isinstance(every, dict) or name not in every:
         return None
-    line = plain({**timeline, part: {name: every[name]}}) or {}
+    line = decode_line({**timeline, part: {name: every[name]}}) or {}
     at_s, values = line.get("at_s"), line.get("values", {}).get(name)
     if not isinstance(at_s, list) or not isinstance(values, list) or len(at_s) != len(values):
         return None

@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place, shown
-from suite.record.line import thin
+from suite.record.line import thin_lines
 from suite.record.record import Record
-from suite.record.saved import SHARED, whole
+from suite.record.saved import SHARED, restore
 
 #: Fields of a record that are equal in many launches.
 ALIKE = ("cell", "outcome", "data", "workload", "settings", "environment", "flags", "log")
@@ -46,7 +46,7 @@ class Reader:
         texts = {name: bytes(value) for name, value in _with_shared(fields, tables).items()}
         if self._whole:
             data = {name: decode(value) for name, value in texts.items()}
-            thin(data.get("metrics"))
+            thin_lines(data.get("metrics"))
             return Record.from_json(data)
         known: dict[str, Any] = {
             name: self._known[name][texts[name]] for name in APART if texts.get(name) in self._known[name]
@@ -77,4 +77,4 @@ class Reader:
 def _with_shared(fields: dict[str, Raw], tables: Mapping[str, list[bytes]] | None) -> dict[str, Any]:
     """The fields of a record with their own values, whatever they shared. Raises `ValueError`."""
     numbers = {name: decode(fields[name]) for name in SHARED if bytes(fields.get(name, b""))[:1].isdigit()}
-    return {**fields, **{name: value for name, value in whole(numbers, tables).items() if isinstance(value, bytes)}}
+    return {**fields, **{name: value for name, value in restore(numbers, tables).items() if isinstance(value, bytes)}}

@@ -16,7 +16,7 @@ from suite.analysis.scaling.efficiency import STRONG, WEAK, cell_alone
 
 
 @dataclass(frozen=True)
-class Gain:
+class TimeSpeedup:
     """``value`` is the median quotient over ``seeds`` seeds; ``kind`` says what the base has in common."""
 
     value: float
@@ -27,17 +27,19 @@ class Gain:
     base: Row
 
 
-def gains(group: Group, target: float | None) -> dict[RowKey, Gain]:
+def find_time_speedups(group: Group, target: float | None) -> dict[RowKey, TimeSpeedup]:
     """The gain of every row with several devices that reached the target with all seeds, as its base did."""
     alone = {(row.run, row.cell): row for row in group.rows if row.cell.devices == 1 and row.ok}
-    found: dict[RowKey, Gain] = {}
+    found: dict[RowKey, TimeSpeedup] = {}
     for row in (row for row in group.rows if row.cell.devices > 1 and row.ok):
         own = seconds_to(row, target)
         for kind in (WEAK, STRONG):
             base = alone.get((row.run, cell_alone(row.cell, kind)))
             quotients = _quotients(seconds_to(base, target), own) if base else []
             if base and quotients:
-                found[row.key] = Gain(median(quotients), min(quotients), max(quotients), len(quotients), kind, base)
+                found[row.key] = TimeSpeedup(
+                    median(quotients), min(quotients), max(quotients), len(quotients), kind, base
+                )
                 break
     return found
 

@@ -29,7 +29,7 @@ SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))
 
 
 @dataclass(frozen=True)
-class Ratio:
+class EffectRatio:
     """How many times as good one value is as the base, and the 95 % interval; over so many pairs of cells."""
 
     value: float
@@ -48,10 +48,10 @@ class Effect:
     setting: str
     value: str
     base: str
-    ratio: Ratio
+    ratio: EffectRatio
     p: float | None = None
     depends_on: str = ""
-    by_value: Mapping[str, Ratio] | None = None
+    by_value: Mapping[str, EffectRatio] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ def _key(cell: Cell, setting: str) -> tuple[Any, ...]:
     return tuple(place(cell, name) for name in AXES if name != setting)
 
 
-def _ratio(pairs: Sequence[_Pair], fitted: Fit) -> Ratio:
+def _ratio(pairs: Sequence[_Pair], fitted: Fit) -> EffectRatio:
     blocks = sum(pair.blocks for pair in pairs)
     log = sum(pair.log * pair.blocks for pair in pairs) / blocks
     half = fitted.reach(LEVEL / 2) * fitted.deviation * math.sqrt(2 / blocks)
-    return Ratio(math.exp(log), math.exp(log - half), math.exp(log + half), len(pairs))
+    return EffectRatio(math.exp(log), math.exp(log - half), math.exp(log + half), len(pairs))
 
 
 def _interaction(pairs: Sequence[_Pair], fitted: Fit) -> float | None:

@@ -38,7 +38,7 @@ BLOCKS_MOST = 20
 
 
 @dataclass
-class Referee:
+class Elimination:
     """Follows a race as its records come in. ``excluded`` are cells that are not launched, with the reasons."""
 
     cells: tuple[Cell, ...]
@@ -86,7 +86,7 @@ class Referee:
     def _block(self) -> tuple[Cell, ...]:
         """Take in the block's records, in the order in which they were made; returns the cells that are still due."""
         due = []
-        for cell in [each for each in in_order(self.cells, self.seed, self.block) if each not in self.out]:
+        for cell in [each for each in shuffle_cells(self.cells, self.seed, self.block) if each not in self.out]:
             tries = self.tries.get((cell, self.block), ())
             if not tries or (len(tries) == 1 and tries[0].outcome.status in TRIED_AGAIN):
                 due.append(cell)
@@ -177,7 +177,7 @@ class Referee:
         )  # fmt: skip
 
 
-def in_order(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
+def shuffle_cells(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
     """The cells in the order in which a block launches them."""
     order = list(cells)
     random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order, not a secret
@@ -186,7 +186,7 @@ def in_order(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
 
 def race(cells: Sequence[Cell], records: Iterable[Record], question: Question, seed: int = 0) -> Race:
     """The state of the race of these cells after these records, which are in the order in which they were made."""
-    referee = Referee(tuple(cells), question, seed)
+    referee = Elimination(tuple(cells), question, seed)
     for record in records:
         referee.add(record)
         referee.race()

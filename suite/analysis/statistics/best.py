@@ -21,7 +21,7 @@ from suite.record.record import Record
 Value = Callable[[Record], float | None]
 
 
-def leaders(
+def find_best(
     group: Group, verdicts: Mapping[RowKey, Verdict], value: Value, *, more: bool, margin: float = MARGIN
 ) -> set[RowKey]:
     """The rows that are best by ``value`` among comparable ones: the highest with ``more``, else the lowest."""

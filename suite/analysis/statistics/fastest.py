@@ -35,7 +35,7 @@ OPPOSITE = {"faster": "slower", "slower": "faster"}
 
 
 @dataclass(frozen=True)
-class Gap:
+class PairRatio:
     """How much faster one row is than another: the ratio of their throughputs, its bounds, blocks and verdict.
 
     ``verdict`` is that of the first row, empty if nothing was tested; then the bounds are the lowest and the highest
@@ -53,7 +53,7 @@ class Gap:
     in_table: bool = False
 
     @property
-    def reverse(self) -> Gap:
+    def reverse(self) -> PairRatio:
         """The same gap seen from the other row."""
         if not self.value or not self.low or not self.high:
             return self
@@ -62,7 +62,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Contest:
+class FastestBySetting:
     """The fastest row of each framework in one setting, best first (see `ordered`), and the gap of each pair.
 
     ``settings`` has the values of `Group.varying` that the rows share. ``gaps`` is keyed by the names of two
@@ -72,7 +72,7 @@ class Contest:
 
     settings: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
-    gaps: Mapping[tuple[str, str], Gap]
+    gaps: Mapping[tuple[str, str], PairRatio]
     unranked: Mapping[str, str]
     modes: Mapping[str, str] = field(default_factory=dict)
     strategies: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Contest:
     def rivals(self) -> list[str]:
         return [row.cell.framework for row in self.rows[1:]]
 
-    def gap(self, name: str, other: str) -> Gap:
+    def gap(self, name: str, other: str) -> PairRatio:
         """The gap of two frameworks, seen from the first."""
         known = self.gaps.get((name, other))
         return known if known else self.gaps[other, name].reverse
@@ -124,13 +124,13 @@ class Contest:
         return len(self.untested) == len(self.rivals)
 
 
-def contests(
+def find_fastest(
     group: Group,
     baseline: str | None,
     verdicts: Mapping[RowKey, Verdict],
     formed: Mapping[RowKey, Ratio],
     margin: float = MARGIN,
-) -> list[Contest]:
+) -> list[FastestBySetting]:
     """The contests of a group in the order of its rows; those without any successful row are left out.
 
     ``formed`` are the group's ratios to the framework ``baseline``.
@@ -142,7 +142,7 @@ def contests(
             entered.setdefault(tuple((name, SETTINGS[name](row)) for name in names), []).append(row)
     ranked = {key: _fastest(rows, verdicts) for key, rows in entered.items()}
     at, shared = base(AXES["framework"], group.rows, baseline), common(group.rows)
-    gaps: dict[tuple[RowKey, RowKey], Gap] = {}
+    gaps: dict[tuple[RowKey, RowKey], PairRatio] = {}
     tests: dict[tuple[RowKey, RowKey], Paired] = {}
     for rows in ranked.values():
         for first, second in combinations(rows, 2):
@@ -157,7 +157,7 @@ def contests(
     _decide(gaps, tests, [ratio.raw for ratio in formed.values() if ratio.raw is not None], margin)
     return [
         ordered(
-            Contest(
+            FastestBySetting(
                 key,
                 tuple(rows),
                 {(a.cell.framework, b.cell.framework): gaps[a.key, b.key] for a, b in combinations(rows, 2)},
@@ -170,7 +170,7 @@ def contests(
     ]
 
 
-def ordered(contest: Contest) -> Contest:
+def ordered(contest: FastestBySetting) -> FastestBySetting:
     """The same contest with its rows in order: decidedly faster before slower, otherwise by their median throughput.
 
     A median is over all launches of a row, a gap over the blocks that two rows share, and so they may disagree. Where
@@ -187,7 +187,7 @@ def ordered(contest: Contest) -> Contest:
     return replace(contest, rows=tuple(rows), gaps=gaps)
 
 
-def _beats(contest: Contest, row: Row, other: Row) -> bool:
+def _beats(contest: FastestBySetting, row: Row, other: Row) -> bool:
     gap = contest.gap(row.cell.framework, other.cell.framework)
     return gap.verdict == "faster" if gap.verdict else (gap.value or 0.0) > 1
 
@@ -220,25 +220,27 @@ def _chosen(rows: Sequence[Row], ranked: Iterable[Row], name: str) -> dict[str, 
     }
 
 
-def _of_ratio(ratio: Ratio) -> Gap:
-    return Gap(ratio.value, ratio.low, ratio.high, ratio.blocks, ratio.verdict, ratio.reason, ratio.raw, in_table=True)
+def _of_ratio(ratio: Ratio) -> PairRatio:
+    return PairRatio(
+        ratio.value, ratio.low, ratio.high, ratio.blocks, ratio.verdict, ratio.reason, ratio.raw, in_table=True
+    )
 
 
 def _between(
     first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Verdict], shared: Common
-) -> tuple[Gap, Paired | None]:
+) -> tuple[PairRatio, Paired | None]:
     """The gap of two rows of one run before its test, and the test if there are enough blocks."""
     reason = obstacle(first, second, verdicts, group.across)
     if reason or first.run != second.run:
-        return Gap(reason=reason or "they are of different runs"), None
+        return PairRatio(reason=reason or "they are of different runs"), None
     ratios = by_block(first, second)
     if not ratios:
-        return Gap(reason=NO_BLOCK), None
-    return Gap(median(ratios), min(ratios), max(ratios), len(ratios)), paired_test(first, second, shared)
+        return PairRatio(reason=NO_BLOCK), None
+    return PairRatio(median(ratios), min(ratios), max(ratios), len(ratios)), paired_test(first, second, shared)
 
 
 def _decide(
-    gaps: dict[tuple[RowKey, RowKey], Gap],
+    gaps: dict[tuple[RowKey, RowKey], PairRatio],
     tests: Mapping[tuple[RowKey, RowKey], Paired],
     others: Sequence[float],
     margin: float,
@@ -246,4 +248,4 @@ def _decide(
     corrected = statistics.holm([*(test.p for test in tests.values()), *others])
     for (pair, test), p in zip(tests.items(), corrected, strict=False):
         verdict = statistics.verdict(test, p, margin)
-        gaps[pair] = Gap(test.value, test.low, test.high, test.blocks, verdict, raw=test.p)
+        gaps[pair] = PairRatio(test.value, test.low, test.high, test.blocks, verdict, raw=test.p)

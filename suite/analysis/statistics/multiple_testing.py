@@ -15,16 +15,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.fastest import Contest, Gap, ordered
+from suite.analysis.statistics.fastest import FastestBySetting, PairRatio, ordered
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio
-from suite.analysis.statistics.speedups import Gain
+from suite.analysis.statistics.speedups import Speedup
 
-Tested = TypeVar("Tested", Ratio, Gap)
+Tested = TypeVar("Tested", Ratio, PairRatio)
 
 
 @dataclass(frozen=True)
-class Family:
+class MultipleTesting:
     """``corrected`` has the p-value after Holm's correction for each one before it."""
 
     corrected: Mapping[float, float] = field(default_factory=dict)
@@ -36,18 +36,20 @@ class Family:
         test = Paired(tested.value, tested.low, tested.high, tested.raw, tested.blocks)
         return replace(tested, verdict=statistics.verdict(test, self.corrected[tested.raw], margin))
 
-    def contest(self, contest: Contest, margin: float = MARGIN) -> Contest:
+    def contest(self, contest: FastestBySetting, margin: float = MARGIN) -> FastestBySetting:
         """The same contest with the verdicts of this family, in the order that they make."""
         return ordered(replace(contest, gaps={pair: self.decided(gap, margin) for pair, gap in contest.gaps.items()}))
 
-    def gain(self, gain: Gain, margin: float = MARGIN) -> Gain:
+    def gain(self, gain: Speedup, margin: float = MARGIN) -> Speedup:
         """The same gain with its verdict in this family."""
         return replace(gain, ratio=self.decided(gain.ratio, margin))
 
 
-def family(ratios: Iterable[Ratio], contests: Iterable[Contest] = (), gains: Iterable[Gain] = ()) -> Family:
+def correct_together(
+    ratios: Iterable[Ratio], contests: Iterable[FastestBySetting] = (), gains: Iterable[Speedup] = ()
+) -> MultipleTesting:
     """The tests of these tables' ratios, of contests (those that are in no table) and of gains, corrected together."""
     own = [gap.raw for contest in contests for gap in contest.gaps.values() if not gap.in_table]
     raw = [each.raw for each in ratios] + own + [gain.ratio.raw for gain in gains]
     values = [p for p in raw if p is not None]
-    return Family(dict(zip(values, statistics.holm(values), strict=True)))
+    return MultipleTesting(dict(zip(values, statistics.holm(values), strict=True)))

@@ -18,7 +18,7 @@ AXES_OF_GAINS = tuple(name for name, each in SETTINGS.items() if each.is_choice)
 
 
 @dataclass(frozen=True)
-class Gain:
+class Speedup:
     """The throughput of a row over that of the row with the usual value, ``before``, of the axis."""
 
     axis: str
@@ -37,17 +37,19 @@ class Gain:
         return value(self.row), value(self.before)
 
 
-def gains(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[Gain]:
+def find_speedups(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[Speedup]:
     """The gains along every setting that varies within a framework, with the figures of ``compare --by AXIS``."""
-    found: list[Gain] = []
+    found: list[Speedup] = []
     for name in AXES_OF_GAINS:
         if name in group.varying:
             along = replace(group, by=name)
-            found += gains_along(along, base(AXES[name], group.rows, None), ratios(along, None, verdicts, margin))
+            found += find_speedups_along(
+                along, base(AXES[name], group.rows, None), ratios(along, None, verdicts, margin)
+            )
     return found
 
 
-def gains_along(group: Group, at: Base, formed: Mapping[RowKey, Ratio]) -> list[Gain]:
+def find_speedups_along(group: Group, at: Base, formed: Mapping[RowKey, Ratio]) -> list[Speedup]:
     """The gains along the group's own axis, of which ``formed`` are the ratios to the base ``at``."""
     pairs = [(row, counterpart(row, group, at)) for row in group.rows if formed[row.key].value]
-    return [Gain(group.by, row, other, formed[row.key]) for row, other in pairs if other and other is not row]
+    return [Speedup(group.by, row, other, formed[row.key]) for row, other in pairs if other and other is not row]

@@ -10,10 +10,10 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics import inference
-from suite.analysis.statistics.fastest import Gap, contests
+from suite.analysis.statistics.fastest import PairRatio, find_fastest
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
-from suite.analysis.statistics.speedups import gains
+from suite.analysis.statistics.speedups import find_speedups
 from suite.plan.cell import Cell
 from suite.record.record import Record
 
@@ -51,7 +51,7 @@ def _tests(one: Group, margin: float) -> Iterator[tuple[Paired | None, tuple[Cel
             yield Paired(pair.value, pair.low, pair.high, pair.raw or 0.0, pair.blocks) if tested else None, cells
 
 
-def _pairs(one: Group, margin: float) -> Iterator[tuple[Ratio | Gap, tuple[Cell, Cell]]]:
+def _pairs(one: Group, margin: float) -> Iterator[tuple[Ratio | PairRatio, tuple[Cell, Cell]]]:
     identities = verdicts({row.key: row.ok for row in one.rows})
     formed = ratios(one, None, identities, margin)
     at = base(AXES["framework"], one.rows, None)
@@ -59,10 +59,10 @@ def _pairs(one: Group, margin: float) -> Iterator[tuple[Ratio | Gap, tuple[Cell,
         other = counterpart(row, one, at)
         if other:
             yield formed[row.key], (row.cell, other.cell)
-    for contest in contests(one, None, identities, formed, margin):
+    for contest in find_fastest(one, None, identities, formed, margin):
         by_name = {row.cell.framework: row.cell for row in contest.rows}
         for (first, second), gap in contest.gaps.items():
             if not gap.in_table:
                 yield gap, (by_name[first], by_name[second])
-    for gain in gains(one, identities, margin):
+    for gain in find_speedups(one, identities, margin):
         yield gain.ratio, (gain.row.cell, gain.before.cell)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from suite.prove.arithmetic import ACTIVATIONS
-from suite.prove.case import Case, explains, factor, whole
+from suite.prove.case import Case, explains, factor, whole_number
 from workloads.data.dataset import Array
 
 
@@ -45,7 +45,7 @@ def summed(case: Case) -> str:
     """One side has the sum over some positions, the other the mean."""
     pair = _pair(case)
     ratio = factor(*pair) if pair else None
-    count = whole(ratio)
+    count = whole_number(ratio)
     if pair is None or ratio is None or count not in _lengths(case, pair[0].ndim):
         return ""
     larger = case.other if ratio > 1 else case.one

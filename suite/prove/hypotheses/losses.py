@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from suite.prove.arithmetic import cross_entropy, softmax
-from suite.prove.case import Case, explains, whole
+from suite.prove.case import Case, explains, whole_number
 
 
 def summed(case: Case) -> str:
     """One sums over the batch, or over some other number, where the other averages."""
     one, other = float(case.one.arrays["loss"]), float(case.other.arrays["loss"])
-    count = whole(other / one) if one else 0
+    count = whole_number(other / one) if one else 0
     logits, batch = case.one.arrays["logits"], len(case.given.batches[0][1])
     values = {batch: "the batch's samples", logits.size: "all logits", logits.shape[1]: "a sample's logits"}
     if case.tokens is not None:

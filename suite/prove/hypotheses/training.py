@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.prove.case import Case, factor, whole
+from suite.prove.case import Case, factor, whole_number
 from suite.prove.compare import movements
 from workloads.data.dataset import Array
 
@@ -16,7 +16,7 @@ def summed(case: Case) -> str:
     if not names:
         return ""
     joined = [np.concatenate([side[name].ravel() for name in names]) for side in (one, other)]
-    count = whole(factor(*joined))
+    count = whole_number(factor(*joined))
     batch = len(case.given.batches[0][1])
     return f"all gradients differ by the factor {count}, the batch's samples" if count == batch else ""
 
@@ -35,7 +35,7 @@ def bias_twice(case: Case) -> str:
     """A vector moves twice as far in the first step, as the sum of two trained ones does."""
     one, other = _moved(case)
     more = _more(case)
-    names = [name for name in more if name in one and whole(_ratio(one[name], other.get(name))) == 2]
+    names = [name for name in more if name in one and whole_number(_ratio(one[name], other.get(name))) == 2]
     if not names:
         return _second_vector(case)
     ratio = _ratio(one[names[0]], other[names[0]]) or 0.0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import listing
-from suite.analysis.statistics.fastest import Contest
+from suite.analysis.statistics.fastest import FastestBySetting
 from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
 from suite.catalog.frameworks import STRATEGIES
 from suite.catalog.settings import OF_ROWS, SETTINGS
@@ -87,7 +87,7 @@ def times(n: int) -> str:
     return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
-def scope(some: Sequence[Contest], every: Sequence[Contest], each: bool = False) -> str:
+def scope(some: Sequence[FastestBySetting], every: Sequence[FastestBySetting], each: bool = False) -> str:
     """Returns in which of all settings these contests are: ``at batch 32``, ``at both batch sizes``; maybe empty.
 
     With ``each`` the words suit a denial: ``at either batch size``.

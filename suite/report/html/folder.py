@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from suite.analysis.accuracy.comparison import Learned, epochs
+from suite.analysis.accuracy.comparison import AccuracyComparison, epochs
 from suite.analysis.records.load import REPORT, SUMMARY, Loaded
 from suite.analysis.rows.missing import counts
 from suite.record.scratch import OWNED, scratch
@@ -26,11 +26,11 @@ from suite.report.html.summary import SummaryError, entries, read, summary
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, columns, scaling
 from suite.report.tables.breakdowns import breakdowns
-from suite.report.tables.frame import Table, cells
-from suite.report.tables.tidy import launches, write_parquet
+from suite.report.tables.frame import Table, cell_frame
+from suite.report.tables.tidy import launch_frame, write_parquet
 from suite.report.tables.words import legend
 from suite.report.text.answer import answer
-from suite.report.text.why import is_profiled, once
+from suite.report.text.why import explain_sides, is_profiled
 
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
@@ -53,7 +53,7 @@ class Compared:
 
     loaded: Loaded
     tables: Sequence[Table]
-    learned: Sequence[Learned]
+    learned: Sequence[AccuracyComparison]
     sources: Sequence[str]
     one_file: bool = False
     published: bool = False
@@ -72,11 +72,11 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         text = text_of(compared) + (f"\nOn the files:\n{remarks}\n" if remarks else "")
         (staging / "table.md").write_text(text, encoding="utf-8")
         if tables:
-            _write_csv(cells(tables), staging / "cells.csv")
+            _write_csv(cell_frame(tables), staging / "cells.csv")
         if learned:
             _write_csv(pd.concat([each.frame for each in learned]), staging / "accuracy.csv")
             _write_csv(epochs(loaded.launches), staging / "epochs.csv")
-        frame = launches(loaded.launches)
+        frame = launch_frame(loaded.launches)
         _write_csv(frame, staging / LAUNCHES)
         if "parquet" in extras:
             try:
@@ -147,7 +147,7 @@ def text_of(compared: Compared) -> str:
     reasons = []
     for table in compared.tables:
         if is_profiled([table]):
-            reasons += [markdown.explanation(*each) for each in once(table)]
+            reasons += [markdown.explanation(*each) for each in explain_sides(table)]
             reasons += map(markdown.document, breakdowns(table))
     return "\n".join([*parts, *reasons])
 

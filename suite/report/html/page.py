@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from suite.analysis.accuracy.comparison import Learned
+from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.missing import counts
@@ -47,7 +47,7 @@ class Link:
 
 def report(
     tables: Sequence[Table],
-    learned: Sequence[Learned],
+    learned: Sequence[AccuracyComparison],
     loaded: Loaded,
     *,
     answer: Answer,

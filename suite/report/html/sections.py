@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from suite.analysis.accuracy.comparison import Learned
-from suite.analysis.bottlenecks.explained import EXPLAINED
+from suite.analysis.accuracy.comparison import AccuracyComparison
+from suite.analysis.bottlenecks.explained_pairs import EXPLAINED
 from suite.analysis.rows.groups import Group
 from suite.report.format.names import workload
 from suite.report.format.text import capital
@@ -15,7 +15,7 @@ from suite.report.html.document import PageTable
 from suite.report.tables import accuracy, columns, scaling
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
-from suite.report.text.why import Told, is_profiled, once
+from suite.report.text.why import PairExplanation, explain_sides, is_profiled
 
 #: Columns that explain a result and do not decide it.
 LESS = {"step ms", "loader efficiency", "pays after", "compile s", "epochs", "J to target*"}
@@ -30,12 +30,12 @@ class Section:
     subtitle: str
     table: PageTable
     notes: Sequence[str]
-    why: Sequence[tuple[Told, Sequence[Told]]] = ()
+    why: Sequence[tuple[PairExplanation, Sequence[PairExplanation]]] = ()
     breakdowns: Sequence[Section] = ()
     scalings: Sequence[Section] = ()
 
 
-def sections(tables: Sequence[Table], learned: Sequence[Learned]) -> list[Section]:
+def sections(tables: Sequence[Table], learned: Sequence[AccuracyComparison]) -> list[Section]:
     """Returns a section for each table, those of throughput first."""
     made = []
     for number, table in enumerate(tables):
@@ -43,7 +43,7 @@ def sections(tables: Sequence[Table], learned: Sequence[Learned]) -> list[Sectio
         scalings = _parts(f"table{number}-scaling", scaling.views(table))
         if is_profiled([table]):
             parts = _parts(f"table{number}-part", breakdowns(table))
-            section = replace(section, why=once(table, EXPLAINED), breakdowns=parts)
+            section = replace(section, why=explain_sides(table, EXPLAINED), breakdowns=parts)
         made.append(replace(section, scalings=scalings))
     for number, each in enumerate(learned, len(tables)):
         made.append(_section(f"learned{number}", accuracy.view(each), each.group))

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from suite.analysis.accuracy.comparison import Learned, courses
+from suite.analysis.accuracy.comparison import AccuracyComparison, training_histories
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.records.load import SUMMARY, Launch
 from suite.analysis.rows.groups import Group, Row, flags_of
@@ -163,7 +163,7 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
 
 
 def entries(
-    tables: Sequence[Table], learned: Sequence[Learned], answer: Answer, counts: Sequence[Count] = ()
+    tables: Sequence[Table], learned: Sequence[AccuracyComparison], answer: Answer, counts: Sequence[Count] = ()
 ) -> tuple[Entry, ...]:
     """Returns an entry per table, whose cards in the ``answer`` are in the same order.
 
@@ -197,10 +197,10 @@ def _rates(table: Table) -> tuple[Figure, ...]:
     return tuple(_figure(row, each) for row, each in values if all(map(math.isfinite, each)))
 
 
-def _accuracies(table: Learned) -> tuple[Figure, ...]:
+def _accuracies(table: AccuracyComparison) -> tuple[Figure, ...]:
     figures = []
     for row in table.group.rows[:CELLS_MOST]:
-        seeds = [[epoch.test_accuracy for epoch in course.epochs] for course in courses(row)]
+        seeds = [[epoch.test_accuracy for epoch in course.epochs] for course in training_histories(row)]
         if seeds:
             figures.append(_figure(row, [mean(values) for values in zip(*seeds, strict=False)][:VALUES_MOST]))
     return tuple(figures)

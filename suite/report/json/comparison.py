@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from suite.analysis.accuracy.comparison import Difference, Learned
+from suite.analysis.accuracy.comparison import AccuracyComparison, Difference
 from suite.analysis.bottlenecks.causes import Cause
-from suite.analysis.bottlenecks.explained import Pair
+from suite.analysis.bottlenecks.explained_pairs import Pair
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.missing import counts
@@ -28,7 +28,7 @@ from suite.report.tables.cells import Spread, TimedCell
 from suite.report.tables.frame import Table
 from suite.report.tables.words import title
 from suite.report.text.answer import answer
-from suite.report.text.why import Told, told_pairs
+from suite.report.text.why import PairExplanation, explain_pairs
 
 #: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
 SCHEMA = 2
@@ -206,7 +206,11 @@ def _described(meaning: str, unit: str) -> dict[str, Any]:
 
 
 def to_json(
-    tables: Sequence[Table], learned: Sequence[Learned], loaded: Loaded, sources: Sequence[str], notes: Sequence[str]
+    tables: Sequence[Table],
+    learned: Sequence[AccuracyComparison],
+    loaded: Loaded,
+    sources: Sequence[str],
+    notes: Sequence[str],
 ) -> str:
     """Returns the comparison as JSON, with a line break at its end."""
     found = answer(tables, learned)
@@ -233,7 +237,7 @@ def _timed(table: Table, verdict: str) -> TimedTable:
         margin=table.margin,
         power=table.power,
         cells=table.cells,
-        why=[_explanation(*each) for each in told_pairs(table)],
+        why=[_explanation(*each) for each in explain_pairs(table)],
         scalings=[_scaling(each) for each in table.scalings],
     )
 
@@ -258,7 +262,7 @@ def _scaling(scaling: efficiency.Scaling) -> Scaling:
     return Scaling(kind=scaling.kind, framework=scaling.framework, strategy=scaling.strategy, points=points)
 
 
-def _explanation(pair: Pair, told: Told) -> Explanation:
+def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
     figures: dict[str, Any] = {}
     if causes := pair.causes:
         names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
@@ -268,7 +272,7 @@ def _explanation(pair: Pair, told: Told) -> Explanation:
     return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)
 
 
-def _trained(table: Learned, verdict: str) -> AccuracyTable:
+def _trained(table: AccuracyComparison, verdict: str) -> AccuracyTable:
     return AccuracyTable(
         **_head(table.group, verdict),
         recipe_digest=table.group.spec_digest,

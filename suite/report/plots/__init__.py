@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from suite.analysis.accuracy.comparison import Learned
+from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.rows.groups import Group
 from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, find_kinds
 from suite.report.plots.style import image, vectors
@@ -34,7 +34,7 @@ class Drawing:
 
 
 def draw(
-    tables: Sequence[Table], learned: Sequence[Learned], folder: Path, suffixes: Collection[str] = ("png",)
+    tables: Sequence[Table], learned: Sequence[AccuracyComparison], folder: Path, suffixes: Collection[str] = ("png",)
 ) -> list[Drawing]:
     """Draws every plot of these tables into the folder, in each of the formats."""
     names = [_name(each.group) for each in tables]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.report.format.view import LEFT, Grid, View
-from suite.report.text.why import Told
+from suite.report.text.why import PairExplanation
 
 
 def document(view: View) -> str:
@@ -15,7 +15,7 @@ def document(view: View) -> str:
     return f"## {escape(view.title)}\n\n{tables}\n\n{notes}\n"
 
 
-def explanation(told: Told, others: Sequence[Told] = ()) -> str:
+def explanation(told: PairExplanation, others: Sequence[PairExplanation] = ()) -> str:
     """Returns what explains a pair as a heading and a list, and folded below it that of its other settings."""
     text = f"### Why: {escape(told.title)}\n\n{_list(told)}\n"
     for other in others:
@@ -23,7 +23,7 @@ def explanation(told: Told, others: Sequence[Told] = ()) -> str:
     return text
 
 
-def _list(told: Told) -> str:
+def _list(told: PairExplanation) -> str:
     return "\n".join(f"- {escape(line)}" for line in told.lines)
 
 

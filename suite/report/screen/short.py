@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.analysis.accuracy.comparison import Learned, learned, trains_to_the_end
+from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import NONE, middle
@@ -52,13 +52,17 @@ def short(records: Iterable[Record], run: str, columns: int, lines: int) -> str:
     """Returns a comparison of the records for a screen of ``columns`` and ``lines``; it says if rows are left out."""
     groups = group(Launch(record, clean(run, 80), "") for record in records)
     tables = [table(each) for each in groups if not trains_to_the_end(each)]
-    trained = [learned(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
+    trained = [compare_accuracies(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
     room = Room(columns, lines - REST, "python -m suite.compare")
     return "\n".join(screen(answer(tables, trained).sentences, tables, trained, room))
 
 
 def screen(
-    sentences: Sequence[str], tables: Sequence[Table], trained: Sequence[Learned], room: Room, last: Sequence[str] = ()
+    sentences: Sequence[str],
+    tables: Sequence[Table],
+    trained: Sequence[AccuracyComparison],
+    room: Room,
+    last: Sequence[str] = (),
 ) -> list[str]:
     """Returns the lines of a screen: the answer's sentences, the tables, and the lines ``last``, which always stay."""
     width = min(room.columns - 1, WIDEST_TEXT)
@@ -121,7 +125,7 @@ def _timed(compared: Table, columns: int) -> list[str]:
     return [title(compared.group), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
 
 
-def _learned(trained: Learned, columns: int) -> list[str]:
+def _learned(trained: AccuracyComparison, columns: int) -> list[str]:
     """Returns the same for cells that train to their end."""
     shown = view(trained)
     rows = [dict(zip(shown.grid.headers, row, strict=True)) for row in shown.grid.rows]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from suite.analysis.accuracy.comparison import MARGIN, Learned, courses, target_of
+from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, NONE, listing
 from suite.analysis.scaling.efficiency import STRONG
-from suite.analysis.scaling.time_to_accuracy import Gain, gains
+from suite.analysis.scaling.time_to_accuracy import TimeSpeedup, find_time_speedups
 from suite.plan.matrix import STUDIED
 from suite.record.text import clean
 from suite.report.format.text import spread
@@ -23,10 +23,10 @@ STUDY = {name: read_declaration(name).study for name in STUDIED}
 DIFFERENT = {name: read_declaration(name).study_differs for name in STUDIED}
 
 
-def view(table: Learned) -> View:
+def view(table: AccuracyComparison) -> View:
     """Returns the table and its notes as strings."""
     columns = _columns(table)
-    gained = gains(table.group, target_of(table.group))
+    gained = find_time_speedups(table.group, target_of(table.group))
     records = [
         row | _settings(table, key) | _of_devices(key, gained.get(key.key))
         for key, row in zip(table.group.rows, rows(table), strict=True)
@@ -36,8 +36,8 @@ def view(table: Learned) -> View:
     return View(_title(table), grid, _notes(table))
 
 
-def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
-    gained = gains(table.group, target_of(table.group))
+def _columns(table: AccuracyComparison) -> dict[str, Callable[[Any], str]]:
+    gained = find_time_speedups(table.group, target_of(table.group))
     several = any(row.cell.devices > 1 for row in table.group.rows)
     energy = table.frame["energy_j_to_target"].notna().any()
     to_fp32 = (table.frame["fp32_verdict"] != "").any()
@@ -61,25 +61,25 @@ def _columns(table: Learned) -> dict[str, Callable[[Any], str]]:
     }
 
 
-def rows(table: Learned) -> list[dict[str, Any]]:
+def rows(table: AccuracyComparison) -> list[dict[str, Any]]:
     """Returns the columns of each cell, None for a figure that is missing."""
     frame = table.frame.astype(object).where(table.frame.notna(), None)
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _varying(table: Learned) -> list[str]:
+def _varying(table: AccuracyComparison) -> list[str]:
     """Returns the settings in which rows differ, without the compile mode if each framework has only one."""
     modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
     own = len(modes) == len({framework for framework, _ in modes})
     return [name for name in table.group.varying if not (own and name == "compile")]
 
 
-def _settings(table: Learned, row: Row) -> dict[str, str]:
+def _settings(table: AccuracyComparison, row: Row) -> dict[str, str]:
     """Returns those settings under names that do not clash with the names of figures."""
     return {f"setting {name}": SETTINGS[name](row) for name in _varying(table)}
 
 
-def _of_devices(row: Row, gain: Gain | None) -> dict[str, str]:
+def _of_devices(row: Row, gain: TimeSpeedup | None) -> dict[str, str]:
     """Returns the columns that only tables with several devices have."""
     if gain is None:
         return {"global batch": str(row.cell.effective_batch), "than one device": NONE}
@@ -92,14 +92,14 @@ def _setting(name: str) -> Callable[[Any], str]:
     return lambda row: clean(row[f"setting {name}"], 40)
 
 
-def _title(table: Learned) -> str:
+def _title(table: AccuracyComparison) -> str:
     group = table.group
     row = group.rows[0].cell
     words = f"{group.workload}, size {group.size}, {group.data_words}: trained to the end, recipe {row.recipe}"
     return words if "batch" in group.varying else f"{words}, batch {row.batch}"
 
 
-def _notes(table: Learned) -> list[str]:
+def _notes(table: AccuracyComparison) -> list[str]:
     group = table.group
     lines = [
         "Test accuracy: on the whole test split after the last epoch, mean over seeds (95 % interval, Student's t). "
@@ -114,7 +114,7 @@ def _notes(table: Learned) -> list[str]:
         lines.append(
             "* From the first step to the end of the epoch that reached the target, with evaluation; first GPU only."
         )
-    if gains(group, target_of(group)):
+    if find_time_speedups(group, target_of(group)):
         lines.append(
             "Than one device: seconds to the target of one device with the same batch on each, divided by those of "
             f"several; median over seeds (lowest{DASH}highest), not tested. Several devices see a larger global batch, "
@@ -122,7 +122,7 @@ def _notes(table: Learned) -> list[str]:
         )
     failed = [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
     lines += failed
-    resumed = [group.label(row) for row in group.rows if any(course.resumed_at for course in courses(row))]
+    resumed = [group.label(row) for row in group.rows if any(course.resumed_at for course in training_histories(row))]
     lines += [f"Resumed from a checkpoint: {listing(resumed)}."] if resumed else []
     if group.workload in STUDY:
         scale = "" if group.size == "full" else " Size small is a smaller network, so its accuracies are no match."
@@ -133,7 +133,7 @@ def _notes(table: Learned) -> list[str]:
     return lines
 
 
-def _target(table: Learned) -> str:
+def _target(table: AccuracyComparison) -> str:
     targets = table.frame["target"].dropna()
     return f"{targets.iloc[0]:.2f}".lstrip("0") if len(targets) else "target"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from suite.analysis.bottlenecks.costs import AGREES, Costs
-from suite.analysis.bottlenecks.explained import Compared
-from suite.analysis.bottlenecks.roofline import Part, Placed, roofline
+from suite.analysis.bottlenecks.explained_pairs import ComparedRows
+from suite.analysis.bottlenecks.roofline import RooflinePart, RooflineRow, roofline
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import NONE, figure, listing, middle
 from suite.record.profile import CATEGORIES
@@ -34,7 +34,7 @@ def _name(table: Table, row: Row) -> str:
     return table.group.label(row, ", ")
 
 
-def _breakdown(table: Table, each: Compared) -> View:
+def _breakdown(table: Table, each: ComparedRows) -> View:
     """Returns milliseconds and share of every category, a column per row."""
     held = [each.costs[row.key] for row in each.rows]
     names = [name for name in CATEGORIES if any(cell.seconds[name] >= SHOWN * cell.step_s for cell in held)]
@@ -60,7 +60,7 @@ def _merged(by_label: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     return [f"{'; '.join(labels)}: {words}" for words, labels in about.items()]
 
 
-def _shared(table: Table, each: Compared) -> str:
+def _shared(table: Table, each: ComparedRows) -> str:
     names = [name for name in table.group.varying if len({SETTINGS[name](row) for row in each.rows}) == 1]
     return "".join(f", {WORDS[name].format(middle(SETTINGS[name](each.rows[0])))}" for name in names)
 
@@ -89,7 +89,7 @@ def _time(seconds: float, step_s: float) -> str:
     return f"{figure(1e3 * seconds)} ms ({100 * seconds / step_s:.0f} %)" if seconds else NONE
 
 
-def _roofline(table: Table, placed: Sequence[Placed]) -> View:
+def _roofline(table: Table, placed: Sequence[RooflineRow]) -> View:
     """Returns a line for each part of each row's step: its rate, and how near that is to the roof."""
     rows = [
         [_name(table, each.row), part.name, figure(part.flops / 1e9), *_rates(part, each)]
@@ -114,13 +114,13 @@ def _roofline(table: Table, placed: Sequence[Placed]) -> View:
     return View(f"Roofline: {table.group.workload}, size {table.group.size}", grid, notes)
 
 
-def _rates(part: Part, each: Placed) -> list[str]:
+def _rates(part: RooflinePart, each: RooflineRow) -> list[str]:
     share = part.share(each.roof)
     percent = NONE if share is None else f"{100 * share:.0f}"
     return [figure(part.intensity), figure(part.flops_per_s / 1e9), percent, part.bound(each.roof) or NONE]
 
 
-def _above(placed: Sequence[Placed]) -> list[str]:
+def _above(placed: Sequence[RooflineRow]) -> list[str]:
     """Explains shares of more than the roof, where there are any."""
     shares = [share for each in placed for part in each.parts if (share := part.share(each.roof)) is not None]
     if max(shares, default=0.0) < ABOVE:
@@ -131,7 +131,7 @@ def _above(placed: Sequence[Placed]) -> list[str]:
     return [f"More than 100 %: {words}, or a peak was measured too low."]
 
 
-def _counts(table: Table, placed: Sequence[Placed]) -> list[str]:
+def _counts(table: Table, placed: Sequence[RooflineRow]) -> list[str]:
     counted = [(each.row, each.counted) for each in placed if each.counted is not None]
     if not counted:
         return []
@@ -141,7 +141,7 @@ def _counts(table: Table, placed: Sequence[Placed]) -> list[str]:
     return [f"FLOPs by the framework's own counter, relative to the spec: {words}.{reason if apart else ''}"]
 
 
-def _streams(table: Table, placed: Sequence[Placed]) -> list[str]:
+def _streams(table: Table, placed: Sequence[RooflineRow]) -> list[str]:
     """Describes how much of the memory bandwidth the largest parts without FLOPs use."""
     lines = []
     for each in placed:

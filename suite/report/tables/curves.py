@@ -70,7 +70,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Course:
+class CompileCost:
     """The time of n steps, ``first_s + n * step_s``, and the number of steps after which compiling pays."""
 
     row: Row
@@ -229,7 +229,7 @@ def _compute_rate(record: Record) -> float | None:
     return record.effective_batch / phase.step_s if phase else None
 
 
-def courses(table: Table) -> list[tuple[Course, ...]]:
+def courses(table: Table) -> list[tuple[CompileCost, ...]]:
     """Returns the sets of rows that differ only in the compile mode, the usual mode first."""
     alike: dict[tuple[str, Cell], list[Row]] = {}
     for row in table.group.rows:
@@ -241,7 +241,7 @@ def courses(table: Table) -> list[tuple[Course, ...]]:
         ordered = sorted(rows, key=lambda row: row.cell != usual)
         if len(rows) > 1 and ordered[0].cell == usual:
             modes.append(
-                tuple(Course(row, *first_and_step_s(row), break_even_steps(row, table.group)) for row in ordered)
+                tuple(CompileCost(row, *first_and_step_s(row), break_even_steps(row, table.group)) for row in ordered)
             )
     return modes
 

@@ -20,7 +20,7 @@ from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, utilisa
 from suite.analysis.rows.wording import figure
 from suite.analysis.scaling.communication import communication, exchange, threads_per_device
 from suite.analysis.scaling.efficiency import WEAK, Scaling, scalings
-from suite.analysis.statistics.best import leaders
+from suite.analysis.statistics.best import find_best
 from suite.analysis.statistics.control import Control, Power, controls, power
 from suite.analysis.statistics.inference import MARGIN, quartiles
 from suite.analysis.statistics.ratios import Ratio, break_even_steps, ratios
@@ -113,7 +113,7 @@ def _leaders(
 
     return {
         metric.name: frozenset(
-            leaders(
+            find_best(
                 group,
                 identities,
                 metric.value if metric.is_of_launch else peak,
@@ -126,7 +126,7 @@ def _leaders(
     }
 
 
-def cells(tables: Iterable[Table]) -> pd.DataFrame:
+def cell_frame(tables: Iterable[Table]) -> pd.DataFrame:
     """Returns the rows of all tables in one frame, as in `cells.csv`."""
     return _frame([row for each in tables for row in each.frame.to_dict("records")])
 

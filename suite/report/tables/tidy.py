@@ -20,7 +20,7 @@ from suite.report.tables.launch_columns import FLAG, NUMBER, SCHEMA, Column, col
 _PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
 
 
-def launches(loaded: Iterable[Launch]) -> pd.DataFrame:
+def launch_frame(loaded: Iterable[Launch]) -> pd.DataFrame:
     """Returns one row per launch, failed ones included; the columns of `COLUMNS`, then those of `FAMILIES`."""
     declared = columns()
     known = [each.name for each in declared]  # no name of a function: Python 3.12.1 would not find it below

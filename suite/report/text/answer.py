@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from suite.analysis.accuracy.comparison import Learned
+from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.findings import Findings
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.rows.groups import Group
 from suite.analysis.scaling.efficiency import Scaling, decided_by
 from suite.analysis.statistics.control import doubtful
-from suite.analysis.statistics.fastest import Contest
+from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import LEAST, MARGIN
-from suite.analysis.statistics.multiple_testing import Family, family
+from suite.analysis.statistics.multiple_testing import MultipleTesting, correct_together
 from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.sequential import launches_tested
-from suite.analysis.statistics.speedups import Gain
+from suite.analysis.statistics.speedups import Speedup
 from suite.record.record import Record
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
@@ -60,16 +60,16 @@ class Answer:
     machine: str
 
 
-def answer(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Answer:
+def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Answer:
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
     found = [_of(table.findings, table.scalings) for table in tables]
     trained = [_of(each.findings) for each in learned]
-    tests = family(
+    tests = correct_together(
         [ratio for each in (*found, *trained) for ratio in (*each.ratios, *each.scaled)],
         [contest for each in (*found, *trained) for contest in each.contests],
         [gain for each in (*found, *trained) if each.group.by == "framework" for gain in each.gains],
     )
-    timed, every_gain, grown = [], list[tuple[Group, Gain]](), list[str]()
+    timed, every_gain, grown = [], list[tuple[Group, Speedup]](), list[str]()
     cards = []
     for table, each in zip(tables, (each.decided(tests) for each in found), strict=True):
         group = table.group
@@ -118,8 +118,8 @@ class _Found:
 
     group: Group
     ratios: Sequence[Ratio]
-    contests: Sequence[Contest] = ()
-    gains: Sequence[Gain] = ()
+    contests: Sequence[FastestBySetting] = ()
+    gains: Sequence[Speedup] = ()
     margin: float = MARGIN
     scalings: Sequence[Scaling] = ()
 
@@ -129,7 +129,7 @@ class _Found:
         own = {ratio.raw for ratio in self.ratios if self.group.by == "devices"}
         return [ratio for each in self.scalings for ratio in each.ratios if ratio.raw not in own]
 
-    def decided(self, tests: Family) -> _Found:
+    def decided(self, tests: MultipleTesting) -> _Found:
         """Returns the same with the verdicts of all tests together."""
         found = [tests.contest(each, self.margin) for each in self.contests]
         scaled = [decided_by(each, lambda ratio: tests.decided(ratio, self.margin)) for each in self.scalings]

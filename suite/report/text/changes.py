@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from suite.analysis.bottlenecks.bottleneck import GAIN
 from suite.analysis.rows.groups import SETTINGS, Group
 from suite.analysis.rows.wording import listing
-from suite.analysis.statistics.speedups import Gain
+from suite.analysis.statistics.speedups import Speedup
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
 from suite.report.format.names import (
@@ -33,7 +33,7 @@ TURN_ON = (
 )
 
 
-def best_setting(gains: Sequence[tuple[Group, Gain]]) -> str:
+def best_setting(gains: Sequence[tuple[Group, Speedup]]) -> str:
     """Returns the largest gain of a setting, and what it does to the other frameworks; empty without any gain.
 
     Settings are tested against the usual one and not against each other, so the largest gain is one that was measured.
@@ -58,11 +58,11 @@ def best_setting(gains: Sequence[tuple[Group, Gain]]) -> str:
     return f"{words}; {_largest('loss', *loss, gains)}"
 
 
-def along(group: Group, gains: Sequence[Gain], base: str) -> str:
+def along(group: Group, gains: Sequence[Speedup], base: str) -> str:
     """Returns what a table along an axis shows: each framework's largest difference to ``base``."""
     if not gains:
         return f"on the {workload(group)}, no two cells differ in nothing but the {_axis(group)}"
-    largest, told = _differences(gains), dict[str, list[Gain]]()
+    largest, told = _differences(gains), dict[str, list[Speedup]]()
     for gain in largest.values():
         told.setdefault(f"{gain.values}{_among(gain, gains)}", []).append(gain)
     parts = [
@@ -76,7 +76,7 @@ def along(group: Group, gains: Sequence[Gain], base: str) -> str:
     return "; ".join(parts)
 
 
-def along_card(group: Group, gains: Sequence[Gain]) -> str:
+def along_card(group: Group, gains: Sequence[Speedup]) -> str:
     """Returns the same in a line for an index."""
     largest = _differences(gains)
     if not largest:
@@ -91,7 +91,7 @@ def along_card(group: Group, gains: Sequence[Gain]) -> str:
     return next((text for text in fitting if len(text) <= CARD), f"{words[0]}{note}")
 
 
-def training_time(gains: Sequence[Gain], same_accuracy: Iterable[object]) -> str:
+def training_time(gains: Sequence[Speedup], same_accuracy: Iterable[object]) -> str:
     """Returns which setting trains fastest, and whether the accuracy stays the same; empty if none is faster.
 
     ``same_accuracy`` holds the keys of the rows whose accuracy was shown to be that of fp32.
@@ -105,7 +105,7 @@ def training_time(gains: Sequence[Gain], same_accuracy: Iterable[object]) -> str
     return f"{_change(alike, f'training{_among(best, gains)}', 'seed')}{_accuracy(faster, set(same_accuracy))}"
 
 
-def switches(gains: Sequence[tuple[Group, Gain]]) -> str:
+def switches(gains: Sequence[tuple[Group, Speedup]]) -> str:
     """Returns what the free switches of a CPU change, and how to turn them on; empty where that was not measured."""
     own = [(group, gain) for group, gain in gains if gain.axis == "tuning" and gain.values == ("known", "installed")]
     parts: dict[str, str] = {}
@@ -116,18 +116,18 @@ def switches(gains: Sequence[tuple[Group, Gain]]) -> str:
     return f"the free switches of a CPU: {'; '.join(parts.values())}; {TURN_ON}" if parts else ""
 
 
-def _change(alike: Sequence[Gain], what: str, unit: str = "launch") -> str:
+def _change(alike: Sequence[Speedup], what: str, unit: str = "launch") -> str:
     value, before = alike[0].values
     told = [(framework(gain.framework), gain.ratio, ()) for gain in alike]
     return change(f"{SUBJECTS[alike[0].axis].format(value)} instead of {before}", what, told, unit)
 
 
-def _largest(kind: str, group: Group, gain: Gain, gains: Sequence[tuple[Group, Gain]]) -> str:
+def _largest(kind: str, group: Group, gain: Speedup, gains: Sequence[tuple[Group, Speedup]]) -> str:
     own = [each for other, each in gains if other is group]
     return f"largest {kind} by a setting: {_change(_alike(gain, own), f'the {workload(group)}{_among(gain, own)}')}"
 
 
-def _alike(best: Gain, gains: Iterable[Gain]) -> list[Gain]:
+def _alike(best: Speedup, gains: Iterable[Speedup]) -> list[Speedup]:
     """Returns this gain, then the same change in each other framework, all other settings being the same."""
     by_framework = {best.framework: best}
     for gain in gains:
@@ -136,17 +136,17 @@ def _alike(best: Gain, gains: Iterable[Gain]) -> list[Gain]:
     return [*by_framework.values()]
 
 
-def _is_same_change(gain: Gain, best: Gain) -> bool:
+def _is_same_change(gain: Speedup, best: Speedup) -> bool:
     cell, other = gain.row.cell, best.row.cell
     alike = cell.but(framework=other.framework, compile="") == other.but(compile="")
     return alike and (gain.axis, gain.values, gain.row.run) == (best.axis, best.values, best.row.run)
 
 
-def _value(gain: Gain) -> float:
+def _value(gain: Speedup) -> float:
     return gain.ratio.value or 0.0
 
 
-def _size(gain: Gain) -> float:
+def _size(gain: Speedup) -> float:
     """Returns how large a difference is in either direction: half as fast is as far as twice as fast."""
     return abs(math.log(gain.ratio.value or 1.0))
 
@@ -155,9 +155,9 @@ def _axis(group: Group) -> str:
     return SETTING_NAMES.get(group.by, group.by)
 
 
-def _differences(gains: Sequence[Gain]) -> dict[str, Gain]:
+def _differences(gains: Sequence[Speedup]) -> dict[str, Speedup]:
     """Returns each framework's largest difference in either direction: of the decided ones, or of untested ones."""
-    largest: dict[str, Gain] = {}
+    largest: dict[str, Speedup] = {}
     for name in dict.fromkeys(gain.framework for gain in gains):
         own = [gain for gain in gains if gain.framework == name]
         decided = [gain for gain in own if gain.ratio.verdict in ("faster", "slower")]
@@ -166,7 +166,7 @@ def _differences(gains: Sequence[Gain]) -> dict[str, Gain]:
     return largest
 
 
-def _accuracy(gains: Sequence[Gain], same_as_fp32: set[object]) -> str:
+def _accuracy(gains: Sequence[Speedup], same_as_fp32: set[object]) -> str:
     """Returns whether the accuracy stays; the tests of accuracy compare precisions with fp32 and no other settings."""
     if any(gain.axis != "precision" or gain.before.cell.precision != "fp32" for gain in gains):
         return "; the accuracies were not compared"
@@ -175,7 +175,7 @@ def _accuracy(gains: Sequence[Gain], same_as_fp32: set[object]) -> str:
     return "; the accuracy was not shown to be the same"
 
 
-def _among(gain: Gain, gains: Sequence[Gain]) -> str:
+def _among(gain: Speedup, gains: Sequence[Speedup]) -> str:
     """Returns the settings that tell this gain from others of the same change in the same framework."""
     alike = [each for each in gains if (each.framework, each.axis) == (gain.framework, gain.axis)]
     alike = [each for each in alike if each.values == gain.values]

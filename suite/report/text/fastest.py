@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from suite.analysis.rows.wording import DASH, listing
-from suite.analysis.statistics.fastest import EQUAL, PARTLY, UNDECIDED, Contest, Gap
+from suite.analysis.statistics.fastest import EQUAL, PARTLY, UNDECIDED, FastestBySetting, PairRatio
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import counts, framework, frameworks, scope, strategy, times
 from suite.report.text.voice import span
@@ -18,7 +18,7 @@ CLAUSES_MOST = 2
 CARD = 80
 
 
-def sentence(contests: Sequence[Contest], where: str, unit: str = "launch") -> str:
+def sentence(contests: Sequence[FastestBySetting], where: str, unit: str = "launch") -> str:
     """Returns the sentence without its full stop; ``where`` names the workload, as ``On the IMDB LSTM``."""
     contested = [contest for contest in contests if contest.rivals]
     if not contested:
@@ -32,7 +32,7 @@ def sentence(contests: Sequence[Contest], where: str, unit: str = "launch") -> s
     return f"{where}, {text}{_not_ranked(contests)}"
 
 
-def card(contests: Sequence[Contest], most: int = CARD) -> str:
+def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
     """Returns the same in at most ``most`` characters, for an index."""
     contested = [contest for contest in contests if contest.rivals]
     if not contested:
@@ -55,7 +55,7 @@ def card(contests: Sequence[Contest], most: int = CARD) -> str:
     return max((line for line in lines if len(line) <= most), key=len, default=lines[0][:CARD])
 
 
-def _depends(groups: Sequence[Sequence[Contest]]) -> str:
+def _depends(groups: Sequence[Sequence[FastestBySetting]]) -> str:
     """Returns which frameworks are fastest in some setting, those that are decidedly so if anything was tested."""
     tested = [group[0] for group in groups if not group[0].is_untested]
     decided = [contest for contest in tested if len(contest.leaders) == 1]
@@ -70,7 +70,7 @@ def _depends(groups: Sequence[Sequence[Contest]]) -> str:
     return f"{names} is fastest in some settings; others are undecided"
 
 
-def bounds(gaps: Sequence[Gap]) -> str:
+def bounds(gaps: Sequence[PairRatio]) -> str:
     """Returns the bounds of one gap, or those within which the bounds of all lie."""
     return span([*(gap.low or 0.0 for gap in gaps), *(gap.high or 0.0 for gap in gaps)])
 
@@ -79,11 +79,11 @@ def bounds(gaps: Sequence[Gap]) -> str:
 class _Words:
     """Words on contests; the first bounds of a sentence say what bounds are, and how many launches are behind them."""
 
-    every: Sequence[Contest]
+    every: Sequence[FastestBySetting]
     unit: str
     _told: set[bool] = field(default_factory=set)
 
-    def clause(self, group: Sequence[Contest], first: bool) -> str:
+    def clause(self, group: Sequence[FastestBySetting], first: bool) -> str:
         """Returns what contests with the same leaders show."""
         leaders = _in_order(group[0].leaders)
         where = scope(group, self.every, each=len(leaders) > 1)
@@ -98,13 +98,13 @@ class _Words:
             text = f"{before}{self._tie(group, leaders, after)}{self._rest(group, leaders)}"
         return text + self._untested(group)
 
-    def counted(self, groups: Sequence[Sequence[Contest]]) -> str:
+    def counted(self, groups: Sequence[Sequence[FastestBySetting]]) -> str:
         """Returns in how many settings which framework is ahead."""
         tested = any(not contest.is_untested for contest in self.every)
         # A contest with an untested rival names no fastest one, unless nothing was tested at all.
         few = [contest for contest in self.every if tested and contest.untested]
-        by_name: dict[str, list[Contest]] = {}
-        ties: dict[str, list[Contest]] = {}
+        by_name: dict[str, list[FastestBySetting]] = {}
+        ties: dict[str, list[FastestBySetting]] = {}
         for contest in (each for group in groups for each in group if each not in few):
             kind = contest.tie
             if kind:
@@ -130,7 +130,7 @@ class _Words:
             return "trains" if tested else "trained"
         return "is" if tested else "ran"
 
-    def _tie(self, group: Sequence[Contest], leaders: Sequence[str], where: str) -> str:
+    def _tie(self, group: Sequence[FastestBySetting], leaders: Sequence[str], where: str) -> str:
         """Returns that these leaders are equal, or that it is not decided which is fastest, and what is decided."""
         kind = group[0].tie
         words = {
@@ -148,7 +148,7 @@ class _Words:
         text = f"{words} ({'; '.join(parts)})"
         return text + self._decided(group) if kind == PARTLY else text
 
-    def _decided(self, group: Sequence[Contest]) -> str:
+    def _decided(self, group: Sequence[FastestBySetting]) -> str:
         """Returns the pairs of leaders that are decided although none of them is fastest."""
         parts = []
         pairs = {pair: None for contest in group for pair in contest.decided_pairs}
@@ -160,7 +160,7 @@ class _Words:
             parts.append(f", but {where}{_name(group, name)} is {ratio}")
         return "".join(parts)
 
-    def _rest(self, group: Sequence[Contest], leaders: Sequence[str]) -> str:
+    def _rest(self, group: Sequence[FastestBySetting], leaders: Sequence[str]) -> str:
         """Returns how far leaders that tie are ahead of the others, of each of them if that is decided for all."""
         parts = []
         for name in _in_order({name for contest in group for name in contest.behind}):
@@ -174,7 +174,7 @@ class _Words:
             parts.append(f", and {where}{subject} {ratio}")
         return "".join(parts)
 
-    def _ahead(self, group: Sequence[Contest], leaders: Sequence[str]) -> str:
+    def _ahead(self, group: Sequence[FastestBySetting], leaders: Sequence[str]) -> str:
         """Returns ``2.0x as fast as TensorFlow (95 % interval ...) and 1.5x as fast as JAX (...)``."""
         parts = []
         names = {name for contest in group for name in (contest.behind if leaders else contest.rivals)}
@@ -184,7 +184,7 @@ class _Words:
             parts.append(ratio or f"without a ratio to {framework(name)}")
         return listing(parts)
 
-    def _untested(self, group: Sequence[Contest]) -> str:
+    def _untested(self, group: Sequence[FastestBySetting]) -> str:
         """Returns what is said of frameworks with too few launches among others with enough."""
         parts = []
         for name in _in_order({name for contest in group for name in contest.untested}):
@@ -195,7 +195,7 @@ class _Words:
             parts.append(f"; {framework(name)} {few if gaps else f'has no ratio{where}'}")
         return "".join(parts)
 
-    def _bounds(self, gaps: Sequence[Gap]) -> str:
+    def _bounds(self, gaps: Sequence[PairRatio]) -> str:
         """Returns the bounds; the first time also what they are and the number of launches."""
         tested = all(gap.verdict for gap in gaps)
         first = tested not in self._told
@@ -209,16 +209,16 @@ class _Words:
         return f"{kind} {bounds(gaps)}, {n}" if first else bounds(gaps)
 
 
-def _alike(contests: Sequence[Contest]) -> list[list[Contest]]:
+def _alike(contests: Sequence[FastestBySetting]) -> list[list[FastestBySetting]]:
     """Returns the contests with the same leaders and kind of evidence together, the largest group first."""
-    groups: dict[tuple[object, ...], list[Contest]] = {}
+    groups: dict[tuple[object, ...], list[FastestBySetting]] = {}
     for contest in contests:
         key = frozenset(contest.leaders), contest.tie, contest.is_untested
         groups.setdefault(key, []).append(contest)
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def _name(group: Sequence[Contest], name: str) -> str:
+def _name(group: Sequence[FastestBySetting], name: str) -> str:
     """Returns ``PyTorch``, or ``PyTorch in mode compile``, the fastest, where several modes were measured.
 
     The same for strategies, where all of these contests are of several devices: ``PyTorch with FSDP``.
@@ -234,11 +234,11 @@ def _name(group: Sequence[Contest], name: str) -> str:
     return words
 
 
-def _names(group: Sequence[Contest], names: Sequence[str], last: str = "and") -> str:
+def _names(group: Sequence[FastestBySetting], names: Sequence[str], last: str = "and") -> str:
     return listing([_name(group, name) for name in names], last)
 
 
-def _head(group: Sequence[Contest], plain: bool) -> str:
+def _head(group: Sequence[FastestBySetting], plain: bool) -> str:
     """Returns ``PyTorch is fastest``, or ``PyTorch`` if the words around say so."""
     leaders = _in_order(group[0].leaders)
     if len(leaders) == 1:
@@ -248,7 +248,7 @@ def _head(group: Sequence[Contest], plain: bool) -> str:
     return f"{_names(group, leaders, 'or')} (undecided)"
 
 
-def _distances(group: Sequence[Contest]) -> dict[str, list[float]]:
+def _distances(group: Sequence[FastestBySetting]) -> dict[str, list[float]]:
     """Returns how many times as fast the leaders are as each other framework."""
     distances: dict[str, list[float]] = {}
     untested = group[0].is_untested
@@ -258,29 +258,29 @@ def _distances(group: Sequence[Contest]) -> dict[str, list[float]]:
     return {name: values for name, values in distances.items() if values}
 
 
-def _figures(gaps: Sequence[Gap]) -> str:
+def _figures(gaps: Sequence[PairRatio]) -> str:
     return span(gap.value or 0.0 for gap in gaps)
 
 
-def _gaps(group: Sequence[Contest], leaders: Sequence[str], other: str) -> list[Gap]:
+def _gaps(group: Sequence[FastestBySetting], leaders: Sequence[str], other: str) -> list[PairRatio]:
     """Returns the gaps of these leaders, by default of each contest's fastest, to another framework."""
     pairs = [contest.gap(name, other) for contest in group for name in (leaders or [contest.top])]
     return [gap for gap in pairs if gap.value]
 
 
-def _not_ranked(contests: Sequence[Contest]) -> str:
+def _not_ranked(contests: Sequence[FastestBySetting]) -> str:
     reasons = {framework(name): why for contest in contests for name, why in contest.unranked.items()}
     return "".join(f"; {name} is not ranked: {why}" for name, why in reasons.items())
 
 
-def _alone(contests: Sequence[Contest], where: str) -> str:
+def _alone(contests: Sequence[FastestBySetting], where: str) -> str:
     names = _measured(contests)
     if not names:
         return f"{where}, no launch gave a result that can be ranked{_not_ranked(contests)}"
     return f"{where}, there is nothing to compare {frameworks(names)} with{_not_ranked(contests)}"
 
 
-def _measured(contests: Sequence[Contest]) -> list[str]:
+def _measured(contests: Sequence[FastestBySetting]) -> list[str]:
     return _in_order({row.cell.framework for contest in contests for row in contest.rows})
 
 

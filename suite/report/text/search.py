@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from shlex import join
 
 from suite.analysis.rows.wording import NONE, listing
-from suite.analysis.search.effects import Effect, Ratio, effects
+from suite.analysis.search.effects import Effect, EffectRatio, effects
 from suite.analysis.search.objectives import figure_of, mean, shown
 from suite.analysis.search.significance import LEVEL
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
@@ -57,7 +57,7 @@ def title(race: Race) -> str:
     return f"{size}{workload_title(cell.workload)}, {listing(list(map(str, race.question.objectives)))}"
 
 
-def relative(race: Race, cell: Cell, objective: int = 0) -> Ratio | None:
+def relative(race: Race, cell: Cell, objective: int = 0) -> EffectRatio | None:
     """How good a cell is as a share of the best one that is left, and the 95 % interval; None for the best itself.
 
     Without any estimate of the noise the interval is from 0 to infinity.
@@ -68,7 +68,7 @@ def relative(race: Race, cell: Cell, objective: int = 0) -> Ratio | None:
         return None
     log = float(fitted.means[at] - fitted.means[top])
     half = fitted.reach(LEVEL / 2) * float(fitted.errors(top)[at]) if fitted.freedom else math.inf
-    return Ratio(math.exp(log), math.exp(log - half), math.exp(log + half) if half < 700 else math.inf, 1)
+    return EffectRatio(math.exp(log), math.exp(log - half), math.exp(log + half) if half < 700 else math.inf, 1)
 
 
 def standing(race: Race, cells: Sequence[Cell]) -> Grid:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.analysis.accuracy.comparison import MARGIN, Learned
+from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison
 from suite.analysis.rows.wording import listing
 from suite.report.format.names import count, counts, framework, frameworks, number
 from suite.report.tables.accuracy import rows as accuracy_rows
 
 
-def accuracy(table: Learned) -> str:
+def accuracy(table: AccuracyComparison) -> str:
     """Returns which accuracy the frameworks reach, and whether their tests show a difference."""
     rows = _rows(table)
     if not rows:
@@ -33,7 +33,7 @@ def accuracy(table: Learned) -> str:
     return f"{_who(table, tested)} reach {reached}; no difference is significant with {_seeds(tested)}{few}"
 
 
-def short(table: Learned) -> str:
+def short(table: AccuracyComparison) -> str:
     """Returns the same in a few words, for an index."""
     rows = _rows(table)
     if not rows:
@@ -47,23 +47,23 @@ def short(table: Learned) -> str:
     return f"same accuracy, {_range(rows)}" if kinds == {"same"} else f"{accuracy}, no difference decided"
 
 
-def same_as_fp32(table: Learned) -> list[object]:
+def same_as_fp32(table: AccuracyComparison) -> list[object]:
     """Returns the keys of the rows whose accuracy was shown to be that of fp32."""
     verdicts = table.frame["fp32_verdict"]
     return [row.key for row, verdict in zip(table.group.rows, verdicts, strict=True) if verdict == "same"]
 
 
-def _rows(table: Learned) -> list[dict[str, Any]]:
+def _rows(table: AccuracyComparison) -> list[dict[str, Any]]:
     """Returns the rows that have an accuracy."""
     return [row for row in accuracy_rows(table) if row["accuracy"] is not None]
 
 
-def _is_base(table: Learned, row: dict[str, Any], compared: list[dict[str, Any]]) -> bool:
+def _is_base(table: AccuracyComparison, row: dict[str, Any], compared: list[dict[str, Any]]) -> bool:
     alike = [each for each in compared if all(each[name] == row[name] for name in ("run", "precision", "batch"))]
     return bool(row["framework"] == table.baseline and alike)
 
 
-def _who(table: Learned, rows: list[dict[str, Any]]) -> str:
+def _who(table: AccuracyComparison, rows: list[dict[str, Any]]) -> str:
     """Returns ``all three``, or the names by precision where not every precision has all."""
     every = list(dict.fromkeys(row.cell.framework for row in table.group.rows))
     by_precision: dict[str, list[str]] = {}
@@ -81,12 +81,12 @@ def _who(table: Learned, rows: list[dict[str, Any]]) -> str:
     return parts[0] if len(parts) == 1 else f"{', and '.join(parts)},"
 
 
-def _name(table: Learned, row: dict[str, Any]) -> str:
+def _name(table: AccuracyComparison, row: dict[str, Any]) -> str:
     several = len({each.cell.precision for each in table.group.rows}) > 1
     return f"{framework(row['framework'])} in {row['precision']}" if several else framework(row["framework"])
 
 
-def _apart(table: Learned, row: dict[str, Any]) -> str:
+def _apart(table: AccuracyComparison, row: dict[str, Any]) -> str:
     points = 100 * abs(row["difference_value"])
     ends = sorted(100 * abs(row[f"difference_{end}"]) for end in ("low", "high"))
     interval = f"95 % interval {ends[0]:.2f} to {ends[1]:.2f}, {row['difference_seeds']:g} seeds"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.bottlenecks.costs import AGREES
-from suite.analysis.bottlenecks.explained import Pair
+from suite.analysis.bottlenecks.explained_pairs import Pair
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row, flags_of
 from suite.analysis.rows.wording import figure, listing, middle
 from suite.analysis.statistics.inference import LEAST
@@ -49,7 +49,7 @@ MOST = 0.5
 
 
 @dataclass(frozen=True)
-class Told:
+class PairExplanation:
     """What explains one pair: a heading, the pair's verdict, and sentences."""
 
     title: str
@@ -57,13 +57,15 @@ class Told:
     lines: Sequence[str]
 
 
-def once(table: Table, verdicts: Container[str] | None = None) -> list[tuple[Told, list[Told]]]:
+def explain_sides(
+    table: Table, verdicts: Container[str] | None = None
+) -> list[tuple[PairExplanation, list[PairExplanation]]]:
     """Returns what explains each two sides once, where they differ most, and beside it that of their other settings.
 
     With ``verdicts``, only pairs with these are told.
     """
-    sides: dict[frozenset[str], list[tuple[Pair, Told]]] = {}
-    for pair, told in told_pairs(table):
+    sides: dict[frozenset[str], list[tuple[Pair, PairExplanation]]] = {}
+    for pair, told in explain_pairs(table):
         if verdicts is None or pair.verdict in verdicts:
             sides.setdefault(frozenset(_sides(table, pair)), []).append((pair, told))
     found = []
@@ -73,7 +75,7 @@ def once(table: Table, verdicts: Container[str] | None = None) -> list[tuple[Tol
     return found
 
 
-def told_pairs(table: Table) -> list[tuple[Pair, Told]]:
+def explain_pairs(table: Table) -> list[tuple[Pair, PairExplanation]]:
     """Returns all pairs with what explains them; none if no launch of the table has a profile."""
     if not is_profiled([table]):
         return []
@@ -90,15 +92,17 @@ def no_profile() -> str:
     return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {RECORD}"
 
 
-def _told(table: Table, pair: Pair) -> Told:
+def _told(table: Table, pair: Pair) -> PairExplanation:
     subject, other = _sides(table, pair)
     n = count(pair.blocks, "block")
     verdict = pair.verdict or "not tested"
     title = f"{subject} against {other}{_place(table, pair.row)}: {pair.value:.2f}x as fast ({verdict}, {n})"
     if pair.causes is None:
         rows = listing([_name(table, row) for row in pair.lacking])
-        return Told(title, pair.verdict, [f"No profile of {rows}. Measure with --profile to record one: {RECORD}"])
-    return Told(title, pair.verdict, list(sentences(pair.causes, subject, other)))
+        return PairExplanation(
+            title, pair.verdict, [f"No profile of {rows}. Measure with --profile to record one: {RECORD}"]
+        )
+    return PairExplanation(title, pair.verdict, list(sentences(pair.causes, subject, other)))
 
 
 def sentences(causes: Causes, subject: str, other: str) -> list[str]:

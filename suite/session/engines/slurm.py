@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.record.environment import redact
-from suite.record.process_tag import MARK
+from suite.record.process_tag import PROCESS_TAG
 from suite.record.rank_variables import ADDRESS
 from suite.record.text import clean
 from suite.session.engines import Engine
@@ -83,7 +83,7 @@ class Command(Pipe):
 
     def __init__(self, name: str, before: Sequence[str], output: Path, variables: Mapping[str, str]) -> None:
         self.output = output
-        environment = {key: value for key, value in os.environ.items() if key != MARK} | dict(variables)
+        environment = {key: value for key, value in os.environ.items() if key != PROCESS_TAG} | dict(variables)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         try:
             with output.open("wb") as said:

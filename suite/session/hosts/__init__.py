@@ -1,4 +1,4 @@
-"""The hosts of a run. A host takes an `Order` and returns its `Record`, however the launch ended, and its log.
+"""The hosts of a run. A host takes an `HostJob` and returns its `Record`, however the launch ended, and its log.
 
 `local.Local` starts launches on the host that it runs on. On another host `agent` does the same with it, and `remote`
 passes orders, progress and records on.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.monitor.sampler import Monitor
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,7 +72,7 @@ class Host(Protocol):
     def ready(self) -> None:
         """Get ready for the first launch, now that the data is there."""
 
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launches.launch.LaunchError`."""
 
 

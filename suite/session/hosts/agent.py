@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from suite.plan.schema import decode
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.session.hosts import Hear, StoppedError, code_digest
 from suite.session.hosts.local import Local
 from suite.session.launches import ranks
@@ -83,7 +83,7 @@ class Agent:
 
     def _order(self, given: dict[str, Any]) -> None:
         assert self.local
-        order = decode(Order, given)
+        order = decode(HostJob, given)
 
         def tick() -> None:
             if self.stopped.is_set():

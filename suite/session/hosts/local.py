@@ -13,7 +13,7 @@ from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.links import links
 from suite.monitor.sampler import Monitor, idle
 from suite.record.environment import machine, usable_cores
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Record
 from suite.session.hosts import About, Hear
 from suite.session.launches import batch_finder
@@ -130,7 +130,7 @@ class Local:
         """Make the folder for programs, once the data is there. Raises `suite.session.launches.launch.LaunchError`."""
         self._programs = self._programs or self.until.enter_context(scratch_folder())
 
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         """Run one launch, watched by a monitor."""
         job = order.job
         data = str(self.folder(job.cell.workload))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.plan.schema import decode
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Outcome, Record, RecordError
 from suite.session.hosts import About, Hear, HostLostError, StoppedError
 from suite.session.launches.launch import LaunchError
@@ -81,7 +81,7 @@ class Remote:
         """A port that was free there a moment ago."""
         return int(self._asked({"port": True}, "port")["port"])
 
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         """Run one launch there; its log and its other files come back with the record."""
         self.wire.send(json.dumps({"order": json.loads(order.dumps())}))
         answer = None

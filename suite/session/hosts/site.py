@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.order import Order, Part
+from suite.record.order import HostJob, HostRanks
 from suite.record.record import Record
 from suite.session.hosts import About, Hear, Host, HostLostError, StoppedError
 from suite.session.hosts.remote import Remote
@@ -44,7 +44,7 @@ class Site:
     def ready(self) -> None:
         """Nothing is left to do."""
 
-    def launch(self, order: Order, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         """Run one launch, on as many hosts as its ranks need."""
         counts = dealt(order.job.cell, [room(host.about, order.job.cores) for host in self.hosts], self.placement)
         if len(counts) == 1:
@@ -122,7 +122,7 @@ class _Spread:
 
     hosts: Sequence[Remote]
     counts: Sequence[int]
-    order: Order
+    order: HostJob
     log: Path
     hear: Hear
 
@@ -135,7 +135,7 @@ class _Spread:
         self.messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         threads = []
         for at, host in enumerate(self.hosts):
-            part = Part(sum(self.counts[:at]), self.counts[at], world, coordinator, host.address, token)
+            part = HostRanks(sum(self.counts[:at]), self.counts[at], world, coordinator, host.address, token)
             log = self.log.with_suffix(f".host{at}{self.log.suffix}") if at else self.log
             order = replace(self.order, part=part)
             threads.append(threading.Thread(target=self._part, args=(at, host, order, log), daemon=True))
@@ -149,7 +149,7 @@ class _Spread:
                 thread.join()
         return self._judged(ended)
 
-    def _part(self, at: int, host: Remote, order: Order, log: Path) -> None:
+    def _part(self, at: int, host: Remote, order: HostJob, log: Path) -> None:
         def tick() -> None:
             if self.stopped.is_set():
                 raise StoppedError

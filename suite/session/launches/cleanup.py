@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
-from suite.record.process_tag import MARK
+from suite.record.process_tag import PROCESS_TAG
 from suite.record.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -112,7 +112,7 @@ def _tagged(tag: str) -> list[int]:
 
     Raises OSError if no file can be opened.
     """
-    variable, pids = f"{MARK}={tag}".encode(), []
+    variable, pids = f"{PROCESS_TAG}={tag}".encode(), []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and int(process.name) != os.getpid():
             try:

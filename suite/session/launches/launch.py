@@ -32,8 +32,8 @@ from suite.plan.frameworks import variables_of
 from suite.plan.tunings import host_memory
 from suite.record.environment import machine, recorded, redact
 from suite.record.job import Job
-from suite.record.order import Part
-from suite.record.process_tag import MARK
+from suite.record.order import HostRanks
+from suite.record.process_tag import PROCESS_TAG
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
 from suite.record.scratch import scratch
 from suite.record.text import clean
@@ -70,7 +70,7 @@ def interpreter(framework: str) -> str:
 
 def launch(
     job: Job, log: Path, deadline_s: float = 900.0, progress: Progress = lambda _: None, watch: Watch | None = None,
-    *, tick: Callable[[], None] = lambda: None, part: Part | None = None,
+    *, tick: Callable[[], None] = lambda: None, part: HostRanks | None = None,
 ) -> Record:  # fmt: skip
     """Run one job in fresh processes, one or a few ranks, and return its record, however it ended.
 
@@ -107,7 +107,7 @@ def _unsupported(job: Job, reason: str) -> Record:
 
 def _launched(
     job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, *, tick: Callable[[], None],
-    part: Part | None, inside: list[str],
+    part: HostRanks | None, inside: list[str],
 ) -> Record:  # fmt: skip
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
@@ -190,7 +190,7 @@ def scratch_folder() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _spawned(
-    job: Job, log: Path, scratch: str, part: Part | None = None, inside: Sequence[str] = ()
+    job: Job, log: Path, scratch: str, part: HostRanks | None = None, inside: Sequence[str] = ()
 ) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
     """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock.
 
@@ -243,7 +243,7 @@ def _started(
             cleanup.write_tag(tag, Path(scratch))
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors,
-                env=variables(job, scratch) | {**own, MARK: tag}, cwd=ROOT, start_new_session=True,
+                env=variables(job, scratch) | {**own, PROCESS_TAG: tag}, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None

@@ -13,7 +13,7 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
 from suite.record.environment import machine
 from suite.record.job import Job
-from suite.record.order import Order
+from suite.record.order import HostJob
 from suite.record.record import Record
 from suite.session.formatting import duration
 from suite.session.hosts import Hear, Host
@@ -69,7 +69,7 @@ class Launcher:
                 self.stop()
 
             job = replace(job, whole=job.cell not in self._proved)
-            record = self.host.launch(Order(job, deadline_s), log, Hear(progress, tick, self.observers.watched))
+            record = self.host.launch(HostJob(job, deadline_s), log, Hear(progress, tick, self.observers.watched))
             if record.outcome.ok and job.whole:
                 self._proved.add(job.cell)
             if cell.batch == AUTO:

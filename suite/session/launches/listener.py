@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from suite.record.order import Part
+from suite.record.order import HostRanks
 from suite.record.record import PARENTS, Outcome
 from suite.record.text import clean
 from suite.session.launches import logs
@@ -135,7 +135,7 @@ class Workers:
     parts: dict[str, Any]
     progress: Callable[[dict[str, Any]], None]
     tick: Callable[[], None]
-    part: Part | None = None  # where other hosts have ranks too
+    part: HostRanks | None = None  # where other hosts have ranks too
     members: list[Member] = field(default_factory=list)
     failed: list[Member] = field(default_factory=list)  # in the order in which it was seen
 

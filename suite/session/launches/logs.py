@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from suite.record.text import printable
+from suite.record.text import make_printable
 
 MOST_BYTES = 1 << 23  # a log may grow to this before its middle is left out
 HEAD_BYTES, TAIL_BYTES = 1 << 16, 1 << 20  # what is kept of one that was longer
@@ -39,5 +39,5 @@ def tail(log: Path) -> list[str]:
     with contextlib.suppress(OSError), log.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - READ_BYTES))
         lines = file.read().decode(errors="replace").splitlines()[-LINES:]
-        return [printable(line[:LINE_LETTERS].expandtabs()).rstrip() for line in lines]
+        return [make_printable(line[:LINE_LETTERS].expandtabs()).rstrip() for line in lines]
     return []

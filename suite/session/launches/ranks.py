@@ -14,7 +14,7 @@ from suite.plan.cell import Cell
 from suite.plan.strategies import SERVER, has_server, not_measured
 from suite.record.environment import own_cores, usable_cores
 from suite.record.job import Job
-from suite.record.order import Part
+from suite.record.order import HostRanks
 from suite.record.rank_variables import (
     ADDRESS,
     COORDINATOR,
@@ -37,7 +37,7 @@ PORT_TRIES = 3
 _TAKEN = re.compile(r"already in use|EADDRINUSE", re.IGNORECASE)
 
 
-def impossible(cell: Cell, device: str, each: int | None = None, part: Part | None = None) -> str:
+def impossible(cell: Cell, device: str, each: int | None = None, part: HostRanks | None = None) -> str:
     """Why a cell's devices cannot be measured on this host; empty where they can, as far as the parent knows.
 
     With a ``part``, this host needs devices for its own ranks alone.
@@ -63,7 +63,9 @@ def _over_hosts(cell: Cell) -> str:
     return "; over several hosts, use --strategy multiworker --trusted-network" if cell.strategy == "mirrored" else ""
 
 
-def environments(cell: Cell, device: str, each: int | None = None, part: Part | None = None) -> list[dict[str, str]]:
+def environments(
+    cell: Cell, device: str, each: int | None = None, part: HostRanks | None = None
+) -> list[dict[str, str]]:
     """The variables of each rank besides those that every worker gets; ``each`` device of a CPU has so many cores.
 
     With a ``part``, only its ranks are started here.
@@ -93,7 +95,7 @@ def environments(cell: Cell, device: str, each: int | None = None, part: Part | 
     return made
 
 
-def network(job: Job, part: Part | None, until: contextlib.ExitStack) -> list[str]:
+def network(job: Job, part: HostRanks | None, until: contextlib.ExitStack) -> list[str]:
     """The words before a command that run it in a network of its own, if its cell has a server; else none.
 
     Raises `NamespaceError` where the server is not to be started.

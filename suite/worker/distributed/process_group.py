@@ -43,7 +43,7 @@ FILES["pytorch", "deepspeed"] = "deepspeed"
 RANKS_APART = 1_000_003
 
 
-def training_of(framework: ModuleType, cell: Cell, team: Team | None) -> Callable[..., Any]:
+def find_training(framework: ModuleType, cell: Cell, team: ProcessGroup | None) -> Callable[..., Any]:
     """What makes the training of a cell: the framework's own, or that of one process of several devices."""
     if team is None or cell.devices == 1:
         made: Callable[..., Any] = (framework if interfaces.native(cell) else interfaces.of(cell)).Training
@@ -63,7 +63,7 @@ def refuse(cell: Cell, loaders: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """The processes that train one cell on several devices, seen from one of them."""
 
     cell: Cell
@@ -80,7 +80,7 @@ class Team:
         refuse(self.cell, self.devices.loaders(self.cell))
         self.devices.connect(self.cell, device, self.ranks)
 
-    def unite(self, device: str) -> dict[str, Any]:
+    def configure(self, device: str) -> dict[str, Any]:
         """What the strategy needs once the framework is prepared; the settings that it adds.
 
         Raises `UnsupportedError` if there are fewer devices than the cell asks for.
@@ -111,14 +111,14 @@ class Team:
         own = self.cell.devices // self.cell.processes
         return Share(self.cell.devices, parts, self.ranks.rank * own, own)
 
-    def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
+    def take_share(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
         """What this process takes of a batch; one that the devices cannot share is repeated, which keeps its mean."""
         inputs, labels = batch
         times = math.lcm(len(labels), self.cell.devices * parts) // len(labels)
         share = self.share(parts)
         return share.of(np.concatenate([inputs] * times)), share.of(np.concatenate([labels] * times))
 
-    def whole(self, batch: tuple[Array, Array]) -> tuple[Array, Array]:
+    def join_shares(self, batch: tuple[Array, Array]) -> tuple[Array, Array]:
         """The global batch of which every process gives its share; all call it, and rank 0 alone gets it."""
         if self.ranks.world == 1 or self.all_samples:
             return tuple(self.share().whole([array]) for array in batch)  # type: ignore[return-value]
@@ -160,7 +160,7 @@ class Team:
         if all(rates):
             settings[name] = sum(rates) * each_has
 
-    def part(self, training: Any, device: str, settings: dict[str, Any], own_step_s: dict[str, list[float]]) -> Any:
+    def describe(self, training: Any, device: str, settings: dict[str, Any], own_step_s: dict[str, list[float]]) -> Any:
         """The record's part about all processes, with a measurement of sums over the devices; all of them call it."""
         cell, devices = self.cell, self.devices
         step_s = median(own_step_s["train"])

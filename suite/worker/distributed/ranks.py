@@ -107,7 +107,7 @@ class Ranks:
 ALONE = Ranks()
 
 
-def joined(variables: Mapping[str, str] = os.environ) -> Ranks:
+def join_ranks(variables: Mapping[str, str] = os.environ) -> Ranks:
     """The rank that these variables make of this process, connected to the others. Raises `RankLostError`."""
     world = int(variables.get(WORLD_SIZE, "1"))
     if world == 1:

@@ -25,19 +25,19 @@ from suite.worker.evidence.draws import draws
 from suite.worker.evidence.fingerprint import (
     BATCH,
     SEED,
-    fingerprint_of,
+    at_proof_rate,
     fixed_batches,
-    float64,
     movement,
-    own,
-    proof,
+    take_fingerprint,
+    take_float64_fingerprint,
+    take_own_fingerprint,
 )
 from suite.worker.evidence.optimizer import deviation
 from suite.worker.evidence.replay import FP16_STEPS, LAST_STEPS, Replay
 from suite.worker.evidence.scored import Again
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.launch.counting_loader import Counted
+from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.outcome import check
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array
@@ -74,18 +74,18 @@ class Evidence:
         """The loader's first batches, as they reached the device."""
         with self._part("batches"):
             team = self.subject.team
-            self.parts["batches"] = batches_digest([team.whole(each) for each in batches] if team else batches)
+            self.parts["batches"] = batches_digest([team.join_shares(each) for each in batches] if team else batches)
 
     def fingerprint(self) -> dict[str, float]:
         """The fingerprint at a small batch, where the evidence is whole; the errors of the LSTM's logits."""
         if not self.whole:
             return {}
         with self.subject.programs_kept(), self._part("fingerprint"), only_new_collected():
-            fingerprint, errors = fingerprint_of(self.subject)
+            fingerprint, errors = take_fingerprint(self.subject)
             self.parts |= fingerprint
         return errors
 
-    def last(self, training: Any, loader: Counted, source: Batches) -> None:
+    def last(self, training: Any, loader: CountingLoader, source: Batches) -> None:
         """After the last window: the steps to replay, and whether the batches kept and these are the reference's."""
         with self._part("last"):
             number = loader.delivered
@@ -120,7 +120,7 @@ class Evidence:
                 parts["dropout"] = lambda: {"dropout": draws(self.subject)}
             if self.subject.cell.checkpointing == "on":
                 parts["checkpointing"] = lambda: {"recomputed": recomputed(self.subject)}
-            parts["float64"] = lambda: float64(self.subject)
+            parts["float64"] = lambda: take_float64_fingerprint(self.subject)
         for name, compute in parts.items():
             how = COMPILED.get(name, "soon")
             try:
@@ -152,12 +152,12 @@ class Evidence:
     def _own(self) -> dict[str, Any]:
         """What the replayed model computes from the beginning, without its dropout; or another one, where it cannot."""
         if not self.fresh:
-            return own(self.subject)
+            return take_own_fingerprint(self.subject)
         (fresh, start), self.fresh = self.fresh, None
         fresh.restore(start)
         if self.subject.draws:
             self.subject.tools.without_dropout(fresh)
-        return own(self.subject, fresh)
+        return take_own_fingerprint(self.subject, fresh)
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def recomputed(subject: Subject) -> Recomputed:
     for checkpointing in ("off", "on"):
         subject.tools.seeded(SEED)
         training = subject.training(
-            usual.but(checkpointing=checkpointing), proof(subject.spec), dropout=subject.dropout
+            usual.but(checkpointing=checkpointing), at_proof_rate(subject.spec), dropout=subject.dropout
         )
         batch = training.put(host)
         _, computed = training.gradients(batch)

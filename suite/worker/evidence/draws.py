@@ -39,7 +39,7 @@ def draws(subject: Subject) -> Draws:
     if subject.team:  # every device takes the same samples, and no two of them draw the same masks either
         devices = subject.cell.devices
         training = subject.training(cell.but(devices=devices, strategy=subject.cell.strategy), frozen, dropout=True)
-        drawn = subject.mine((np.concatenate([drawn[0]] * devices), np.concatenate([drawn[1]] * devices)))
+        drawn = subject.take_share((np.concatenate([drawn[0]] * devices), np.concatenate([drawn[1]] * devices)))
     batch = training.put(drawn)
     training.compile(batch)
     pending = [training.step(batch) for _ in range(DRAWN_STEPS)]

@@ -45,7 +45,7 @@ EVALUATED, EVALUATED_BATCH = 12, 8
 COUNTS = re.compile(r"(step|steps|count|iteration|iterations)$")
 
 
-def proof(spec: WorkloadSpec) -> WorkloadSpec:
+def at_proof_rate(spec: WorkloadSpec) -> WorkloadSpec:
     """The spec at the rate at which fingerprints train."""
     return replace(spec, optimizer=replace(spec.optimizer, learning_rate=spec.proof_learning_rate))
 
@@ -85,10 +85,10 @@ def _relative_movement(before: Array, after: Array) -> float:
     return distance / norm if norm else distance
 
 
-def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
+def take_fingerprint(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
-    training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), proof(subject.spec))
-    host_batches = [subject.mine(batch) for batch in fixed_batches(subject.data, subject.length)]
+    training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), at_proof_rate(subject.spec))
+    host_batches = [subject.take_share(batch) for batch in fixed_batches(subject.data, subject.length)]
     batches = [training.put(batch) for batch in host_batches]
     before = training.weights()
     errors = {}
@@ -100,38 +100,38 @@ def fingerprint_of(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     return parts | {"updates": movement(before, training.weights())}, errors
 
 
-def own(subject: Subject, replayed: Any = None) -> dict[str, Any]:
+def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, Any]:
     """A fingerprint at the cell's own batch size, and how far the optimizer is off its formula there.
 
     The formula follows the framework's own gradients at the workload's own rate, or the recipe's.
     """
     cell, training = subject.cell, replayed
     host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
-    batches = [subject.mine(batch, cell.accumulate) for batch in host]
+    batches = [subject.take_share(batch, cell.accumulate) for batch in host]
     if training is None:
-        training = subject.training(cell, proof(subject.spec))
+        training = subject.training(cell, at_proof_rate(subject.spec))
         training.compile(training.put(batches[0]))
     before = training.weights()
     pending = [training.step(training.put(batch)) for batch in batches]
     losses = check(pending, training, "the fingerprint at the cell's batch")
     trace = Trace(tuple(losses), movement(before, training.weights()))
     training = subject.training(cell, subject.timed, rates=subject.rates)
-    *_, off = explained(subject, training, subject.timed.optimizer, batches, subject.rates)
+    *_, off = check_formula(subject, training, subject.timed.optimizer, batches, subject.rates)
     return {"own": trace, "own_optimizer": off}
 
 
-def float64(subject: Subject) -> dict[str, Any]:
+def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
     """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
 
     Where the cell trains to its end, by its recipe, and with an evaluation after it.
     """
     cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto")
-    spec, parts = subject.recipe or proof(subject.spec), dict[str, Any]()
+    spec, parts = subject.recipe or at_proof_rate(subject.spec), dict[str, Any]()
     batches = fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS)
     with subject.tools.on_host():
         training = subject.training(cell, spec, "cpu", rates=subject.rates)
-        mine = [subject.mine(batch) for batch in batches]
-        trace, after, off = explained(subject, training, spec.optimizer, mine, subject.rates)
+        mine = [subject.take_share(batch) for batch in batches]
+        trace, after, off = check_formula(subject, training, spec.optimizer, mine, subject.rates)
         if subject.recipe:
             if subject.draws:  # what is evaluated has dropout, which an evaluation must switch off
                 training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
@@ -147,7 +147,7 @@ def evaluation(subject: Subject, training: Any) -> Trace:
     return Trace(evaluate(training, data, subject.length, EVALUATED_BATCH, subject.team), {})
 
 
-def explained(
+def check_formula(
     subject: Subject, training: Any, optimizer: Optimizer, batches: list[tuple[Array, Array]],
     rates: Array | None = None,
 ) -> tuple[Trace, dict[str, Array], float]:  # fmt: skip

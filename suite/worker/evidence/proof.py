@@ -22,13 +22,13 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.text import clean
-from suite.worker.evidence.fingerprint import proof
+from suite.worker.evidence.fingerprint import at_proof_rate
 from suite.worker.evidence.owners import owners
 from suite.worker.evidence.sources import Sources
-from suite.worker.frameworks import imported
+from suite.worker.frameworks import import_framework
 from workloads import registry
 from workloads.data.dataset import Array
-from workloads.faults import FAULTS, explained
+from workloads.faults import FAULTS, describe_fault
 from workloads.spec import WorkloadSpec, specification
 
 #: Forward passes with dropout, whose draws are counted together.
@@ -55,12 +55,12 @@ def main(arguments: list[str] | None = None) -> None:
     weights = {name.removeprefix("weights/"): a for name, a in given.items() if name.startswith("weights/")}
     count = sum(name.startswith("inputs/") for name in given)
     batches = [(given[f"inputs/{step}"], given[f"labels/{step}"]) for step in range(count)]
-    imported(options.framework)
+    import_framework(options.framework)
     try:
         module = import_module(f"workloads.{options.workload}.{options.framework}")
     except FAULTS as error:  # of the user's own file; the last line of what is printed is shown
         traceback.print_exc()
-        sys.exit(explained(error, Path(options.folder)))
+        sys.exit(describe_fault(error, Path(options.folder)))
     facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
@@ -73,9 +73,9 @@ def collect(
 
     A stage that raises ends the collection; ``failed`` then has its name and the error in one line.
     """
-    code = imported(framework)
+    code = import_framework(framework)
     tools = import_module(f"suite.worker.frameworks.{framework}.evidence")
-    spec = proof(spec)
+    spec = at_proof_rate(spec)
     cell = Cell(workload, framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)
     layers = import_module(f"suite.worker.frameworks.{framework}.proof")
     stages = _Stages(code, layers, cell, spec=spec, module=module, weights=weights)
@@ -86,7 +86,7 @@ def collect(
                 getattr(stages, name)(batches)
             except FAULTS as error:  # any error of the port is a finding
                 traceback.print_exc()
-                where = explained(error, Path(registry.folder_of(workload) or module.__file__ or ""))
+                where = describe_fault(error, Path(registry.folder_of(workload) or module.__file__ or ""))
                 stages.facts["failed"] = {"stage": name, "error": clean(where, 500)}
                 break
     return stages.facts, stages.arrays

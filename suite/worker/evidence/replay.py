@@ -51,13 +51,13 @@ class Replay:
 
     def _again(self, fresh: Any) -> dict[str, Array]:
         """The weights after the steps of a fresh `Training`."""
-        restored(fresh, self.state)
+        restore_state(fresh, self.state)
         fresh.read([fresh.step(fresh.put(batch)) for batch in self.batches])
         weights: dict[str, Array] = fresh.weights()
         return weights
 
 
-def restored(fresh: Any, state: dict[str, Array]) -> None:
+def restore_state(fresh: Any, state: dict[str, Array]) -> None:
     """Give a fresh `Training` the state of another one like it, but for what the spec says."""
     own = fresh.checkpoint()
     # Keras numbers its models, so that only the order of names is the same; PyTorch's optimizers begin with none.

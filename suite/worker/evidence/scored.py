@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.evidence import Scored
-from suite.worker.evidence.replay import restored
+from suite.worker.evidence.replay import restore_state
 from suite.worker.evidence.subject import Subject
 from suite.worker.launch.training import EVALUATION_BATCH, scores
 from workloads.data.augment import evaluation_batches
@@ -81,7 +81,7 @@ class Again:
 
     def evidence(self, fresh: Any, state: dict[str, Array]) -> Scored | None:
         """By a fresh model with the ``state`` of what was evaluated, and once in fp32; None without all scores."""
-        restored(fresh, state)
+        restore_state(fresh, state)
         losses, _ = self._scores(fresh)
         if not self._has_all:
             return None
@@ -90,7 +90,7 @@ class Again:
         if subject.cell.precision in COARSE and not subject.team:
             cell = subject.cell.but(precision="fp32", compile=USUAL_COMPILE[subject.cell.framework])
             exact = subject.training(cell, subject.timed, dropout=subject.dropout, rates=subject.rates)
-            restored(exact, state)
+            restore_state(exact, state)
             mean = float(np.mean(self._scores(exact)[0], dtype=np.float64))
             coarse = abs(float(np.mean(self.losses, dtype=np.float64)) / mean - 1)
         sums = np.exp(-self._table(self.losses.astype(np.float64))).sum(1)

@@ -9,8 +9,8 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.worker import interfaces
-from suite.worker.distributed.process_group import Team, training_of
-from suite.worker.evidence.fingerprint import SEED, proof
+from suite.worker.distributed.process_group import ProcessGroup, find_training
+from suite.worker.evidence.fingerprint import SEED, at_proof_rate
 from workloads.data.dataset import Array, DataSet
 from workloads.spec import WORKLOADS, WorkloadSpec
 
@@ -29,7 +29,7 @@ class Subject:
     recipe: WorkloadSpec | None = None  # the spec with a recipe's optimizer, where the cell trains to its end
     rates: Array | None = None  # and the learning rates of all its steps
     programs: str = ""  # the run's folder for compiled programs
-    team: Team | None = None  # the processes of a cell with several devices
+    team: ProcessGroup | None = None  # the processes of a cell with several devices
 
     @property
     def tools(self) -> ModuleType:
@@ -65,15 +65,15 @@ class Subject:
         in_layers = self.cell.framework == "pytorch" and self.spec.name in WORKLOADS
         in_state: bool = getattr(self.module, "DROPOUT_IN_STATE", in_layers)
         off = not self.draws or (in_state and hasattr(self.tools, "without_dropout"))
-        return off and self.timed == proof(self.spec)
+        return off and self.timed == at_proof_rate(self.spec)
 
     def fresh(self) -> Any:
         """A new model like the one that is timed, with the fingerprint's weights."""
         return self.training(self.cell, self.timed, dropout=self.dropout, rates=self.rates)
 
-    def mine(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
+    def take_share(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
         """Returns what a process takes of a batch: all of it on one device."""
-        return self.team.mine(batch, parts) if self.team else batch
+        return self.team.take_share(batch, parts) if self.team else batch
 
     def training(
         self, cell: Cell, spec: WorkloadSpec, device: str = "", *,
@@ -81,5 +81,5 @@ class Subject:
     ) -> Any:  # fmt: skip
         """A new model, with the fingerprint's weights unless others are given."""
         weights, place = weights or spec.reference_weights(SEED), device or self.device
-        make = training_of(self.framework, cell, self.team)
+        make = find_training(self.framework, cell, self.team)
         return make(cell, spec, self.module, weights, place, dropout=dropout, seed=SEED, rates=rates)

@@ -31,7 +31,7 @@ LOSS_SCALE = 2.0**16
 LOSS_SCALE_GROWTH_STEPS = 2000
 
 
-def imported(name: str) -> ModuleType:
+def import_framework(name: str) -> ModuleType:
     """A framework's file, and with it the framework by itself.
 
     TensorFlow imports JAX where that is installed too, for a converter that nothing here uses: half a second and 109 MB
@@ -106,7 +106,7 @@ def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
     return module.build(*arguments, cell.kernel, **{name: True for name, (wanted, _) in asked.items() if wanted})
 
 
-def in_force(cell: Cell, found: str, **more: Any) -> dict[str, Any]:
+def describe_allocator(cell: Cell, found: str, **more: Any) -> dict[str, Any]:
     """The allocator that a framework says is in force, for a record; another than the cell's is `UnsupportedError`.
 
     With ``default`` it may be any: the user's own variables stand.

@@ -10,7 +10,7 @@ from typing import Any
 KEPT = 4
 
 
-class Counted:
+class CountingLoader:
     """A loader that counts the batches it delivers and keeps some of them, at positions that a seed draws.
 
     Whenever it stops, any batch so far was kept with the same probability: the positions are a random sample of the
@@ -24,7 +24,7 @@ class Counted:
         self._draw, self._share, self._next = random.Random(seed), 1.0, KEPT  # noqa: S311 - no secret is drawn
         self._skip()
 
-    def __iter__(self) -> Counted:
+    def __iter__(self) -> CountingLoader:
         return self
 
     def __next__(self) -> Any:

@@ -19,7 +19,7 @@ from workloads.recipes import Recipe
 from workloads.spec import Numbers, WorkloadSpec
 
 
-def described(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> dict[str, Any]:
+def describe_workload(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> dict[str, Any]:
     """Parameters, FLOPs per sample and digest of the spec, as a recipe of this name changes it where there is one."""
     workload = {
         "name": spec.name,
@@ -45,7 +45,7 @@ def training_key(job: Job, workload: str, data: str, environment: dict[str, Any]
     return key | {"device": device, "variables": environment["variables"]}
 
 
-def program(key: dict[str, Any]) -> str:
+def program_digest(key: dict[str, Any]) -> str:
     """SHA-256 over all that decides what a launch computes: its `training_key` but for the seed, and the code."""
     digest = hashlib.sha256(json.dumps(key | {"seed": 0}, sort_keys=True).encode())
     for room in (suite.plan, suite.worker, workloads):

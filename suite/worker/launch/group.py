@@ -12,7 +12,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from suite.record.process_tag import MARK, WORKER
+from suite.record.process_tag import PROCESS_TAG, WORKER
 from suite.record.rank_variables import CORES
 
 
@@ -20,7 +20,7 @@ def adopt() -> None:
     """Let the shared memory and semaphores of this process bear the mark. Called in a worker and in what it spawns."""
     from multiprocessing import process, shared_memory
 
-    mark = os.environ.get(MARK)
+    mark = os.environ.get(PROCESS_TAG)
     # No public way sets how names begin, and without one nobody can tell whose a name is.
     if mark and hasattr(shared_memory, "_SHM_NAME_PREFIX"):
         shared_memory._SHM_NAME_PREFIX = f"/{mark}"

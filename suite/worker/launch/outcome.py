@@ -11,7 +11,7 @@ from suite.record.job import Job
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError
 from suite.worker.launch.probe import PrecisionError
-from workloads.faults import explained
+from workloads.faults import describe_fault
 from workloads.spec import UnavailableKernelError
 
 
@@ -36,7 +36,7 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
     first_line = (str(error).strip().splitlines() or [""])[0]
     if framework is not None and framework.out_of_memory(error):
         return "out-of-memory", f"batch {job.cell.batch} does not fit: {first_line}"
-    own = explained(error, Path(job.workload_folder)) if job.workload_folder else ""
+    own = describe_fault(error, Path(job.workload_folder)) if job.workload_folder else ""
     return "error", own or (f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__)
 
 

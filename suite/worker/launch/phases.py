@@ -41,7 +41,7 @@ def measure_phases(
     ``local`` is a compiled training without communication; ``tools`` know how many steps an optimizer has counted
     itself. Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
     """
-    plan = suited(plan, training)
+    plan = fit_plan(plan, training)
     compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
     compiled, delivered, updated = training.compiled(), loader.delivered, tools.updates(training)
 
@@ -58,7 +58,7 @@ def measure_phases(
         steps = training_steps(cycle(own_batches), local, losses["local"])
         phases["local"] = series("local", steps, losses["local"], local)
     for _ in take_turns(train, compute, phases["input"], plan, prefetch(loader), local=phases.get("local")):
-        measured = {name: since(each.phase(), spawned_ns) for name, each in phases.items() if each.windows}
+        measured = {name: shift_spans(each.phase(), spawned_ns) for name, each in phases.items() if each.windows}
         send(part={"phases": {name: asdict(phase) for name, phase in measured.items()}})
     if training.compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
@@ -72,7 +72,7 @@ def measure_phases(
     return Measured(train.phase(), {name: each.own_step_s for name, each in phases.items()})
 
 
-def suited(plan: Plan, training: Any) -> Plan:
+def fit_plan(plan: Plan, training: Any) -> Plan:
     """The plan with windows, and the time to warm up, that the interface of a training needs."""
     least_s = max(plan.min_window_s, getattr(training, "least_window_s", 0.0))
     return (
@@ -107,7 +107,7 @@ def loading_steps(batches: Any, training: Any) -> Steps:
     return steps
 
 
-def since(phase: Phase, spawned_ns: int) -> Phase:
+def shift_spans(phase: Phase, spawned_ns: int) -> Phase:
     """The phase with its spans in seconds since ``spawned_ns``."""
     start_s = spawned_ns / 1e9
     return replace(

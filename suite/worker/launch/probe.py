@@ -17,7 +17,7 @@ import numpy as np
 
 from suite.catalog.precisions import PRECISIONS
 from suite.plan.cell import Cell
-from suite.worker.distributed.process_group import Team
+from suite.worker.distributed.process_group import ProcessGroup
 from workloads.data.dataset import Array
 
 
@@ -97,7 +97,13 @@ def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
 
 
 def measure_peaks(
-    cell: Cell, framework: ModuleType, device: str, settings: dict[str, Any], team: Team | None, *, profiled: bool
+    cell: Cell,
+    framework: ModuleType,
+    device: str,
+    settings: dict[str, Any],
+    team: ProcessGroup | None,
+    *,
+    profiled: bool,
 ) -> None:
     """Add the peak rates to the settings, of all devices together as the throughput is.
 

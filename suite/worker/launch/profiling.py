@@ -62,7 +62,7 @@ def profile(job: Job, training: Any, loader: Any, timed_s: float, send: Send, *,
             extra = dict(recording.extra)
             if job.profile_code:
                 extra |= tools.code(training, next(loader))
-            trace, files = kept(job, recording, own, extra)
+            trace, files = keep_files(job, recording, own, extra)
         made = profile_of(recording, count, (timed_s, bare_s), trace, files)
         span = tuple(round(moment - job.spawned_ns / 1e9, 6) for moment in (began_s, ended_s))
         send(part={"profile": asdict(made) | {"span": span}})
@@ -90,7 +90,7 @@ def training_loop(training: Any, loader: Any, tools: ModuleType) -> Callable[[in
     return loop
 
 
-def kept(job: Job, recording: Recording, own: Path, extra: dict[str, bytes]) -> tuple[str, tuple[str, ...]]:
+def keep_files(job: Job, recording: Recording, own: Path, extra: dict[str, bytes]) -> tuple[str, tuple[str, ...]]:
     """Write the files beside the journal; the name of the trace, and those of the others.
 
     Each begins with ``job.traces``. The profiler's own file lies where TensorBoard's profile page looks for it. A large

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from suite.record.history import Course, Epoch, Ledger
+from suite.record.history import Epoch, Ledger, TrainingHistory
 from suite.record.record import Phase, Window
-from suite.worker.distributed.process_group import Team
+from suite.worker.distributed.process_group import ProcessGroup
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.launch import checkpoint
 from suite.worker.launch.outcome import DivergedError
@@ -29,7 +29,7 @@ from workloads.recipes import Recipe
 EVALUATION_BATCH = 500
 
 Say = Callable[..., None]
-Report = Callable[[Course, Phase], None]
+Report = Callable[[TrainingHistory, Phase], None]
 Check = Callable[[list[Any], Any, str], list[float]]
 
 
@@ -60,10 +60,10 @@ class Saved:
             self.curve, self.resumed_at = progress["curve"], [*progress["resumed_at"], len(self.epochs)]
         self.own_step_s = [epoch.train_s / epoch.steps for epoch in self.epochs]
 
-    def course(self, name: str, recipe: Recipe) -> Course:
+    def course(self, name: str, recipe: Recipe) -> TrainingHistory:
         """The course so far, for the record."""
         history = (tuple(self.epochs), tuple(self.curve), tuple(self.resumed_at))
-        return Course(name, recipe.epochs, recipe.target, *history)
+        return TrainingHistory(name, recipe.epochs, recipe.target, *history)
 
     def phase(self, span: tuple[float, float]) -> Phase:
         """One window per epoch; the span includes the evaluations."""
@@ -91,7 +91,7 @@ class Saved:
 def follow(
     name: str, recipe: Recipe, training: Any, loader: Any, *,
     per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
-    check: Check, report: Report, tools: Any, team: Team | None = None,
+    check: Check, report: Report, tools: Any, team: ProcessGroup | None = None,
 ) -> None:  # fmt: skip
     """Train the remaining epochs; ``report`` gets the course and its train phase after each.
 
@@ -134,7 +134,7 @@ def follow(
 
 
 def evaluate(
-    training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH, team: Team | None = None
+    training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH, team: ProcessGroup | None = None
 ) -> tuple[float, float]:
     """Mean loss and accuracy over the whole test split: no augmentation, no dropout.
 
@@ -144,21 +144,23 @@ def evaluate(
     return means(scores(training, batches, team), team)
 
 
-def means(scored: tuple[Array, Array], team: Team | None) -> tuple[float, float]:
+def means(scored: tuple[Array, Array], team: ProcessGroup | None) -> tuple[float, float]:
     """Mean loss and accuracy, the same in all processes of a ``team``."""
     losses, correct = scored
     found = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
     return tuple(team.ranks.gather(found)[0]) if team else found
 
 
-def scores(training: Any, batches: Iterable[tuple[Array, Array, int]], team: Team | None = None) -> tuple[Array, Array]:
+def scores(
+    training: Any, batches: Iterable[tuple[Array, Array, int]], team: ProcessGroup | None = None
+) -> tuple[Array, Array]:
     """Of every sample the loss and whether its label is the best; of a ``team`` the first process has them all."""
     outputs = []
     for inputs, labels, count in batches:
-        own = team.mine((inputs, labels)) if team else (inputs, labels)
+        own = team.take_share((inputs, labels)) if team else (inputs, labels)
         outputs.append((training.evaluate(training.put(own)), count))
     scored = [(training.get(each), count) for each, count in outputs]
-    whole = [(team.whole(each) if team else each, count) for each, count in scored]
+    whole = [(team.join_shares(each) if team else each, count) for each, count in scored]
     losses, correct = (
         np.concatenate(arrays) for arrays in zip(*([a[:count] for a in each] for each, count in whole), strict=True)
     )

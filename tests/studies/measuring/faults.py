@@ -14,7 +14,7 @@ import pytest
 
 from suite.record.record import Record, Window
 from suite.worker.launch import measure, phases
-from suite.worker.launch.counting_loader import Counted
+from suite.worker.launch.counting_loader import CountingLoader
 from tests.studies.measuring.simulated import STEP_S, Fault, Machine
 
 
@@ -25,7 +25,7 @@ def wrapped(owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[pyte
 
 def of_train(change: Callable[[Any, int], None]) -> Callable[[pytest.MonkeyPatch, Machine], None]:
     """A plant that takes the steps of training in another way: the loader and the count of a window."""
-    return of_steps(change, lambda batches: isinstance(batches, Counted))
+    return of_steps(change, lambda batches: isinstance(batches, CountingLoader))
 
 
 def of_compute(change: Callable[[Any, int], None]) -> Callable[[pytest.MonkeyPatch, Machine], None]:

@@ -16,7 +16,7 @@ from suite.plan.measuring import Plan
 from suite.record.record import SCHEMA, Record
 from suite.session.launches.listener import Listener
 from suite.worker.launch import measure, phases
-from suite.worker.launch.counting_loader import Counted
+from suite.worker.launch.counting_loader import CountingLoader
 from tests import records
 from tests.profiles import profiled
 
@@ -96,7 +96,7 @@ def launched(fault: Fault | None = None, seed: int = 1) -> Record:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(phases, "Series", partial(measure.Series, clock=machine.clock))
-        loader = Counted(machine)
+        loader = CountingLoader(machine)
         if fault:
             fault.plant(patch, machine)
         phases.measure_phases(machine, loader, PLAN, batch=32, send=send, spawned_ns=0, tools=machine)

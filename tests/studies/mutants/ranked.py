@@ -43,11 +43,11 @@ def rehearse_ranks(cell: Cell, mutant: str = "") -> Record:
 def main(cell_text: str, output: str, key: str = "") -> None:
     """One rank."""
     import tests.frameworks  # noqa: F401 - sets what each framework needs before it is imported
-    from suite.worker.distributed.ranks import joined
+    from suite.worker.distributed.ranks import join_ranks
     from tests.studies.mutants.catalogue import MUTANTS
     from tests.studies.mutants.rehearsal import rehearse
 
-    own = joined()
+    own = join_ranks()
     cell = Cell.from_json(json.loads(cell_text))
     with ExitStack() as planted:
         for mutant in MUTANTS:

@@ -26,9 +26,9 @@ def keras_sums(target: Target) -> None:
 
 def first_slice(target: Target) -> None:
     """Every rank takes the slice of rank 0."""
-    from suite.worker.distributed.process_group import Team
+    from suite.worker.distributed.process_group import ProcessGroup
 
-    target.wrap(Team, "share", lambda share: lambda team, *parts: replace(share(team, *parts), first=0))
+    target.wrap(ProcessGroup, "share", lambda share: lambda team, *parts: replace(share(team, *parts), first=0))
 
 
 def never_exchanged(target: Target) -> None:

@@ -15,7 +15,7 @@ from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import FACE, INK, KEY, LETTERS, SMALL, WIDTH_IN, framed, from_zero, round_ticks, wide
 from suite.report.plots.style.naming import among, names_of_sets, workload_name
 from suite.report.plots.style.vectors import point_out
-from suite.report.tables.curves import Course, courses
+from suite.report.tables.curves import CompileCost, courses
 from suite.report.tables.frame import Table
 
 DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1))}
@@ -59,7 +59,7 @@ def break_even(table: Table) -> Figure | None:
     return layout.figure
 
 
-def _courses(axes: Any, modes: Sequence[Course], verdicts: Sequence[str]) -> None:
+def _courses(axes: Any, modes: Sequence[CompileCost], verdicts: Sequence[str]) -> None:
     end = _last_step(modes)
     steps = np.array([0.0, end])
     for course, words in zip(modes, verdicts, strict=True):
@@ -84,7 +84,7 @@ def _courses(axes: Any, modes: Sequence[Course], verdicts: Sequence[str]) -> Non
     )
 
 
-def _last_step(modes: Sequence[Course]) -> float:
+def _last_step(modes: Sequence[CompileCost]) -> float:
     """Returns where the x axis ends: 1.5 times the last crossing, else when steps took twice the longest first step."""
     crossings = [course.pays_after for course in modes if course.pays_after]
     if crossings:
@@ -92,7 +92,7 @@ def _last_step(modes: Sequence[Course]) -> float:
     return max(2.0, 2 * max(course.first_s for course in modes) / min(course.step_s for course in modes))
 
 
-def _verdicts(modes: Sequence[Course]) -> list[str]:
+def _verdicts(modes: Sequence[CompileCost]) -> list[str]:
     """Returns the legend text of each mode, the usual one first."""
     words = [f"{modes[0].row.cell.compile} (usual)"]
     for course in modes[1:]:

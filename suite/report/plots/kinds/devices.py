@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from suite.analysis.accuracy.comparison import Learned, courses, target_of
+from suite.analysis.accuracy.comparison import AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.groups import Row, RowKey
 from suite.analysis.scaling.efficiency import STRONG, WEAK, Point, Scaling
 from suite.analysis.scaling.time_to_accuracy import seconds_to
@@ -198,7 +198,7 @@ def _threads(scalings: Iterable[Scaling]) -> list[str]:
     "accuracy-devices", "Seconds to the target accuracy, and the last accuracy, by number of devices",
     place=23, of=TRAINED,
 )  # fmt: skip
-def to_accuracy(table: Learned) -> Figure | None:
+def to_accuracy(table: AccuracyComparison) -> Figure | None:
     """Seconds to the target above, the last test accuracy below, against devices; none without several of them."""
     sets = lines(table)
     if not sets:
@@ -229,7 +229,7 @@ def to_accuracy(table: Learned) -> Figure | None:
         timed = [(row, list(seconds_to(row, target).values())) for row in rows]
         reached = [(row.cell.devices * 2**power, _spread(seconds)) for row, seconds in timed if seconds]
         marked(panels[0], [place for place, _ in reached], [value for _, value in reached], look, "s")
-        ends = [_spread([course.final_accuracy for course in courses(row)]) for row in rows]
+        ends = [_spread([course.final_accuracy for course in training_histories(row)]) for row in rows]
         marked(panels[1], [row.cell.devices * 2**power for row in rows], ends, look, "test accuracy")
     from_zero(panels[0])
     counts = sorted({row.cell.devices for _, rows in sets for row in rows})
@@ -237,12 +237,12 @@ def to_accuracy(table: Learned) -> Figure | None:
     return plot
 
 
-def lines(table: Learned) -> list[tuple[Cell, list[Row]]]:
+def lines(table: AccuracyComparison) -> list[tuple[Cell, list[Row]]]:
     """Returns the rows that differ in devices alone, with the same batch on each, the fewest devices first.
 
     One device stands in the lines of all strategies of its framework. Each line comes with a cell of several devices.
     """
-    rows = [row for row in table.group.rows if courses(row)]
+    rows = [row for row in table.group.rows if training_histories(row)]
     alone = {(row.run, row.cell): row for row in rows if row.cell.devices == 1}
     sets: dict[tuple[str, Cell, str], list[Row]] = {}
     for row in rows:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from suite.analysis.accuracy.comparison import MARGIN, Learned, courses
+from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, training_histories
 from suite.analysis.rows.groups import SETTINGS, Group
 from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.inference import LEAST
@@ -36,21 +36,21 @@ MARGIN_IN, CURVES_IN, HEAD_IN, AXIS_IN, BETWEEN_IN = 0.2, (3.7, 1.9), 0.45, 0.5,
 #: How much wider bold letters are.
 BOLD = 1.13
 
-Cell = Panel | Learned
+Cell = Panel | AccuracyComparison
 
 
 @kind(
     "hero", "Overview: training throughput of the frameworks with verdicts, and learning curves if there are any",
     place=0, of=COMPARISON,
 )  # fmt: skip
-def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | None:
+def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Figure | None:
     """A row per workload: curves where cells of it trained to the end, then bars of throughput with their verdicts.
 
     Without curves two workloads stand side by side. A workload that was only trained to the end has bars of the time
     that it took. Returns None if no launch succeeded.
     """
     timed = [each for each in tables if any(record.samples_per_s for row in each.group.rows for record in row.ok)]
-    trained = [each for each in learned if any(courses(row) for row in each.group.rows)]
+    trained = [each for each in learned if any(training_histories(row) for row in each.group.rows)]
     panels = [throughputs(each) for each in timed]
     rows = _rows(panels, trained)
     if not rows:
@@ -76,7 +76,7 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     at = 0.0
     for row, height in zip(rows, heights, strict=True):
         whole = sheet.inside[0]
-        first = whole if len(row) == 1 else CURVES_IN[0] if isinstance(row[0], Learned) else whole / 2
+        first = whole if len(row) == 1 else CURVES_IN[0] if isinstance(row[0], AccuracyComparison) else whole / 2
         for each, x, width in zip(row, (0.0, first), (first, whole - first), strict=False):
             if isinstance(each, Panel):
                 _bars(sheet, each, (x, at), (width, height))
@@ -86,11 +86,11 @@ def hero(tables: Sequence[Table], learned: Sequence[Learned] = ()) -> Figure | N
     return sheet.figure
 
 
-def _groups(timed: Sequence[Table] | Sequence[Panel], trained: Sequence[Learned]) -> list[Group]:
+def _groups(timed: Sequence[Table] | Sequence[Panel], trained: Sequence[AccuracyComparison]) -> list[Group]:
     return [*(each.group for each in timed), *(each.group for each in trained)]
 
 
-def _rows(panels: Sequence[Panel], trained: Sequence[Learned]) -> list[list[Cell]]:
+def _rows(panels: Sequence[Panel], trained: Sequence[AccuracyComparison]) -> list[list[Cell]]:
     """Returns what stands side by side, from top to bottom."""
     rows: list[list[Cell]] = []
     for name in dict.fromkeys(group.workload for group in _groups(panels, trained)):
@@ -121,7 +121,7 @@ def _bars(sheet: Sheet, panel: Panel, corner: tuple[float, float], space: tuple[
     _head(sheet, corner, panel.group, panel.title, f"n = {counts(n, panel.noun)}")
 
 
-def _curves(sheet: Sheet, table: Learned, corner: tuple[float, float], space: tuple[float, float]) -> None:
+def _curves(sheet: Sheet, table: AccuracyComparison, corner: tuple[float, float], space: tuple[float, float]) -> None:
     x, y = corner
     axes = sheet.axes(x + 0.62, y + HEAD_IN, space[0] - 1.05, space[1])
     if shows_losses(table):
@@ -137,11 +137,11 @@ def _curves(sheet: Sheet, table: Learned, corner: tuple[float, float], space: tu
         corner,
         table.group,
         title,
-        f"n = {counts([len(courses(row)) for row in table.group.rows if courses(row)], 'seed')}",
+        f"n = {counts([len(training_histories(row)) for row in table.group.rows if training_histories(row)], 'seed')}",
     )
 
 
-def shows_losses(table: Learned) -> bool:
+def shows_losses(table: AccuracyComparison) -> bool:
     """Returns whether the curves are of the loss: of one seed or one epoch it tells more than the accuracy."""
     accuracies = accuracy_lines(table, "epochs")
     short = all(len(line.seeds) == 1 or len(line.x) < 2 for line in accuracies)
@@ -162,7 +162,7 @@ def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n
     sheet.figure.text(x, (y - 0.23) / up, plain(words, 80), size=SMALL, va="center", color=PALE)
 
 
-def _caption(timed: Sequence[Table], panels: Sequence[Panel], trained: Sequence[Learned]) -> list[str]:
+def _caption(timed: Sequence[Table], panels: Sequence[Panel], trained: Sequence[AccuracyComparison]) -> list[str]:
     """Returns what bars, ratios and curves are, and of which runs."""
     dot = listing([*(["launch"] if timed else []), *(["seed"] if trained and not timed else [])])
     words = [f"Bar: median. Whisker: lowest to highest. Dot: one {dot}."]

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from suite.analysis.accuracy.comparison import Learned, courses, target_of
+from suite.analysis.accuracy.comparison import AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.wording import listing
 from suite.report.format.names import framework
@@ -55,11 +55,11 @@ class Line:
     seeds: Array
 
 
-def accuracy_lines(table: Learned, against: str) -> list[Line]:
+def accuracy_lines(table: AccuracyComparison, against: str) -> list[Line]:
     """Returns test accuracy ``against`` epochs or seconds of training, for every cell that has one."""
     lines = []
     for row in table.group.rows:
-        row_courses = courses(row)
+        row_courses = training_histories(row)
         if not row_courses:
             continue
         accuracy = np.array([[epoch.test_accuracy for epoch in course.epochs] for course in row_courses])
@@ -69,11 +69,11 @@ def accuracy_lines(table: Learned, against: str) -> list[Line]:
     return lines
 
 
-def loss_lines(table: Learned, points: int = 120) -> list[Line]:
+def loss_lines(table: AccuracyComparison, points: int = 120) -> list[Line]:
     """Returns the loss over the steps of the first epoch, averaged over neighbouring steps, for every cell with one."""
     lines = []
     for row in table.group.rows:
-        losses = [course.curve for course in courses(row) if course.curve]
+        losses = [course.curve for course in training_histories(row) if course.curve]
         if not losses:
             continue
         wide = max(1, len(losses[0]) // points)
@@ -84,7 +84,7 @@ def loss_lines(table: Learned, points: int = 120) -> list[Line]:
 
 
 @kind("accuracy-epochs", "Test accuracy by epoch, a line for each framework and seed", place=21, of=TRAINED)
-def by_epoch(table: Learned) -> Figure | None:
+def by_epoch(table: AccuracyComparison) -> Figure | None:
     """Test accuracy against epoch; none if there is one epoch only."""
     lines = accuracy_lines(table, "epochs")
     if not lines or max(len(line.x) for line in lines) < 2:
@@ -94,7 +94,7 @@ def by_epoch(table: Learned) -> Figure | None:
     return plot
 
 
-def epochs_axes(axes: Any, table: Learned, lines: Sequence[Line]) -> None:
+def epochs_axes(axes: Any, table: AccuracyComparison, lines: Sequence[Line]) -> None:
     """Draw test accuracy against epoch."""
     framed(axes, "test accuracy (higher is better)", 7)
     axes.set_xlabel("epoch")
@@ -110,7 +110,7 @@ def epochs_axes(axes: Any, table: Learned, lines: Sequence[Line]) -> None:
 
 
 @kind("accuracy-time", "Test accuracy by seconds of training, a line for each framework and seed", place=22, of=TRAINED)
-def by_time(table: Learned) -> Figure | None:
+def by_time(table: AccuracyComparison) -> Figure | None:
     """Test accuracy against the seconds of training that it took, evaluation left out."""
     lines = accuracy_lines(table, "seconds")
     if not lines:
@@ -128,7 +128,7 @@ def by_time(table: Learned) -> Figure | None:
 
 
 @kind("first-epoch-loss", "Training loss over the first epoch, a line for each framework", place=24, of=TRAINED)
-def first_epoch(table: Learned) -> Figure | None:
+def first_epoch(table: AccuracyComparison) -> Figure | None:
     """The training loss of the first epoch."""
     lines = loss_lines(table)
     if not lines:
@@ -154,7 +154,7 @@ def loss_axes(axes: Any, lines: Sequence[Line]) -> None:
     _legend(axes, lines, "best")
 
 
-def agreement(table: Learned) -> float | None:
+def agreement(table: AccuracyComparison) -> float | None:
     """Returns the largest difference between two frameworks' losses of one step, relative to the lower one.
 
     Compared are cells of one precision that share a seed. None with dropout, whose draws differ between frameworks.
@@ -168,7 +168,7 @@ def agreement(table: Learned) -> float | None:
     return max((_difference(list(each.values())) for each in by_seed.values() if len(each) > 1), default=None)
 
 
-def agreement_note(tables: Sequence[Learned]) -> str:
+def agreement_note(tables: Sequence[AccuracyComparison]) -> str:
     """Returns a sentence with the largest difference of each table that has one; empty if none has."""
     found = {workload_short(each.group): largest for each in tables if (largest := agreement(each)) is not None}
     words = [f"{100 * value:.2g} %{f' ({name})' if len(tables) > 1 else ''}" for name, value in found.items()]
@@ -182,7 +182,7 @@ def _difference(curves: Sequence[Array]) -> float:
     return float((np.ptp(values, axis=0) / np.maximum(np.abs(values).min(0), 1e-12)).max())
 
 
-def _line(table: Learned, row: Row, x: Array, values: Array) -> Line:
+def _line(table: AccuracyComparison, row: Row, x: Array, values: Array) -> Line:
     settings = [name for name in varying(table.group) if name != "run"]
     return Line(name_of(row, settings), row.cell.framework, row.cell.precision, x, np.median(values, axis=0), values)
 
@@ -210,7 +210,7 @@ def _draw(axes: Any, line: Line, x: Array, every: tuple[int, int] | None = None)
     point_out(drawn, [f"{line.label}, {'step' if every else 'epoch'} {at:.0f}: {value:.4f}" for at, value in marks])
 
 
-def _target(axes: Any, table: Learned) -> None:
+def _target(axes: Any, table: AccuracyComparison) -> None:
     if target := target_of(table.group):
         axes.axhline(target, color=PALE, linewidth=0.8, linestyle=(0, (6, 3)))
         place = axes.get_yaxis_transform()
@@ -232,7 +232,7 @@ def marks(lines: Sequence[Line], offset: str = "") -> str:
 
 
 def _canvas(
-    table: Learned, subject: str, lines: Sequence[Line], offset: str = "", note: str = ""
+    table: AccuracyComparison, subject: str, lines: Sequence[Line], offset: str = "", note: str = ""
 ) -> tuple[Figure, Any]:
     recipe = f"Recipe: {table.group.rows[0].cell.recipe}. Frameworks share each seed's weights and order of samples."
     words = title_of(table.group, subject)

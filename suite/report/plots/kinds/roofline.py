@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
-from suite.analysis.bottlenecks.roofline import STEP, Part, Placed, Roof, roofline
+from suite.analysis.bottlenecks.roofline import STEP, Roof, RooflinePart, RooflineRow, roofline
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE
@@ -98,16 +98,16 @@ def roof(table: Table) -> Figure | None:
     return layout.figure
 
 
-def _letters(marks: Sequence[tuple[Placed, Part]]) -> str:
+def _letters(marks: Sequence[tuple[RooflineRow, RooflinePart]]) -> str:
     """Returns what the letters of these marks stand for."""
     drawn = {part.name for _, part in marks}
     return " ".join(f"{letter}: {words}." for name, (letter, words) in LETTERS_OF.items() if name in drawn)
 
 
-def _chosen(placed: Sequence[Placed]) -> list[Placed]:
+def _chosen(placed: Sequence[RooflineRow]) -> list[RooflineRow]:
     """Returns a row of each framework, in the setting that most of them have; each in its usual compile mode."""
     shared = [name for name in SETTINGS if name != "compile"]
-    sets: dict[tuple[str, ...], dict[str, Placed]] = {}
+    sets: dict[tuple[str, ...], dict[str, RooflineRow]] = {}
     for each in sorted(placed, key=lambda each: not _usual(each.row)):
         values = tuple(SETTINGS[name](each.row) for name in shared)
         sets.setdefault(values, {}).setdefault(each.row.cell.framework, each)

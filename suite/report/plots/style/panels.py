@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from suite.analysis.accuracy.comparison import Learned, courses
+from suite.analysis.accuracy.comparison import AccuracyComparison, training_histories
 from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.wording import figure
 from suite.catalog.settings import OF_A_FRAMEWORK
@@ -113,24 +113,26 @@ def _verdict(table: Table, row: Row, figures: Mapping[Any, Any]) -> str:
     return f"{value} · {ratio:.2f}x, {figures['ratio_verdict'] or 'not tested'}"
 
 
-def training_times(learned: Learned) -> Panel:
+def training_times(learned: AccuracyComparison) -> Panel:
     """Returns bars of the time that all epochs took, with the final accuracy and its verdict."""
     group = learned.group
-    rows = [row for row in group.rows if courses(row)]
+    rows = [row for row in group.rows if training_histories(row)]
     figures = {row.key: each for row, each in zip(group.rows, learned.frame.to_dict("records"), strict=True)}
     words = {}
     for at, row in enumerate(rows):
         accuracy, verdict = figures[row.key]["accuracy"], figures[row.key]["verdict"]
-        seconds = median(course.train_s[-1] for course in courses(row))
+        seconds = median(course.train_s[-1] for course in training_histories(row))
         words[float(at)] = f"{figure(seconds)} s · {accuracy:.3f}{f', {verdict}' if verdict else ''}"
-    epochs = max(len(course.epochs) for row in rows for course in courses(row))
+    epochs = max(len(course.epochs) for row in rows for course in training_histories(row))
     return Panel(
         group,
         {float(at): row for at, row in enumerate(rows)},
         {},
         [name_of(row, [name for name in varying(group) if name != "run"]) for row in rows],
         {
-            float(at): [(course.train_s[-1], f"{figure(course.train_s[-1])} s, one seed") for course in courses(row)]
+            float(at): [
+                (course.train_s[-1], f"{figure(course.train_s[-1])} s, one seed") for course in training_histories(row)
+            ]
             for at, row in enumerate(rows)
         },
         words,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import RecompiledError, in_force
+from suite.worker.frameworks import RecompiledError, describe_allocator
 
 
 def installation() -> dict[str, Any]:
@@ -76,7 +76,7 @@ def memory_fraction() -> float:
 
 
 def allocator(cell: Cell) -> dict[str, Any]:
-    """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it.
+    """The allocator of GPU memory in force, as `suite.worker.frameworks.describe_allocator` records it.
 
     JAX has no function that names it: its kind is that of the variables, of which JAX refuses an unknown one. Whether
     memory was taken at the start shows in the size of the pool after the first array.
@@ -92,7 +92,9 @@ def allocator(cell: Cell) -> dict[str, Any]:
         found = "unified"
     else:
         found = "preallocated" if limit and pool > limit / 2 else "default"
-    return in_force(cell, found, kind=kind, pool_bytes=pool, limit_bytes=limit, read_from="variables and pool")
+    return describe_allocator(
+        cell, found, kind=kind, pool_bytes=pool, limit_bytes=limit, read_from="variables and pool"
+    )
 
 
 def reset_memory(device: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import in_force
+from suite.worker.frameworks import describe_allocator
 from workloads.spec import read_declaration
 
 
@@ -57,14 +57,14 @@ def lacking(cell: Cell, device: str) -> str:
 
 
 def allocator(cell: Cell) -> dict[str, Any]:
-    """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it."""
+    """The allocator of GPU memory in force, as `suite.worker.frameworks.describe_allocator` records it."""
     backend = torch.cuda.get_allocator_backend()
     if backend != "native":
-        return in_force(cell, backend)
+        return describe_allocator(cell, backend)
     something = torch.empty(1, device="cuda")  # so that there is a segment to look at
     expandable = any(segment.get("is_expandable") for segment in torch.cuda.memory_snapshot())
     del something
-    return in_force(cell, "expandable" if expandable else "default", backend=backend)
+    return describe_allocator(cell, "expandable" if expandable else "default", backend=backend)
 
 
 def reset_memory(device: str) -> None:

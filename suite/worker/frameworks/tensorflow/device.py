@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import in_force
+from suite.worker.frameworks import describe_allocator
 from workloads.data.dataset import Array
 
 
@@ -40,7 +40,7 @@ def other_accelerator() -> str:
 
 
 def allocator(cell: Cell) -> dict[str, Any]:
-    """The allocator of GPU memory in force, as `suite.worker.frameworks.in_force` records it.
+    """The allocator of GPU memory in force, as `suite.worker.frameworks.describe_allocator` records it.
 
     TensorFlow has no function that names it, so these are the variables that it reads when it starts.
     """
@@ -51,7 +51,7 @@ def allocator(cell: Cell) -> dict[str, Any]:
         found = "unified"
     else:
         found = "default" if growth else "preallocated"
-    return in_force(cell, found, memory_growth=growth, read_from="variables")
+    return describe_allocator(cell, found, memory_growth=growth, read_from="variables")
 
 
 def reset_memory(device: str) -> None:

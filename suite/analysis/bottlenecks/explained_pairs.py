@@ -9,7 +9,7 @@ from suite.analysis.bottlenecks.causes import Causes, causes
 from suite.analysis.bottlenecks.costs import Costs, costs
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.fastest import Contest
+from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.ratios import Ratio, counterpart
 
 #: Verdicts that a report explains; the empty one is that of a ratio that was not tested.
@@ -35,14 +35,16 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRows:
     """Rows that are compared with each other, the base first, and the costs of those that have a profile."""
 
     rows: tuple[Row, ...]
     costs: Mapping[RowKey, Costs]
 
 
-def pairs(group: Group, at: Base, formed: Mapping[RowKey, Ratio], contests: Iterable[Contest] = ()) -> list[Pair]:
+def pairs(
+    group: Group, at: Base, formed: Mapping[RowKey, Ratio], contests: Iterable[FastestBySetting] = ()
+) -> list[Pair]:
     """Each row with its ratio to the base, then the other pairs of the fastest rows in these contests."""
     found: dict[frozenset[RowKey], Pair] = {}
     known = _costs(group)
@@ -62,7 +64,7 @@ def pairs(group: Group, at: Base, formed: Mapping[RowKey, Ratio], contests: Iter
     return list(found.values())
 
 
-def compared(group: Group, at: Base) -> list[Compared]:
+def compared(group: Group, at: Base) -> list[ComparedRows]:
     """The rows with a profile by what they are compared with; rows without a counterpart stand alone."""
     known = _costs(group)
     sets: dict[RowKey, list[Row]] = {}
@@ -71,7 +73,7 @@ def compared(group: Group, at: Base) -> list[Compared]:
             base = counterpart(row, group, at) or row
             sets.setdefault(base.key, []).append(row)
     return [
-        Compared(tuple(sorted(rows, key=lambda row, key=key: row.key != key)), known)  # type: ignore[misc]
+        ComparedRows(tuple(sorted(rows, key=lambda row, key=key: row.key != key)), known)  # type: ignore[misc]
         for key, rows in sets.items()
     ]
 
