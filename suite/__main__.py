@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from suite.catalog.suggest import unknown
-from suite.plan.options import HEADING
+from suite.plan.command.options import HEADING
 
 HERE = Path(__file__).resolve().parent
 

@@ -16,12 +16,13 @@ import pytest
 from suite.catalog.suggest import nearest
 from suite.export.target import ExportError
 from suite.monitor.background import settle
-from suite.plan import options, order
+from suite.plan import order
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell, CellError
+from suite.plan.command import options
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import CONTROL, LEAST_TESTED
-from suite.record.saved import SCHEMA
+from suite.record.files.saved import SCHEMA
 from suite.session.advice import advice, unmeasured
 from suite.session.engines import LOCAL
 from suite.session.engines import options as engine_options

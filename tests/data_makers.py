@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.data.archive import Archive
-from workloads.data.cifar100 import Cifar100
-from workloads.data.imdb import Imdb, content_digest
+from workloads.data.real.archive import Archive
+from workloads.data.real.cifar100 import Cifar100
+from workloads.data.real.imdb import Imdb, content_digest
 
 REVIEWS = {
     ("train", "neg", "0_1.txt"): b"A bad, bad film.<br /><br />Don't watch.",

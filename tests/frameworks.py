@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
-from suite.plan.frameworks import VARIABLES
+from suite.plan.settings.frameworks import VARIABLES
 from suite.worker.evidence.fingerprint import OWN_STEPS, at_proof_rate
 from suite.worker.frameworks import UnsupportedError
 from workloads.data import synthetic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from suite.record.profile import Gaps, Operation, Profile, Share
+from suite.record.parts.profile import Gaps, Operation, Profile, Share
 from suite.record.record import Record
 
 #: Shares of a step of the CNN, in the order of `CATEGORIES`; XLA's weight gradients take half of it.

@@ -20,7 +20,7 @@ STEPS, GLOBAL_BATCH = 5, 16
 
 def main(text: str, output: str, change: str = "") -> None:
     from suite.plan.cell import Cell
-    from suite.plan.frameworks import VARIABLES
+    from suite.plan.settings.frameworks import VARIABLES
     from suite.worker.distributed.process_group import ProcessGroup, find_training
     from suite.worker.distributed.ranks import join_ranks
     from suite.worker.frameworks import import_framework

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
-from suite.record.evidence import Draws, Identity, Last, Trace
-from suite.record.history import Epoch, TrainingHistory
-from suite.record.ranks import AllReduce, Rank, Ranks
+from suite.record.parts.evidence import Draws, Identity, Last, Trace
+from suite.record.parts.history import Epoch, TrainingHistory
+from suite.record.parts.ranks import AllReduce, Rank, Ranks
 from suite.record.record import Outcome, Phase, Record, Window
 from tests.profiles import profiled
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.evidence import Trace
+from suite.record.parts.evidence import Trace
 from suite.worker.evidence.fingerprint import take_own_fingerprint
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import data, module

@@ -41,8 +41,8 @@ def test_the_core_needs_one_library_besides_the_standard_one() -> None:
         "suite.plan.cell",
         "suite.record.record",
         "suite.worker.launch.measure",
-        "suite.record.job",
-        "suite.record.environment",
+        "suite.record.handover.job",
+        "suite.record.parts.environment",
     )
     bare = loaded("json")  # what the environment itself loads at each start
     # The library looks for the typing extensions, and does without. What a workload declares needs no NumPy.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.analysis.records.load import STORAGE
 from suite.analysis.rows.wording import percent
-from suite.plan.command_line import Option, option
+from suite.plan.command.common import Option, option
 
 
 def _price(text: str) -> float:

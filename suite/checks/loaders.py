@@ -14,7 +14,7 @@ from typing import Any
 
 from suite.checks.options import FRAMEWORK
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
-from suite.plan.command_line import DATA, MIN_WINDOW, add, command_parser
+from suite.plan.command.common import DATA, MIN_WINDOW, add, command_parser
 from suite.plan.measuring import Plan
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import import_framework

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.plan.cell import FRAMEWORKS, SIZES
-from suite.plan.command_line import option
+from suite.plan.command.common import option
 from suite.plan.matrix import STUDIED
 
 WORKLOAD = option("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")

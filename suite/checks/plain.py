@@ -16,7 +16,7 @@ from typing import Any
 from suite.analysis.statistics.inference import interval
 from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.command_line import MIN_WINDOW, add, command_parser
+from suite.plan.command.common import MIN_WINDOW, add, command_parser
 from suite.plan.matrix import STUDIED
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import import_framework

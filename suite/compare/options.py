@@ -11,8 +11,8 @@ from suite.analysis.rows.axes import AXES
 from suite.analysis.statistics.regress import threshold
 from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.choice import one_of
-from suite.plan.command_line import add, command_parser
+from suite.plan.command.choice import one_of
+from suite.plan.command.common import add, command_parser
 from suite.report.html.folder import EXTRAS
 
 FORMATS = ("terminal", "markdown", "json", "html")

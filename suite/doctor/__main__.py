@@ -12,9 +12,9 @@ from pathlib import Path
 from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host, launching
 from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installation
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.choice import one_of
-from suite.plan.command_line import DATA_DIR, add, command_parser
-from suite.record.environment import machine
+from suite.plan.command.choice import one_of
+from suite.plan.command.common import DATA_DIR, add, command_parser
+from suite.record.parts.environment import machine
 from workloads.data.progress import waiting
 
 COLOURS = {OK: "green", NOTE: "", WARNING: "yellow", BAD: "bold red"}

@@ -12,7 +12,7 @@ from typing import Any
 from suite.doctor.probes import FAILED, NO_ANSWER
 from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
 from suite.monitor.links import links, losses
-from suite.record.environment import core_limit, machine
+from suite.record.parts.environment import core_limit, machine
 from suite.session.engines import engines
 from workloads.data.cache import folder_of
 from workloads.data.prepare import NAMES, cache_directory, data_directory

@@ -10,7 +10,7 @@ from pathlib import Path
 from suite.analysis.options import RUNS, STORAGE_FOLDER
 from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
 from suite.export.target import ExportError, Origin, Target, abouts, target
-from suite.plan.command_line import add, command_parser
+from suite.plan.command.common import add, command_parser
 from suite.record.text import clean
 from workloads.data.progress import waiting
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
-from suite.record.line import decode_line as plain_line
+from suite.record.files.line import decode_line as plain_line
 from suite.record.record import Phase, Record
 from suite.record.text import clean
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.monitor.host import Host
 from suite.monitor.sampler import OTHERS_MOST
-from suite.record.environment import own_cores
+from suite.record.parts.environment import own_cores
 
 #: CPU time is counted in steps of 10 ms, so one second measures a core to 1 %.
 OVER_S = 1.0

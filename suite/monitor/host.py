@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from suite.record.environment import own_cores
+from suite.record.parts.environment import own_cores
 
 #: Readings that only ever grow, and what their growth per second is called. Disk and network are the whole machine's.
 COUNTERS = {

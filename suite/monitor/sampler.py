@@ -31,8 +31,8 @@ from suite.monitor.timeline import (
     short,
     summary,
 )
-from suite.record.bounds import drop_outside
-from suite.record.environment import own_cores
+from suite.record.parts.bounds import drop_outside
+from suite.record.parts.environment import own_cores
 from suite.record.record import Phase, Record
 
 GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5

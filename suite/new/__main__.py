@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.plan.command_line import command_parser
+from suite.plan.command.common import command_parser
 from workloads.registry import FRAMEWORK_FILES, NAME
 from workloads.spec import WORKLOADS
 

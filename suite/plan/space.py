@@ -9,8 +9,8 @@ from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import Matrix, MatrixError
-from suite.plan.named import named
-from suite.plan.sweep import Axes, parsed, swept, usual
+from suite.plan.sweeps.named import named
+from suite.plan.sweeps.sweep import Axes, parsed, swept, usual
 
 #: The values of an axis that is searched without a list of its own, on a CPU and on a GPU.
 #: `max` compiles for minutes on a CPU, and DALI needs an extra.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.plan.cell import SIZES, Cell, CellError
-from suite.plan.command_line import (
+from suite.plan.command.common import (
     DATA,
     DATA_DIR,
     DEVICE,

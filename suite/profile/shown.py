@@ -9,7 +9,7 @@ from suite.analysis.bottlenecks.costs import Costs, costs
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import NONE, figure, listing, middle
-from suite.record.profile import CATEGORIES, Operation
+from suite.record.parts.profile import CATEGORIES, Operation
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.view import LEFT, RIGHT, Grid, View

@@ -18,9 +18,9 @@ from suite.catalog.phases import PHASES as CATALOG
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
-from suite.record.bounds import explained, outside
-from suite.record.evidence import Identity
-from suite.record.history import (
+from suite.record.parts.bounds import explained, outside
+from suite.record.parts.evidence import Identity
+from suite.record.parts.history import (
     COUNT_MOST,
     NUMBER_MOST,
     SECONDS_MOST,
@@ -31,8 +31,8 @@ from suite.record.history import (
     Some,
     TrainingHistory,
 )
-from suite.record.profile import Profile
-from suite.record.ranks import Ranks
+from suite.record.parts.profile import Profile
+from suite.record.parts.ranks import Ranks
 
 # 1 had no span and no metrics, 2 no course; up to 3 a window was an object, a phase had one span, and there was no
 # evidence of identity besides the fingerprint; 4 had no profile.

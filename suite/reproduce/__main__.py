@@ -13,7 +13,7 @@ from suite.analysis.records.load import LoadError, find, load
 from suite.analysis.rows.wording import NONE
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
-from suite.plan.command_line import (
+from suite.plan.command.common import (
     DATA_DIR,
     DEVICE,
     DEVICES,

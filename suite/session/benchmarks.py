@@ -13,8 +13,8 @@ from pytest_benchmark.stats import Stats
 from pytest_benchmark.utils import get_commit_info, get_machine_id
 
 from suite.plan.measuring import CONTROL
+from suite.record.files.saved import SCHEMA
 from suite.record.record import Record
-from suite.record.saved import SCHEMA
 from suite.session.run import Run
 from suite.session.storage import compact, save, shorten_name
 

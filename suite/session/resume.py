@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.plan.command_line import LATEST
+from suite.plan.command.common import LATEST
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.journal import JournalError, description, read

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pytest_benchmark.utils import safe_dumps
 
-from suite.record.saved import pack
-from suite.record.scratch import scratch
+from suite.record.files.saved import pack
+from suite.record.files.scratch import scratch
 from suite.record.text import clean
 
 #: Bytes of a file's name, on every usual file system.
@@ -66,7 +66,7 @@ def saved_whole(benchmarks: Any) -> Iterator[None]:
 
 
 def compact(content: Mapping[str, Any]) -> str:
-    """A run as JSON with a launch per line, a fifth of the bytes that it takes indented; see `suite.record.saved`."""
+    """A run as JSON with a launch per line, a fifth of its bytes when indented: see `suite.record.files.saved`."""
     return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in pack(content).items()) + "\n}\n"
 
 

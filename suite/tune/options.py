@@ -12,8 +12,8 @@ from suite.analysis.options import PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER, margin
 from suite.catalog.devices import has_gpu
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
-from suite.plan.choice import one_of
-from suite.plan.command_line import (
+from suite.plan.command.choice import one_of
+from suite.plan.command.common import (
     DATA,
     DATA_DIR,
     DEVICE,
@@ -35,7 +35,7 @@ from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
 from suite.plan.space import ALL, DEFAULTS, searched, space, trained
-from suite.plan.sweep import AXES, described, parsed
+from suite.plan.sweeps.sweep import AXES, described, parsed
 from suite.session.engines import options as engine_options
 from workloads import registry
 from workloads.recipes import RECIPES

@@ -22,11 +22,10 @@ from types import ModuleType
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.environment import describe, redact
-from suite.record.history import TrainingHistory
-from suite.record.job import Job
-from suite.record.process_tag import WORKER
-from suite.record.rank_variables import HOST_CORES
+from suite.record.handover.job import Job
+from suite.record.handover.variables import HOST_CORES, WORKER
+from suite.record.parts.environment import describe, redact
+from suite.record.parts.history import TrainingHistory
 from suite.record.record import Phase
 from suite.worker import interfaces
 from suite.worker.distributed.process_group import RANKS_APART, ProcessGroup, find_training

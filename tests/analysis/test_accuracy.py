@@ -20,7 +20,7 @@ from suite.analysis.accuracy.comparison import (
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
-from suite.record.history import Epoch, TrainingHistory
+from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.plots import draw
 from suite.report.plots.kinds.learning import accuracy_lines, loss_lines

@@ -8,7 +8,7 @@ import pytest
 
 from suite.analysis.identity.by_itself import _dropout
 from suite.analysis.identity.verdicts import Verdict
-from suite.record.evidence import Draws, Last, Scored, Trace
+from suite.record.parts.evidence import Draws, Last, Scored, Trace
 from tests import records
 from tests.analysis.test_identity import but, judged, kinds
 from workloads.spec import read_declaration

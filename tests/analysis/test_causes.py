@@ -13,7 +13,7 @@ from suite.analysis.bottlenecks.costs import Costs, costs
 from suite.analysis.bottlenecks.known_causes import KNOWN
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.record.profile import CATEGORIES, Gaps, Operation, Share
+from suite.record.parts.profile import CATEGORIES, Gaps, Operation, Share
 from suite.record.record import Record
 from tests import records
 from tests.documents import ROOT

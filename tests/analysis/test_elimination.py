@@ -11,7 +11,7 @@ from suite.analysis.search.elimination import race
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE
 from suite.plan.cell import Cell
 from suite.plan.objective import Question, limit, objectives
-from suite.record.history import Epoch, TrainingHistory
+from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Outcome, Record
 from suite.record.retry import NOT_IMPORTABLE
 from tests.records import identity

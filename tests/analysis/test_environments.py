@@ -11,7 +11,7 @@ from suite.analysis.identity.tolerances import TOLERANCE
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import group
-from suite.record.environment import recorded
+from suite.record.parts.environment import recorded
 from suite.record.record import Record
 from suite.report.tables.frame import Table, table
 from suite.reproduce.verdicts import differences

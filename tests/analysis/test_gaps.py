@@ -10,7 +10,7 @@ import pytest
 from suite.analysis.bottlenecks.bottleneck import Bottleneck, bottleneck
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.record.profile import Gaps
+from suite.record.parts.profile import Gaps
 from suite.record.record import Record
 from tests import records
 from tests.profiles import profile, profiled, with_gaps

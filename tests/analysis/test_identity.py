@@ -8,7 +8,7 @@ import pytest
 
 from suite.analysis.identity.tolerances import GPU_SLACK, TOLERANCE
 from suite.analysis.identity.verdicts import Verdict, verdicts
-from suite.record.evidence import Identity, Trace
+from suite.record.parts.evidence import Identity, Trace
 from suite.record.record import Record
 from tests import records
 

@@ -12,7 +12,7 @@ from suite.analysis.records.load import load
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import ratios
-from suite.record.history import Ledger
+from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record, Window
 from tests import records
 from tests.published import RUNS

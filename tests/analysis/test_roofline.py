@@ -11,7 +11,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import peaks, utilisation
 from suite.plan.cell import SIZES
-from suite.record.profile import Share
+from suite.record.parts.profile import Share
 from suite.record.record import Record
 from tests import records
 from tests.profiles import profile, profiled

@@ -114,8 +114,8 @@ def test_devices_that_are_all_hidden_are_missed(monkeypatch: pytest.MonkeyPatch)
 def test_what_slows_a_host_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = {"scaling_governor": "powersave", "memory.max": str(1 << 28)}
     monkeypatch.setattr(checks, "_read", lambda path: files[Path(path).name])
-    monkeypatch.setattr("suite.record.environment.GROUPS", tmp_path)
-    monkeypatch.setattr("suite.record.environment.OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr("suite.record.parts.environment.GROUPS", tmp_path)
+    monkeypatch.setattr("suite.record.parts.environment.OWN_GROUPS", tmp_path / "own")
     (tmp_path / "own").write_text("0::/docker/123\n")
     (tmp_path / "docker" / "123").mkdir(parents=True)
     (tmp_path / "docker" / "cpu.max").write_text("50000 100000\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.plan.sweep import parsed, swept, usual
+from suite.plan.sweeps.sweep import parsed, swept, usual
 from suite.tune.options import parser, search
 from tests.studies import tune, tune_methods, tune_real, tune_worlds
 from tests.studies.tune_real import Found, agreement, regret, report, shown

@@ -10,7 +10,7 @@ import pytest
 
 from suite.doctor.checks import launching
 from suite.plan.cell import Cell
-from suite.plan.command_line import add
+from suite.plan.command.common import add
 from suite.plan.measuring import Plan
 from suite.session import engines
 from suite.session.engines.cluster import open_hosts

@@ -30,7 +30,7 @@ ASKED = """
 
     from suite.catalog.settings import SETTINGS
     from suite.plan.matrix import matrix
-    from suite.plan.sweep import parsed, swept, usual
+    from suite.plan.sweeps.sweep import parsed, swept, usual
     from suite.tune.options import parser
     seen["option"] = SETTINGS["framework"].help
     seen["modes"] = SETTINGS["compile"].help
@@ -41,7 +41,7 @@ ASKED = """
     several = Cell("imdb_lstm", "mxnet", devices=2)
     seen["id"], seen["strategy"] = several.id, several.strategy
 
-    from suite.plan.frameworks import variables_of
+    from suite.plan.settings.frameworks import variables_of
     from suite.session.launches.devices import BUILDS, installed_build
     from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE
     seen["variables"], seen["build"] = variables_of(several), [BUILDS["mxnet"][0], *installed_build("mxnet")]
@@ -75,7 +75,7 @@ ASKED = """
     seen["page"] = Path("results/0001_a/report.html").read_text()
 
     from suite.export.contents import settings
-    from suite.record.json_schema import json_schema
+    from suite.record.files.json_schema import json_schema
     from suite.report.tables.launch_columns import documented
     seen["exported"], seen["documented"] = settings(fake[0])["framework"], documented()
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["framework"]["enum"]

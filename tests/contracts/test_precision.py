@@ -19,7 +19,7 @@ ASKED = """
     from suite.plan.cell import Cell
     from suite.plan.measuring import Plan
     from suite.plan.space import DEFAULTS
-    from suite.plan.sweep import parsed, swept, usual
+    from suite.plan.sweeps.sweep import parsed, swept, usual
     from suite.worker.frameworks import NUMBERS, UnsupportedError, check
     from suite.worker.launch.probe import BANDS
     cell = Cell("imdb_lstm", "jax", "fp8")
@@ -35,7 +35,7 @@ ASKED = """
     from dataclasses import replace
     from suite.session.eta import ENDED_EARLY_S, Eta
     seen["guess"] = Eta(Plan(), cpu=True).left_s([cell]) == ENDED_EARLY_S
-    from suite.record.json_schema import json_schema
+    from suite.record.files.json_schema import json_schema
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["precision"]["enum"]
 
     from tests import records

@@ -33,7 +33,7 @@ ASKED = """
     seen["help of tune"] = parser().format_help()
     seen["help of pytest"] = printed(lambda: pytest.main(["-p", "suite.plugin", "--help"]))
 
-    from suite.plan.sweep import described, name, parsed, swept, usual
+    from suite.plan.sweeps.sweep import described, name, parsed, swept, usual
     axes = {"framework": ("pytorch",), "workload": ("imdb_lstm",), "rounding": parsed("rounding", "nearest,stochastic")}
     seen["sweep"] = [cell.id for cell in swept(usual(gpu=False), axes).cells]
     seen["sweep's name"] = name("sweep", axes)
@@ -52,7 +52,7 @@ ASKED = """
         seen["refused"] = str(error)
     from suite.profile.chosen import chosen
     seen["by its id"] = chosen(cell.id) == cell
-    from suite.record.json_schema import json_schema
+    from suite.record.files.json_schema import json_schema
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["rounding"]
 
     from dataclasses import replace

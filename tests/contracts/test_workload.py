@@ -11,8 +11,8 @@ from suite.analysis.identity.tolerances import TOLERANCE, tolerance_of
 from suite.new.__main__ import main as new
 from suite.plan.cell import KERNELS_OF, WORKLOADS, Cell
 from suite.plan.matrix import MatrixError
-from suite.plan.strategies import normalised_apart, not_measured
-from suite.plan.sweep import parsed, swept, usual
+from suite.plan.settings.strategies import normalised_apart, not_measured
+from suite.plan.sweeps.sweep import parsed, swept, usual
 from suite.report.format import names
 from suite.worker.frameworks import UnsupportedError, check
 from tests.prove.mistakes import forget

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.environment import redact
+from suite.record.parts.environment import redact
 from suite.session.launches.launch import ROOT
 from tests.cuda.cells import BATCH, DEVICE, MATRIX
 from tests.cuda.launcher import Answers, Launches, NotRunError, end, lacks

@@ -24,7 +24,7 @@ import pytest
 from suite.catalog.devices import has_gpu
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.plan.cell import Cell
-from suite.record.environment import describe
+from suite.record.parts.environment import describe
 from suite.record.record import Record
 from tests.cuda import background
 from tests.cuda.cells import BATCH, DEVICE, KERNELS, PROBED, REHEARSAL, SIZE, TEST, TRAIN, cost

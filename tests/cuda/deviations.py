@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from suite.record.evidence import Identity
+from suite.record.parts.evidence import Identity
 from suite.record.record import Record
 
 

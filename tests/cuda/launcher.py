@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 import pytest
 
 from suite.plan.cell import WORKLOADS, Cell
-from suite.record.environment import machine, redact
-from suite.record.job import Job
+from suite.record.handover.job import Job
+from suite.record.parts.environment import machine, redact
 from suite.record.record import Outcome, Record
 from suite.session.launches import devices
 from suite.session.launches.launch import ROOT, interpreter, launch, variables

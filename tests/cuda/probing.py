@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.environment import redact
+from suite.record.parts.environment import redact
 from suite.worker.frameworks import UnsupportedError
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached

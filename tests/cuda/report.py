@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from suite.record.environment import redact
+from suite.record.parts.environment import redact
 from suite.record.record import Record
 
 SCHEMA = 1

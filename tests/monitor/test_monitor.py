@@ -21,7 +21,7 @@ from suite.monitor.host import COUNTERS, Host
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.monitor.timeline import Sample, rates
 from suite.plan.cell import Cell
-from suite.plan.command_line import LATEST
+from suite.plan.command.common import LATEST
 from suite.plan.measuring import Plan
 from suite.record.record import Phase, Record, Window
 from suite.session import run as runs

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from suite.plan.allocators import CHOSEN_BY, LACKING, ON_A_CPU, chosen, lacking, variables
 from suite.plan.cell import ALLOCATORS, FRAMEWORKS, Cell
-from suite.record.job import Job
+from suite.plan.settings.allocators import CHOSEN_BY, LACKING, ON_A_CPU, chosen, lacking, variables
+from suite.record.handover.job import Job
 from suite.session.launches import launch
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.frameworks import VARIABLES, variables_of
 from suite.plan.matrix import matrix
-from suite.plan.sweep import parsed, swept, usual
+from suite.plan.settings.frameworks import VARIABLES, variables_of
+from suite.plan.sweeps.sweep import parsed, swept, usual
 from suite.profile.chosen import ChoiceError, chosen
 
 

@@ -9,7 +9,7 @@ import pytest
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.plan.matrix import MatrixError
 from suite.plan.space import DEFAULTS, lacking_too, larger_than, searched, space, trained, workloads
-from suite.plan.sweep import AXES, parsed
+from suite.plan.sweeps.sweep import AXES, parsed
 
 
 def test_axes_that_are_not_named_stay_as_usual() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import STRATEGIES_OF, Cell
-from suite.plan.strategies import NORMALISED, NOT_MEASURED, measured_of, normalised_apart, not_measured
+from suite.plan.settings.strategies import NORMALISED, NOT_MEASURED, measured_of, normalised_apart, not_measured
 
 
 @pytest.mark.parametrize("framework", STRATEGIES_OF)

@@ -11,8 +11,8 @@ import pytest
 from suite.plan.blocks import blocks, controlled
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, matrix, smoke
-from suite.plan.named import named
-from suite.plan.sweep import AXES, VALUES_MOST, described, parsed, swept, usual
+from suite.plan.sweeps.named import named
+from suite.plan.sweeps.sweep import AXES, VALUES_MOST, described, parsed, swept, usual
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,8 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import MatrixError, check_size, matrix
-from suite.plan.named import named
-from suite.plan.sweep import parsed, swept, usual
+from suite.plan.sweeps.named import named
+from suite.plan.sweeps.sweep import parsed, swept, usual
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from suite.plan import tunings
 from suite.plan.cell import TUNINGS, Cell
 from suite.plan.matrix import matrix
-from suite.plan.sweep import parsed, swept, usual
-from suite.plan.tunings import flushes, host_memory, lacking
+from suite.plan.settings import tunings
+from suite.plan.settings.tunings import flushes, host_memory, lacking
+from suite.plan.sweeps.sweep import parsed, swept, usual
 from suite.profile.chosen import chosen
 
 LSTM = Cell("imdb_lstm", "pytorch", batch=64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.bounds import drop_outside
+from suite.record.parts.bounds import drop_outside
 from suite.record.record import SCHEMA, Record, RecordError
 from tests import records
 from tests.record.test_record_refused import changed

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from suite.catalog.devices import has_gpu
-from suite.record import environment
-from suite.record.environment import describe, recorded, redact
+from suite.record.parts import environment
+from suite.record.parts.environment import describe, recorded, redact
 
 
 @pytest.fixture(autouse=True)

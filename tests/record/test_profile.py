@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.profile import CATEGORIES, Gaps, Operation, Profile, Share
+from suite.record.parts.profile import CATEGORIES, Gaps, Operation, Profile, Share
 from suite.record.record import Record, RecordError
 from tests import records
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.record import environment
-from suite.record.environment import core_limit, machine, usable_cores
+from suite.record.parts import environment
+from suite.record.parts.environment import core_limit, machine, usable_cores
 from suite.worker.loaders import tuned_workers
 
 V1 = "5:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/x\n0::/\n"

@@ -10,7 +10,7 @@ from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the
 from suite.analysis.records.load import Launch, load
 from suite.analysis.rows.groups import group
 from suite.plan.measuring import CONTROL
-from suite.record.history import Epoch, TrainingHistory
+from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.tables.frame import table
 from suite.report.text.answer import MOST, Answer, answer

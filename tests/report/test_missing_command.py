@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.rows.missing import Count
-from suite.plan import options
+from suite.plan.command import options
 from suite.plan.matrix import Matrix
 from suite.report.text.missing import command, sentences
 from suite.session.launches.settings import settings

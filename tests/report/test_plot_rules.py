@@ -17,7 +17,7 @@ from PIL import Image
 from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.record.history import Epoch, TrainingHistory
+from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.plots import styled
 from suite.report.plots.kinds import TIMED, TRAINED, find_kinds

@@ -9,10 +9,10 @@ import pytest
 from suite.analysis.search.state import Race
 from suite.plan.cell import Cell, Loader
 from suite.plan.matrix import Matrix
-from suite.plan.named import named
 from suite.plan.objective import Question, limit, objectives
 from suite.plan.space import trained
-from suite.plan.sweep import AXES, parsed, swept, usual
+from suite.plan.sweeps.named import named
+from suite.plan.sweeps.sweep import AXES, parsed, swept, usual
 from suite.record.record import Outcome
 from suite.report.plots import styled
 from suite.report.plots.kinds.race import race_plot

@@ -17,7 +17,7 @@ from suite.analysis.rows.wording import DASH, NONE
 from suite.analysis.scaling.time_to_accuracy import find_time_speedups
 from suite.compare.__main__ import main
 from suite.plan.cell import REFERENCE_STRATEGY
-from suite.record.history import Epoch, TrainingHistory
+from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.plots.kinds.devices import strong, to_accuracy, weak

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from suite.record.history import Epoch, TrainingHistory
+from suite.record.parts.history import Epoch, TrainingHistory
 from suite.report.screen.short import REST, short
 from tests.records import HOSTILE, everything, failed, launches, mixed, record
 

@@ -14,7 +14,7 @@ from suite.analysis.bottlenecks.explained_pairs import EXPLAINED
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
-from suite.record.profile import Operation
+from suite.record.parts.profile import Operation
 from suite.record.record import Record
 from suite.report.format.terminal import Terminal
 from suite.report.screen.markdown import explanation

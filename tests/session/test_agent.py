@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.order import HostJob
+from suite.record.handover.order import HostJob
 from suite.record.record import Outcome
 from suite.session.hosts import Hear, HostLostError, StoppedError, code_digest
 from suite.session.hosts.pipe import Pipe

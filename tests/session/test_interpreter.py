@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.job import Job
+from suite.record.handover.job import Job
 from suite.session.launches.launch import ROOT, LaunchError, interpreter, launch, variables
 from tests.launches import StandIn
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.environment import recorded
-from suite.record.order import HostRanks
+from suite.record.handover.order import HostRanks
+from suite.record.parts.environment import recorded
 from suite.session.launches import ranks
 from suite.session.launches.network import interface_of, own_address, towards
 

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.environment import own_cores
-from suite.record.order import HostRanks
+from suite.record.handover.order import HostRanks
+from suite.record.parts.environment import own_cores
 from suite.record.record import Outcome, Record
 from suite.session.launches import listener, ranks
 from suite.session.launches.launch import launch

@@ -10,7 +10,7 @@ import pytest
 
 from suite.analysis.records.load import load
 from suite.plan.cell import Cell
-from suite.plan.command_line import LATEST
+from suite.plan.command.common import LATEST
 from suite.plan.measuring import Plan
 from suite.record.record import STATUSES, Outcome
 from suite.record.retry import may_pass

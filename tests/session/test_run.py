@@ -14,8 +14,8 @@ import pytest
 from suite.monitor.gpu import Driver
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.job import Job
-from suite.record.ranks import Ranks
+from suite.record.handover.job import Job
+from suite.record.parts.ranks import Ranks
 from suite.record.record import Outcome, Record
 from suite.session.eta import LEAST, durations
 from suite.session.hosts import local

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.order import HostJob
+from suite.record.handover.order import HostJob
 from suite.record.record import Outcome
 from suite.session.engines.cluster import sites
 from suite.session.engines.slurm import Node, Slurm, allocated, read_counts, step

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.line import decode_line
-from suite.record.saved import unpack
+from suite.record.files.line import decode_line
+from suite.record.files.saved import unpack
 
 
 def cut(saved: dict[str, Any], cells: str, launches: int, points: int) -> list[dict[str, Any]]:

@@ -26,10 +26,10 @@ from suite.analysis.rows.groups import Row, group
 from suite.analysis.scaling.communication import communication, exchange
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.environment import machine, own_cores
-from suite.record.job import Job
-from suite.record.order import HostJob
-from suite.record.rank_variables import INTERFACE
+from suite.record.handover.job import Job
+from suite.record.handover.order import HostJob
+from suite.record.handover.variables import INTERFACE
+from suite.record.parts.environment import machine, own_cores
 from suite.record.record import Record
 from suite.session.engines.slurm import Command
 from suite.session.hosts import Hear

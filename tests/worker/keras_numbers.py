@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import Cell
-from suite.plan.frameworks import variables_of
+from suite.plan.settings.frameworks import variables_of
 from suite.worker import interfaces
 from tests.frameworks import batches, framework_of, narrow, switches_restored
 

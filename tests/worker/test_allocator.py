@@ -95,7 +95,7 @@ def device_of(framework: str) -> Any:
 
 
 def set_only(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
-    from suite.plan.allocators import REPLACED
+    from suite.plan.settings.allocators import REPLACED
 
     for name in REPLACED:
         monkeypatch.delenv(name, raising=False)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.record.evidence import Recomputed
+from suite.record.parts.evidence import Recomputed
 from suite.worker.evidence.collector import recomputed
 from suite.worker.evidence.optimizer import deviation
 from suite.worker.evidence.subject import Subject

@@ -13,8 +13,8 @@ import pytest
 
 from suite.plan.cell import REFERENCE_STRATEGY, Cell
 from suite.plan.measuring import Plan
-from suite.record.environment import own_cores
-from suite.record.job import Job
+from suite.record.handover.job import Job
+from suite.record.parts.environment import own_cores
 from suite.record.record import Record
 from suite.session.launches.launch import launch
 from suite.worker.distributed.ranks import Ranks

@@ -19,7 +19,7 @@ from suite.analysis.identity.tolerances import (
     tolerance_of,
 )
 from suite.plan.cell import FRAMEWORKS
-from suite.record.evidence import Draws
+from suite.record.parts.evidence import Draws
 from suite.worker.evidence.draws import draws, spread
 from suite.worker.evidence.fingerprint import check_formula, take_float64_fingerprint, take_own_fingerprint
 from suite.worker.evidence.optimizer import Formula, deviation

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from suite.analysis.identity.verdicts import Verdict, verdicts
-from suite.record.evidence import Identity
+from suite.record.parts.evidence import Identity
 from suite.worker.evidence.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
 from tests import records
 from tests.frameworks import batches, data, each_framework, each_workload_resnet_slow, needs_frameworks, training

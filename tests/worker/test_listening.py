@@ -12,9 +12,9 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import Plan
-from suite.record.environment import own_cores
-from suite.record.job import Job
-from suite.record.order import HostRanks
+from suite.record.handover.job import Job
+from suite.record.handover.order import HostRanks
+from suite.record.parts.environment import own_cores
 from suite.session.launches import ranks
 from suite.session.launches.launch import launch
 from suite.session.launches.namespace import NamespaceError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import WORKLOADS, Cell, Loader
-from suite.plan.frameworks import MEMORY_FRACTION, VARIABLES
+from suite.plan.settings.frameworks import MEMORY_FRACTION, VARIABLES
 from suite.worker import frameworks
 from suite.worker.frameworks import UnsupportedError
 from tests.frameworks import batches, module, narrow, needs_frameworks

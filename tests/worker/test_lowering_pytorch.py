@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.plan.frameworks import MEMORY_FRACTION
+from suite.plan.settings.frameworks import MEMORY_FRACTION
 from tests.frameworks import batches, module, needs_frameworks
 from workloads.spec import Numbers, specification
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
-from suite.record.evidence import Draws
+from suite.record.parts.evidence import Draws
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import needs_frameworks
 from tests.studies.mutants.catalogue import KINDS, MUTANTS, part_of

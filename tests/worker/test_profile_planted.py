@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.profile import Profile
+from suite.record.parts.profile import Profile
 from suite.worker.launch.profiling import training_loop
 from suite.worker.profilers.table import profile_of
 from tests import frameworks

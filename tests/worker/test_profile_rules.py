@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.profile import CATEGORIES
+from suite.record.parts.profile import CATEGORIES
 from suite.worker.profilers import jax_rules, kernel_rules, pytorch_rules, tensorflow_rules
 from suite.worker.profilers.hlo import Instruction, program
 from suite.worker.profilers.onednn import shares_of

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from suite.record.profile import Profile
+from suite.record.parts.profile import Profile
 from suite.worker.profilers.table import Recording, profile_of, shortened
 from suite.worker.profilers.timeline import IDLE, INPUT, OVERHEAD, STEPS, Event, pieces, shares
 from suite.worker.profilers.trace import chrome_trace

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.evidence import Scored
+from suite.record.parts.evidence import Scored
 from suite.worker.evidence.scored import Again
 from suite.worker.launch.training import EVALUATION_BATCH, scores
 from tests.frameworks import data

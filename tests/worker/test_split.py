@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.plan.strategies import STAGED
+from suite.plan.settings.strategies import STAGED
 from suite.worker.distributed.process_group import ProcessGroup
 from suite.worker.distributed.ranks import Ranks
 from tests.frameworks import batches, module, narrow, needs_frameworks, training

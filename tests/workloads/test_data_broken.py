@@ -20,11 +20,11 @@ from data_makers import (
     tar_gz,
 )
 
-from workloads.data import archive as archives
-from workloads.data import cifar100, imdb
-from workloads.data.archive import Members
-from workloads.data.cifar100 import parse
 from workloads.data.dataset import DataError
+from workloads.data.real import archive as archives
+from workloads.data.real import cifar100, imdb
+from workloads.data.real.archive import Members
+from workloads.data.real.cifar100 import parse
 
 
 def packed(*contents: tuple[tarfile.TarInfo, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:

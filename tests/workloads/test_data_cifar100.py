@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from data_makers import cifar_archive, cifar_files, cifar_source, md5, put, python2_pickle, tar_gz
 
-from workloads.data.cifar100 import parse
 from workloads.data.dataset import DataError
+from workloads.data.real.cifar100 import parse
 
 
 def test_channels_rows_and_columns_come_out_in_place():

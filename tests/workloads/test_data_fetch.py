@@ -14,8 +14,8 @@ import pytest
 from data_makers import archive, put
 from test_data_cache import files_up_to
 
-from workloads.data.archive import Archive
-from workloads.data.fetch import DownloadError, download, find_verified, part_name
+from workloads.data.real.archive import Archive
+from workloads.data.real.fetch import DownloadError, download, find_verified, part_name
 
 CONTENT = np.random.Generator(np.random.Philox(key=3)).bytes(300_000)
 

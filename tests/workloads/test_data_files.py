@@ -15,9 +15,9 @@ from test_data_prepare import cache, no_network  # noqa: F401 - fixtures
 from workloads.data.__main__ import main
 from workloads.data.cache import open_cached, write
 from workloads.data.dataset import DataError
-from workloads.data.fetch import DownloadError, find_verified, part_name
 from workloads.data.files import read_regular
 from workloads.data.prepare import NAMES, SOURCES, prepare
+from workloads.data.real.fetch import DownloadError, find_verified, part_name
 from workloads.data.synthetic import generate
 
 # ruff: noqa: F811 - arguments named after imported fixtures

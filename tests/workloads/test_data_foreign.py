@@ -15,8 +15,8 @@ from test_data_sources import open_path, unprivileged  # noqa: F401 - a fixture
 from workloads.data.__main__ import main
 from workloads.data.cache import FILES, open_cached, verify, write
 from workloads.data.dataset import DataError
-from workloads.data.fetch import part_name
 from workloads.data.prepare import prepare
+from workloads.data.real.fetch import part_name
 from workloads.data.synthetic import generate
 
 # ruff: noqa: F811 - arguments named after imported fixtures

@@ -11,8 +11,8 @@ from dataclasses import replace
 from data_makers import REVIEWS, archive, cifar_files, cifar_source, imdb_source, put
 from test_data_broken import header, one_line, packed, record, sparse
 
-from workloads.data.archive import Members
 from workloads.data.cache import open_cached, verify, write
+from workloads.data.real.archive import Members
 from workloads.data.synthetic import generate
 
 LONG = "aclImdb/train/pos/" + 150 * "é"

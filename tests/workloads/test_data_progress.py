@@ -14,9 +14,9 @@ from test_data_prepare import SOURCE, cache, data, no_network, real, small_twins
 
 from workloads.data import progress as module
 from workloads.data.cache import verify
-from workloads.data.fetch import find_verified
 from workloads.data.prepare import prepare
 from workloads.data.progress import byte_progress, print_to_stderr, progress, waiting
+from workloads.data.real.fetch import find_verified
 
 # ruff: noqa: F811 - arguments named after imported fixtures
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from data_makers import cifar_archive, cifar_files, cifar_source, put, tar_gz
 
-from workloads.data.archive import Members
 from workloads.data.dataset import DataError
+from workloads.data.real.archive import Members
 
 NOBODY = 65534
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from suite.analysis.identity.tolerances import OWN_OPTIMIZER, tolerance_of
-from suite.record.evidence import Last
+from suite.record.parts.evidence import Last
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import take_own_fingerprint
 from suite.worker.evidence.replay import Replay

@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import OWN_WORKLOAD, Cell, CellError
 from suite.plan.matrix import MatrixError
-from suite.plan.sweep import parsed, swept, usual
+from suite.plan.sweeps.sweep import parsed, swept, usual
 from tests.prove.mistakes import PORTS, forget
 from workloads import registry
 from workloads.data.augment import Batches

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import IO
 
 from workloads.data import cache as caches
-from workloads.data import fetch as downloads
 from workloads.data import synthetic
-from workloads.data.cifar100 import Cifar100
 from workloads.data.dataset import DataError, DataSet
 from workloads.data.files import regular
-from workloads.data.imdb import Imdb
 from workloads.data.progress import print_to_stderr, waiting
-from workloads.data.sources import Source
+from workloads.data.real import fetch as downloads
+from workloads.data.real.cifar100 import Cifar100
+from workloads.data.real.imdb import Imdb
+from workloads.data.real.sources import Source
 
 SOURCES: dict[str, Source] = {source.name: source for source in (Cifar100(), Imdb())}
 NAMES = tuple(SOURCES)

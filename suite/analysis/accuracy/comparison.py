@@ -28,7 +28,7 @@ from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics.inference import LEVEL, holm
 from suite.analysis.statistics.ratios import ratios
 from suite.plan.cell import Cell
-from suite.record.history import TrainingHistory
+from suite.record.parts.history import TrainingHistory
 from suite.record.record import Record
 
 #: Test accuracies closer than this count as the same: one percentage point.

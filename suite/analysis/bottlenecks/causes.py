@@ -19,7 +19,7 @@ from suite.analysis.bottlenecks.costs import Costs
 from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, known
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.statistics.inference import LEAST, LEVEL, holm
-from suite.record.profile import CATEGORIES
+from suite.record.parts.profile import CATEGORIES
 from suite.record.text import clean
 
 #: How much of what takes longer is named, and the least share of the difference that is worth a name.

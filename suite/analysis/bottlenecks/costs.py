@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import median
 
 from suite.analysis.rows.groups import Row
-from suite.record.profile import CATEGORIES, Operation, Profile
+from suite.record.parts.profile import CATEGORIES, Operation, Profile
 
 #: How far the sum of the categories may lie from the timed step before a table says so.
 AGREES = 0.10

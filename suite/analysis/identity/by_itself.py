@@ -19,7 +19,7 @@ from suite.analysis.identity.tolerances import (
     TOTAL,
     relative,
 )
-from suite.record.evidence import Draws, Identity, Last, Recomputed, Scored
+from suite.record.parts.evidence import Draws, Identity, Last, Recomputed, Scored
 from suite.record.record import Record
 from workloads.spec import read_declaration
 

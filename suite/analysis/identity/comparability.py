@@ -11,7 +11,7 @@ from suite.analysis.rows.environments import differences, mixed
 from suite.analysis.rows.groups import Row, RowKey
 from suite.analysis.rows.metrics import clock_mhz, first_gpu, number
 from suite.analysis.rows.wording import figure
-from suite.plan.strategies import normalised_apart
+from suite.plan.settings.strategies import normalised_apart
 from suite.record.record import Record
 from suite.record.text import clean
 

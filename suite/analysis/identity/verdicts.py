@@ -1,8 +1,8 @@
 """Did the frameworks compute the same? Compares the evidence of the launches.
 
-Evidence (`suite.record.evidence.Identity`) is compared only with evidence of the same workload, size, precision, data
-and spec. The digest of the loader's batches also needs the same batch size and seed, and a fingerprint at the cell's
-own batch size needs that size. Digests must be equal; numbers may differ by the tolerance
+Evidence (`suite.record.parts.evidence.Identity`) is compared only with evidence of the same workload, size, precision,
+data and spec. The digest of the loader's batches also needs the same batch size and seed, and a fingerprint at the
+cell's own batch size needs that size. Digests must be equal; numbers may differ by the tolerance
 (`suite.analysis.identity.tolerances`). Evidence that a record of an older version lacks is not judged. A launch without
 a fingerprint rests on one of the same program.
 
@@ -29,8 +29,8 @@ from suite.analysis.identity.tolerances import (
     tolerance_of,
 )
 from suite.analysis.records.ledger import UNACCOUNTED, unaccounted
-from suite.plan.strategies import normalised_apart
-from suite.record.evidence import Identity, Trace
+from suite.plan.settings.strategies import normalised_apart
+from suite.record.parts.evidence import Identity, Trace
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)

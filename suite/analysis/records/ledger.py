@@ -12,7 +12,7 @@ from statistics import median
 from typing import TypeVar
 
 from suite.analysis.records.hardware import machine
-from suite.record.history import Ledger
+from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record
 
 Key = TypeVar("Key")

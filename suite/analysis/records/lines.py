@@ -12,7 +12,7 @@ from typing import Any
 
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.readings import GPU_FIGURES, GPU_LINES, HOST_FIGURES, HOST_LINES
-from suite.record.line import POINTS, decode_line
+from suite.record.files.line import POINTS, decode_line
 from workloads.data.files import regular
 
 #: The moments of a line in seconds, and the value at each, None if it is missing.

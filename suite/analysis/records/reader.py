@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place, shown
-from suite.record.line import thin_lines
+from suite.record.files.line import thin_lines
+from suite.record.files.saved import SHARED, restore
 from suite.record.record import Record
-from suite.record.saved import SHARED, restore
 
 #: Fields of a record that are equal in many launches.
 ALIKE = ("cell", "outcome", "data", "workload", "settings", "environment", "flags", "log")

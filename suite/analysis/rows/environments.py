@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from suite.analysis.rows.conditions import CODE, UNSET, conditions
 from suite.analysis.rows.groups import Row
-from suite.plan.tunings import host_memory
+from suite.plan.settings.tunings import host_memory
 from suite.record.record import Record
 
 #: Variables that change the numbers, not only the speed: rows in which they differ get no ratio.

@@ -22,7 +22,7 @@ from scipy import special
 from suite.analysis.statistics.inference import LEVEL, holm
 from suite.analysis.statistics.two_way import Fit, Scores
 from suite.plan.cell import USUAL_COMPILE, Cell
-from suite.plan.sweep import AXES, spelled
+from suite.plan.sweeps.sweep import AXES, spelled
 
 #: Settings whose effects are looked for: the axes of a sweep, but for workload and size, which have races of their own.
 SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))

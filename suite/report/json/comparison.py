@@ -21,7 +21,7 @@ from suite.analysis.scaling import efficiency
 from suite.analysis.statistics.control import Power
 from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import monitored
-from suite.record.json_schema import schema_of
+from suite.record.files.json_schema import schema_of
 from suite.record.text import clean
 from suite.report.tables.accuracy import rows
 from suite.report.tables.cells import Spread, TimedCell

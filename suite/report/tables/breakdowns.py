@@ -9,7 +9,7 @@ from suite.analysis.bottlenecks.explained_pairs import ComparedRows
 from suite.analysis.bottlenecks.roofline import RooflinePart, RooflineRow, roofline
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import NONE, figure, listing, middle
-from suite.record.profile import CATEGORIES
+from suite.record.parts.profile import CATEGORIES
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.view import LEFT, RIGHT, Grid, View

@@ -11,7 +11,7 @@ from suite.analysis.scaling.efficiency import KINDS, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import METRICS
-from suite.plan.strategies import normalised_apart
+from suite.plan.settings.strategies import normalised_apart
 from suite.record.text import clean
 from suite.report.format.names import count, counts, framework, strategy, workload
 from suite.report.format.view import LEFT, RIGHT, Grid, View

@@ -10,7 +10,7 @@ from suite.analysis.rows.groups import SETTINGS, Group
 from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.speedups import Speedup
 from suite.catalog.settings import OF_A_FRAMEWORK
-from suite.plan.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
+from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
 from suite.report.format.names import (
     PHRASES,
     SETTING_NAMES,

@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.analysis.rows.missing import Count
 from suite.plan.matrix import MATRICES
-from suite.plan.sweep import AXES
+from suite.plan.sweeps.sweep import AXES
 from suite.record.text import clean
 
 #: Options of ``pytest suite`` by the setting that a run records, with the values that need no option.

@@ -14,7 +14,7 @@ from suite.analysis.search.significance import LEVEL
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
-from suite.plan.sweep import AXES, spelled
+from suite.plan.sweeps.sweep import AXES, spelled
 from suite.record.text import clean
 from suite.report.format.names import count, number, workload_title
 from suite.report.format.view import LEFT, RIGHT, Grid

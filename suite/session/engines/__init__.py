@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-from suite.plan.choice import one_of
-from suite.plan.command_line import option
+from suite.plan.command.choice import one_of
+from suite.plan.command.common import option
 from suite.session.hosts.remote import Remote
 
 #: The engine that is used unless another one is asked for: this host.

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from suite.record.environment import redact
-from suite.record.process_tag import PROCESS_TAG
-from suite.record.rank_variables import ADDRESS
+from suite.record.handover.variables import ADDRESS, PROCESS_TAG
+from suite.record.parts.environment import redact
 from suite.record.text import clean
 from suite.session.engines import Engine
 from suite.session.hosts import HostLostError

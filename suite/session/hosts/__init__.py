@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.monitor.sampler import Monitor
-from suite.record.order import HostJob
+from suite.record.handover.order import HostJob
 from suite.record.record import Record
 
 ROOT = Path(__file__).resolve().parents[3]

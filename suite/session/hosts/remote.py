@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.plan.schema import decode
-from suite.record.order import HostJob
+from suite.record.handover.order import HostJob
 from suite.record.record import Outcome, Record, RecordError
 from suite.session.hosts import About, Hear, HostLostError, StoppedError
 from suite.session.launches.launch import LaunchError

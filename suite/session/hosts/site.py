@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.order import HostJob, HostRanks
+from suite.record.handover.order import HostJob, HostRanks
 from suite.record.record import Record
 from suite.session.hosts import About, Hear, Host, HostLostError, StoppedError
 from suite.session.hosts.remote import Remote

@@ -26,16 +26,16 @@ from typing import Any
 import psutil
 
 from suite.monitor.sampler import Monitor
-from suite.plan import allocators
 from suite.plan.cell import WORKLOADS, Cell
-from suite.plan.frameworks import variables_of
-from suite.plan.tunings import host_memory
-from suite.record.environment import machine, recorded, redact
-from suite.record.job import Job
-from suite.record.order import HostRanks
-from suite.record.process_tag import PROCESS_TAG
+from suite.plan.settings import allocators
+from suite.plan.settings.frameworks import variables_of
+from suite.plan.settings.tunings import host_memory
+from suite.record.files.scratch import scratch
+from suite.record.handover.job import Job
+from suite.record.handover.order import HostRanks
+from suite.record.handover.variables import PROCESS_TAG
+from suite.record.parts.environment import machine, recorded, redact
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
-from suite.record.scratch import scratch
 from suite.record.text import clean
 from suite.session.launches import cleanup, logs, ranks
 from suite.session.launches.listener import Progress, Workers

@@ -11,9 +11,9 @@ from typing import Any
 from suite import __version__
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL, LONGEST_S, LONGEST_TRAINING_S
-from suite.record.environment import machine
-from suite.record.job import Job
-from suite.record.order import HostJob
+from suite.record.handover.job import Job
+from suite.record.handover.order import HostJob
+from suite.record.parts.environment import machine
 from suite.record.record import Record
 from suite.session.formatting import duration
 from suite.session.hosts import Hear, Host

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import psutil
 
-from suite.record.rank_variables import ADDRESS, INTERFACE
+from suite.record.handover.variables import ADDRESS, INTERFACE
 
 #: The variable in which SLURM tells a task the address of the host that called ``srun``.
 CALLER = "SLURM_LAUNCH_NODE_IPADDR"

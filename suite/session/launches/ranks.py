@@ -11,11 +11,10 @@ from pathlib import Path
 
 from suite.catalog.devices import has_gpu
 from suite.plan.cell import Cell
-from suite.plan.strategies import SERVER, has_server, not_measured
-from suite.record.environment import own_cores, usable_cores
-from suite.record.job import Job
-from suite.record.order import HostRanks
-from suite.record.rank_variables import (
+from suite.plan.settings.strategies import SERVER, has_server, not_measured
+from suite.record.handover.job import Job
+from suite.record.handover.order import HostRanks
+from suite.record.handover.variables import (
     ADDRESS,
     COORDINATOR,
     CORES,
@@ -26,6 +25,7 @@ from suite.record.rank_variables import (
     TOKEN,
     WORLD_SIZE,
 )  # fmt: skip
+from suite.record.parts.environment import own_cores, usable_cores
 from suite.record.record import Record
 from suite.session.launches.namespace import NamespaceError, own_network
 from suite.session.launches.network import interface_of

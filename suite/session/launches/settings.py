@@ -12,12 +12,12 @@ import pytest
 
 from suite.catalog.devices import has_gpu
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.command_line import JOURNALS, bytes_of
+from suite.plan.command.common import JOURNALS, bytes_of
+from suite.plan.command.options import budget_s, chosen_axes
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
-from suite.plan.options import budget_s, chosen_axes
-from suite.plan.sweep import AXES, described
-from suite.record.environment import redact
+from suite.plan.sweeps.sweep import AXES, described
+from suite.record.parts.environment import redact
 from suite.session.engines import LOCAL
 from suite.session.launches import devices
 from suite.session.launches.launch import interpreter

@@ -10,7 +10,7 @@ import pytest
 from suite.catalog.suggest import unknown
 from suite.export.live import HOST, Live
 from suite.export.target import ExportError, abouts, target
-from suite.plan.command_line import Option, option
+from suite.plan.command.common import Option, option
 from suite.record.text import clean
 from suite.session.observers.observer import Observers
 from suite.session.observers.tracker import Tracker

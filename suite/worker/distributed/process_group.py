@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import MODEL_DIVIDED, Cell
-from suite.plan.strategies import WHOLE_BATCH, not_measured
-from suite.record.environment import usable_cores
-from suite.record.ranks import AllReduce, Rank
-from suite.record.ranks import Ranks as Part
+from suite.plan.settings.strategies import WHOLE_BATCH, not_measured
+from suite.record.parts.environment import usable_cores
+from suite.record.parts.ranks import AllReduce, Rank
+from suite.record.parts.ranks import Ranks as Part
 from suite.worker import interfaces
 from suite.worker.distributed.ranks import Ranks
 from suite.worker.frameworks import UnsupportedError

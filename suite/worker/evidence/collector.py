@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
-from suite.record.evidence import Identity, Last, Recomputed
+from suite.record.parts.evidence import Identity, Last, Recomputed
 from suite.worker.evidence.draws import draws
 from suite.worker.evidence.fingerprint import (
     BATCH,

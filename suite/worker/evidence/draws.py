@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
-from suite.record.evidence import Draws
+from suite.record.parts.evidence import Draws
 from suite.worker.evidence.fingerprint import drawn_from
 from suite.worker.evidence.owners import owners
 from suite.worker.evidence.subject import Subject

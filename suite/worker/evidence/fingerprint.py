@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suite.record.evidence import Trace
+from suite.record.parts.evidence import Trace
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.launch.outcome import check

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
-from suite.record.evidence import Scored
+from suite.record.parts.evidence import Scored
 from suite.worker.evidence.replay import restore_state
 from suite.worker.evidence.subject import Subject
 from suite.worker.launch.training import EVALUATION_BATCH, scores

@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import Any
 
 from suite.catalog.precisions import PRECISIONS
-from suite.plan import allocators, tunings
 from suite.plan.cell import Cell
+from suite.plan.settings import allocators, tunings
 from workloads.spec import Numbers, read_declaration
 
 #: The number formats of each precision.

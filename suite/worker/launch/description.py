@@ -13,7 +13,7 @@ import suite.plan
 import suite.worker
 import workloads
 from suite.plan.cell import Cell
-from suite.record.job import Job
+from suite.record.handover.job import Job
 from workloads import registry
 from workloads.recipes import Recipe
 from workloads.spec import Numbers, WorkloadSpec

@@ -12,8 +12,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from suite.record.process_tag import PROCESS_TAG, WORKER
-from suite.record.rank_variables import CORES
+from suite.record.handover.variables import CORES, PROCESS_TAG, WORKER
 
 
 def adopt() -> None:

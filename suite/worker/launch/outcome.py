@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from suite.record.job import Job
+from suite.record.handover.job import Job
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError
 from suite.worker.launch.probe import PrecisionError

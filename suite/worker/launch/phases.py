@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from suite.plan.measuring import Plan
-from suite.record.history import Ledger
+from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Window
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.frameworks import RecompiledError

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from suite.record.job import Job
+from suite.record.handover.job import Job
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.profilers.table import Recording, profile_of
 from suite.worker.profilers.timeline import LOADING, STEP, STEPS

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.record.history import Epoch, Ledger, TrainingHistory
+from suite.record.parts.history import Epoch, Ledger, TrainingHistory
 from suite.record.record import Phase, Window
 from suite.worker.distributed.process_group import ProcessGroup
 from suite.worker.distributed.ranks import ALONE, Ranks

@@ -8,7 +8,7 @@ say what the framework made of the cell's loader. `KINDS` maps the cell's loader
 from __future__ import annotations
 
 from suite.plan.cell import Loader
-from suite.record.environment import usable_cores
+from suite.record.parts.environment import usable_cores
 from suite.worker.frameworks import UnsupportedError
 from workloads.data.augment import Batches
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec import to_builtins
 
-from suite.record.profile import CATEGORIES, HELD_MOST, NAME_MOST, Gaps, Operation, Profile, Share
+from suite.record.parts.profile import CATEGORIES, HELD_MOST, NAME_MOST, Gaps, Operation, Profile, Share
 from suite.worker.profilers.timeline import OTHER, STEPS, Event, Shares, shares
 
 #: Operations that are kept: no more than these, and none that took less of the time.

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from suite.analysis.bottlenecks.costs import Costs, costs
 from suite.analysis.rows.wording import figure
-from suite.record.profile import CATEGORIES
+from suite.record.parts.profile import CATEGORIES
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.bars import stack
 from suite.report.plots.style.canvas import ROW_IN, left_out, rows_of, sheet, stacked

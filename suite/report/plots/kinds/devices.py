@@ -17,7 +17,7 @@ from suite.analysis.scaling.efficiency import STRONG, WEAK, Point, Scaling
 from suite.analysis.scaling.time_to_accuracy import seconds_to
 from suite.analysis.statistics.inference import LEAST
 from suite.plan.cell import STRATEGIES_OF, Cell
-from suite.plan.strategies import normalised_apart
+from suite.plan.settings.strategies import normalised_apart
 from suite.report.format.names import FRAMEWORKS, count, strategy
 from suite.report.plots.kinds import TRAINED, kind
 from suite.report.plots.kinds.lines import DASHES, DOTTED, FEW, Look, Spread, by_twos, marked

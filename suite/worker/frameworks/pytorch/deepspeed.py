@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from suite.plan.cell import Cell
-from suite.plan.strategies import FLAT, not_measured
+from suite.plan.settings.strategies import FLAT, not_measured
 from suite.worker.distributed.ranks import Ranks
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.pytorch import devices as pytorch_devices

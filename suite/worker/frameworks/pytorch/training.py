@@ -12,8 +12,8 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
-from suite.plan.frameworks import MEMORY_FRACTION
-from suite.plan.tunings import flushes
+from suite.plan.settings.frameworks import MEMORY_FRACTION
+from suite.plan.settings.tunings import flushes
 from suite.worker.frameworks import (
     LOSS_SCALE,
     LOSS_SCALE_GROWTH_STEPS,

@@ -20,10 +20,10 @@ from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from workloads.data.archive import Archive, md5_of
 from workloads.data.dataset import DataError
 from workloads.data.files import regular
 from workloads.data.progress import byte_progress, print_to_stderr
+from workloads.data.real.archive import Archive, md5_of
 
 CHUNK_BYTES = 1 << 16
 NO_SPACE = (ENOSPC, EDQUOT, EFBIG)

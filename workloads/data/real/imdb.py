@@ -15,11 +15,18 @@ from typing import ClassVar
 import numpy as np
 
 from workloads.data import tokenizer
-from workloads.data.archive import MAX_MEMBERS, MAX_UNPACKED_BYTES, Archive, BrokenSourceError, Members, describe_broken
 from workloads.data.cache import with_digest
 from workloads.data.dataset import DataSet, Split
 from workloads.data.progress import progress
-from workloads.data.sources import Source, read_file
+from workloads.data.real.archive import (
+    MAX_MEMBERS,
+    MAX_UNPACKED_BYTES,
+    Archive,
+    BrokenSourceError,
+    Members,
+    describe_broken,
+)
+from workloads.data.real.sources import Source, read_file
 
 # Split, class: the order in which reviews are digested and in which samples are numbered.
 FOLDERS = (("train", "neg"), ("train", "pos"), ("test", "neg"), ("test", "pos"))

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from workloads.data.archive import REPORT, Archive, BrokenSourceError, describe_broken, md5_of
 from workloads.data.dataset import DataError, DataSet, Voucher
 from workloads.data.files import read_regular
+from workloads.data.real.archive import REPORT, Archive, BrokenSourceError, describe_broken, md5_of
 
 
 @dataclass(frozen=True)

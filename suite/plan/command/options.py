@@ -11,7 +11,7 @@ from suite.catalog.devices import has_gpu
 from suite.catalog.settings import SETTINGS
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO
-from suite.plan.command_line import (
+from suite.plan.command.common import (
     CORES,
     DATA,
     DATA_DIR,
@@ -32,12 +32,12 @@ from suite.plan.command_line import (
     Option,
     check_numbers,
 )  # fmt: skip
-from suite.plan.command_line import add as add_options
+from suite.plan.command.common import add as add_options
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
-from suite.plan.named import named
 from suite.plan.objective import budget
-from suite.plan.sweep import AXES, parsed, swept, usual
+from suite.plan.sweeps.named import named
+from suite.plan.sweeps.sweep import AXES, parsed, swept, usual
 from workloads import registry
 
 #: The heading of the suite's options in ``pytest --help``, which pytest prints as it is, with a colon after it.

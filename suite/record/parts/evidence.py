@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from suite.record.history import Count, Number, Seconds
+from suite.record.parts.history import Count, Number, Seconds
 
 
 @dataclass(frozen=True)

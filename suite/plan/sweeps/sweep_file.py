@@ -21,7 +21,7 @@ from suite.catalog.setting import Count
 from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
 from suite.plan.matrix import Matrix, MatrixError, with_windows
-from suite.plan.sweep import AXES, parsed, swept
+from suite.plan.sweeps.sweep import AXES, parsed, swept
 from workloads.data.files import read_regular
 
 #: Keys besides the axes.

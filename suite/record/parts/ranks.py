@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from suite.record.history import NUMBER_MOST, Count, Elapsed, Seconds
+from suite.record.parts.history import NUMBER_MOST, Count, Elapsed, Seconds
 
 Rate = Annotated[float, Meta(ge=0, le=NUMBER_MOST)]
 

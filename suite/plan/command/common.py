@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from suite.catalog import devices
-from suite.plan.choice import one_of
+from suite.plan.command.choice import one_of
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S
-from suite.plan.strategies import TRUSTED
+from suite.plan.settings.strategies import TRUSTED
 
 #: Where runs keep their journals, unless the command line says otherwise.
 JOURNALS = Path("results/journals")

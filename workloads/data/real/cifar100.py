@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from workloads.data.archive import Archive, BrokenSourceError, Members
 from workloads.data.cache import with_digest
 from workloads.data.dataset import Array, DataSet, Split
 from workloads.data.progress import progress
-from workloads.data.sources import Source, read_file
+from workloads.data.real.archive import Archive, BrokenSourceError, Members
+from workloads.data.real.sources import Source, read_file
 
 SIDE, CHANNELS, CLASSES = 32, 3, 100
 LARGEST_BYTES = 2**29  # of one pickle; the largest official one has 155,249,918

@@ -16,7 +16,7 @@ from suite.plan.cell import Cell
 #: default it maps every block above 32 MiB anew, in each step, and so it does above the heap of any thread but the
 #: first. JAX's full CNN took 281,000 page faults a step (batch 32, two cores) and 0.6 s of 1.7 s of processor time in
 #: the kernel, PyTorch's full LSTM 57,000 faults (batch 64); with these settings there are next to none in any
-#: framework. The user's own values stand. For the memory of a GPU see `suite.plan.allocators`.
+#: framework. The user's own values stand. For the memory of a GPU see `suite.plan.settings.allocators`.
 KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)}
 
 #: The number of glibc's heaps. In TensorFlow's LSTM two threads run some 24,700 small operations a step, each of which

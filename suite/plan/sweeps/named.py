@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from suite.plan import sweep_file
 from suite.plan.matrix import Matrix, MatrixError, matrix, union
-from suite.plan.sweep import usual
+from suite.plan.sweeps import sweep_file
+from suite.plan.sweeps.sweep import usual
 
 
 def named(texts: Sequence[str], gpu: bool) -> Matrix:

@@ -105,7 +105,7 @@ def _numbers(reading: Any) -> Iterator[float]:
         plain = set(map(type, reading)) <= {int, float}
         numbers = reading if plain else [each for each in reading if isinstance(each, (int, float))]
         yield from {min(numbers), max(numbers)} if numbers else ()
-    elif isinstance(reading, dict) and type(power := reading.get("e")) is int:  # as `suite.record.line` stores it
+    elif isinstance(reading, dict) and type(power := reading.get("e")) is int:  # as `suite.record.files.line` stores it
         scale = math.pow(10, power) if abs(power) < 100 else 0
         yield from (number * scale for number in _numbers(reading.get("n")))
     elif isinstance(reading, dict):

@@ -1,6 +1,7 @@
-"""The neutral variables that each process of a launch with several gets, whatever starts it."""
+"""The variables by which the processes of a launch know it and each other. Standard library only."""
 
-from __future__ import annotations
+#: The environment variable that holds a launch's mark, and the one with the process id of its worker.
+PROCESS_TAG, WORKER = "SUITE_LAUNCH", "SUITE_WORKER"
 
 #: Which process this is of how many, and which of those on its host.
 RANK, WORLD_SIZE, LOCAL_RANK = "SUITE_RANK", "SUITE_WORLD_SIZE", "SUITE_LOCAL_RANK"

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from suite.plan.schema import decode
-from suite.record.job import Job
+from suite.record.handover.job import Job
 
 
 @dataclass(frozen=True)

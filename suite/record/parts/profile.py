@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from suite.plan.schema import decode
-from suite.record.history import NUMBER_MOST, Elapsed, Seconds, Some
+from suite.record.parts.history import NUMBER_MOST, Elapsed, Seconds, Some
 
 #: What an operation of a training step can be. Everything that no rule knows is `other`.
 CATEGORIES = (

@@ -1,0 +1,1 @@
+"""What some settings of a cell mean: values, variables, what is refused."""

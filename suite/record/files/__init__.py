@@ -1,0 +1,1 @@
+"""How records lie in files."""

@@ -1,0 +1,1 @@
+"""What the processes of a launch hand to each other."""

@@ -1,0 +1,1 @@
+"""Real data: where it comes from, and how it is fetched and read."""
