@@ -21,8 +21,8 @@ from tests.weights import published, weight
 
 #: Bytes in git of a published run of 96 launches with its raw file.
 RUN_MOST = 600_000
-#: Bytes on a disk of the runs up to 0009, whose largest has 66 cells.
-FIRST, FIRST_MOST = "0009", 6_000_000
+#: Runs that are published at a time, and their bytes on a disk: the newest answer of each question.
+RUNS_MOST, ALL_MOST = 12, 8 * 2**20
 
 SPANS = {"train": Span(5.0, 12.0), "compute": Span(12.0, 19.0), "input": Span(19.0, 25.0)}
 #: A usual reading of each metric, and in what steps its instrument counts.
@@ -78,10 +78,9 @@ def test_a_published_run_of_96_launches_takes_less_than_600_kb_in_git(gpu: bool,
 
 def test_results_are_light() -> None:
     runs = {name: [path, RESULTS / name] for name, path in RUNS.items()}
-    first = [path for name, paths in runs.items() for path in paths if name[:4] <= FIRST]
-    assert weight(first).disk < FIRST_MOST, "publish them anew: python -m tests.studies.redraw NEW --in-place"
-    later = {name: str(weight(paths)) for name, paths in runs.items() if name[:4] > FIRST}
-    assert not {name: text for name, text in later.items() if weight(runs[name]).git >= RUN_MOST}
+    assert len(runs) <= RUNS_MOST
+    assert weight(path for paths in runs.values() for path in paths).disk < ALL_MOST, "a later run replaces one"
+    assert not {name: str(weight(paths)) for name, paths in runs.items() if weight(paths).git >= RUN_MOST}
     heavy = [path for paths in runs.values() for path in paths[-1].iterdir() if path.suffix in (".svg", ".parquet")]
     assert not heavy, "these can be had by `python -m suite.compare RUN --output DIR`"
     assert all(path.exists() for paths in runs.values() for path in paths), "every run has a folder of its name"

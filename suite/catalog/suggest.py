@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 #: A part of a name, such as `lstm`, counts as near from this many letters on.
 PART_LEAST = 3
@@ -24,6 +23,8 @@ def unknown(what: str, value: object, choices: Iterable[str], also: str = "") ->
 
 def nearest(value: str, choices: Iterable[str]) -> str:
     """The choice that was probably meant; empty if none is near."""
+    from difflib import get_close_matches  # here, since most starts of the suite need no error
+
     spelled = {_plain(choice): choice for choice in reversed(list(choices))}
     word = _plain(value)
     parts = [choice for plain, choice in spelled.items() if len(word) >= PART_LEAST and word in plain]

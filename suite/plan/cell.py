@@ -35,8 +35,8 @@ RECIPES = ("", *SETTINGS["recipe"].choices)
 COMPILES_OF = {name: each.compiles for name, each in frameworks.FRAMEWORKS.items()}
 USUAL_COMPILE = {name: modes[0] for name, modes in COMPILES_OF.items()}
 
-#: The strategies by which several devices train one model, of each framework. Those that `suite.plan.settings.strategies` does
-#: not measure end as unsupported, with the reason.
+#: The strategies by which several devices train one model, of each framework. Those that
+#: `suite.plan.settings.strategies` does not measure end as unsupported, with the reason.
 STRATEGIES = tuple(frameworks.STRATEGIES)
 STRATEGIES_OF = {name: tuple(each.strategies) for name, each in frameworks.FRAMEWORKS.items()}
 #: The strategy that an id leaves out, and that rows are compared with where several were measured.
@@ -89,9 +89,9 @@ class Cell(_Settings):
     fused kernel, or the plain formula). With a ``recipe`` (see `workloads.recipes`) the
     cell trains to its end and is evaluated after every epoch. With ``checkpointing`` the backward pass computes the
     activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
-    (see `suite.plan.settings.allocators`), and ``tuning`` sets the free switches of a CPU (see `suite.plan.settings.tunings`). The
-    ``interface`` is what drives the training; with Keras, the framework is its backend; ``nnx`` is flax.nnx in JAX, and
-    ``lightning`` Lightning in PyTorch.
+    (see `suite.plan.settings.allocators`), and ``tuning`` sets the free switches of a CPU (see
+    `suite.plan.settings.tunings`). The ``interface`` is what drives the training; with Keras, the framework is its
+    backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch.
     """
 
     def __post_init__(self) -> None:

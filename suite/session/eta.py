@@ -23,7 +23,7 @@ from suite.record.record import Record
 #: Launches from which an estimate is shown.
 LEAST = 3
 
-# What the guesses are made of: seconds as measured on two CPU cores (results 0002 to 0009). On another machine only
+# What the guesses are made of: seconds as measured on two CPU cores (runs 0002 to 0009). On another machine only
 # their ratios matter, and those only until each cell has run once.
 STARTING_S = 12.0  # start and evidence of identity, besides the phases
 ENDED_EARLY_S = 2.0  # a launch that ends as unsupported

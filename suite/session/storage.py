@@ -66,7 +66,7 @@ def saved_whole(benchmarks: Any) -> Iterator[None]:
 
 
 def compact(content: Mapping[str, Any]) -> str:
-    """A run as JSON with a launch per line, a fifth of the bytes that it takes indented; see `suite.record.files.saved`."""
+    """A run as JSON with a launch per line, a fifth of its bytes when indented: see `suite.record.files.saved`."""
     return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in pack(content).items()) + "\n}\n"
 
 

@@ -111,5 +111,5 @@ def test_the_picture_of_the_readme_is_that_of_the_published_runs(tmp_path: Path)
 
 def test_the_picture_of_the_readme_is_of_one_machine(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["0011_cpu_cnn", "0007_loss_curve"])
+        main(["0011_cpu_cnn", "0025_evidence"])
     assert "the runs are of 2 machines" in capsys.readouterr().err

@@ -133,3 +133,33 @@ def test_lines_in_a_page_go_from_point_to_point() -> None:
     (before,) = re.findall(r'd="(M0 144L72 36L144 108)"', vectors.draw_svg(plot))
     assert before
     assert 'd="M0 144l72-108 72 72"' in vectors.embed(vectors.draw_svg(plot), 0, "")
+
+
+def test_pictures_of_a_page_share_the_classes_of_their_looks() -> None:
+    with plots.styled():
+        svg = vectors.draw_svg(throughput(tables(records.launches(n=2))[0]))
+    looks: dict[str, str] = {}
+    first, second = (vectors.embed(svg, number, "bars", looks) for number in (0, 1))
+    assert re.findall(r'class="(look\d+)"', first) == re.findall(r'class="(look\d+)"', second)
+    assert {*re.findall(r'class="(look\d+)"', first)} == {*looks.values()}
+    assert len(first) < 0.9 * len(vectors.embed(svg, 0, "bars"))
+    style = vectors.style_of(looks)
+    assert ".look0{" in style
+    assert "url(" not in style
+    assert style.count("{") == style.count("}") == len(looks)
+
+
+def test_the_darkest_lines_have_the_colour_of_the_page_s_ink() -> None:
+    with plots.styled():
+        svg = vectors.embed(vectors.draw_svg(throughput(tables(records.launches(n=2))[0])), 0, "")
+    assert max(map(int, re.findall(r"var\(--ink\) (\d+)%", svg)), default=0) < 100, "a browser ignores more than 100 %"
+
+
+def test_only_lines_that_leave_their_frame_are_cut() -> None:
+    axes = (plot := Figure(figsize=(2, 2))).add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.plot([0, 1], [1, 2], gid="inside")
+    axes.plot([0, 9], [1, 2], gid="outside")
+    axes.set(xlim=(0, 2), ylim=(0, 4))
+    assert vectors.draw_svg(plot).count('clip-path="') == 2
+    assert vectors.embed(vectors.draw_svg(plot), 0, "").count('clip-path="') == 1

@@ -42,7 +42,6 @@ JUDGED = {
 #: The runs that were published with another `--by` than the framework.
 BY = {
     "0017_interfaces": "interface",
-    "0018_checkpointing": "checkpointing",
     "0023_compiled": "compile",
     "0024_tuning": "tuning",
 }

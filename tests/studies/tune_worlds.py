@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from tests.studies.significance import groups, of_launches
+from tests.studies.significance import CONTROL, of_launches, throughputs
 
 #: The cells of a search, and how many of them lie within `NEAR` of the best.
 CELLS, CLOSE, NEAR = 24, 3, 0.03
@@ -26,8 +26,8 @@ Values = np.ndarray
 @cache
 def effects(run: str, workload: str) -> tuple[float, ...]:
     """The logarithms of the throughputs of a committed run's cells over that of the best one."""
-    (one,) = (each for each in groups(run) if each.workload == workload)
-    logs = [np.mean([math.log(record.samples_per_s or 1.0) for record in row.ok]) for row in one.rows if row.ok]
+    rows = {name: rates for name, rates in throughputs(run, workload).items() if not name.endswith(CONTROL)}
+    logs = [np.mean([math.log(rate) for rate in rates.values()]) for rates in rows.values()]
     return tuple(float(each - max(logs)) for each in logs)
 
 

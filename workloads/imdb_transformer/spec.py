@@ -80,10 +80,6 @@ class TransformerSpec(WorkloadSpec):
         return tuple(f"block{number}" for number in range(1, self.layers + 1))
 
     @property
-    def head_width(self) -> int:
-        return self.width // self.heads
-
-    @property
     def tensors(self) -> tuple[Tensor, ...]:
         width, hidden = self.width, self.hidden
         tensors = [

@@ -1,8 +1,8 @@
 """Did the frameworks compute the same? Compares the evidence of the launches.
 
-Evidence (`suite.record.parts.evidence.Identity`) is compared only with evidence of the same workload, size, precision, data
-and spec. The digest of the loader's batches also needs the same batch size and seed, and a fingerprint at the cell's
-own batch size needs that size. Digests must be equal; numbers may differ by the tolerance
+Evidence (`suite.record.parts.evidence.Identity`) is compared only with evidence of the same workload, size, precision,
+data and spec. The digest of the loader's batches also needs the same batch size and seed, and a fingerprint at the
+cell's own batch size needs that size. Digests must be equal; numbers may differ by the tolerance
 (`suite.analysis.identity.tolerances`). Evidence that a record of an older version lacks is not judged. A launch without
 a fingerprint rests on one of the same program.
 

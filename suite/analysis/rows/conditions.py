@@ -1,7 +1,7 @@
 """The conditions that a launch ran under besides the machine: versions, variables, threads and a workload's own code.
 
-Variables that the suite itself sets, for one framework only (`suite.plan.settings.frameworks.VARIABLES`) or for the allocator
-that a cell asks for, are none of them, and neither is what a record of the first schemas does not contain.
+Variables that the suite itself sets, for one framework only (`suite.plan.settings.frameworks.VARIABLES`) or for the
+allocator that a cell asks for, are none of them, and neither is what a record of the first schemas does not contain.
 """
 
 from __future__ import annotations

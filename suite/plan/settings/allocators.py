@@ -2,9 +2,10 @@
 
 This is the memory of a GPU; for the host's see `suite.plan.settings.tunings`. Nothing here has run on a GPU yet.
 
-``default`` leaves the choice to the framework, with its preallocation switched off (`suite.plan.settings.frameworks.VARIABLES`)
-and the user's own variables in place. ``cudaMallocAsync`` is CUDA's stream-ordered pool. ``expandable`` are segments
-that grow. ``preallocated`` takes the memory at the start. ``unified`` is memory that the host and the GPU share.
+``default`` leaves the choice to the framework, with its preallocation switched off
+(`suite.plan.settings.frameworks.VARIABLES`) and the user's own variables in place. ``cudaMallocAsync`` is CUDA's
+stream-ordered pool. ``expandable`` are segments that grow. ``preallocated`` takes the memory at the start. ``unified``
+is memory that the host and the GPU share.
 """
 
 from __future__ import annotations

@@ -31,9 +31,12 @@ class PageTable:
     narrow: frozenset[int] = frozenset()
 
 
-def render(template: str, **values: Any) -> str:
-    """Returns the page. Its policy allows only the page's own style and script, by their digests."""
-    style, script = _template("page.css"), _template("page.js")
+def render(template: str, looks: str = "", **values: Any) -> str:
+    """Returns the page. Its policy allows only the page's own style and script, by their digests.
+
+    ``looks`` is the style of the page's pictures.
+    """
+    style, script = _template("page.css") + looks, _template("page.js")
     return (
         _environment()
         .get_template(template)

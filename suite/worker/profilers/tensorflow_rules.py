@@ -64,11 +64,6 @@ TYPES = [
 
 _ONEDNN = re.compile(r"^_?(Mkl(Native|Eager|Layout)?|OneDnn)")
 
-#: Details that oneDNN's and Grappler's fusions put into a type.
-HELD = re.compile(
-    r"^(?P<main>Conv\dD|DepthwiseConv2dNative|MatMul|BatchMatMul\w*)(?:BackpropFilter)?(?P<with>With\w+)?$"
-)
-
 
 def category_of(name: str, kind: str) -> str:
     """The category of an operation by its name and type; `OTHER` where no rule knows it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from xml.etree import ElementTree
 
@@ -29,6 +29,10 @@ _PAGE = 72
 
 #: The variables of a page for the colours of plots, so that they follow light and dark.
 VARIABLES = {INK: "ink", PALE: "ink-soft", GRID.lower(): "line", "#ffffff": "paper"}
+
+#: What of an element's look a page may say once, in its style.
+LOOK = {"fill", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-dasharray", "font-size",
+        "font-weight", "text-anchor"}  # fmt: skip
 
 #: What a page's picture need not say.
 DEFAULTS = {("font-size", f"{LETTERS:g}px"), ("text-anchor", "start"), ("stroke-linecap", "butt")}
@@ -62,15 +66,17 @@ def draw_svg(plot: Figure) -> str:
     return _compact(drawn.getvalue())
 
 
-def embed(svg: str, number: int, words: str) -> str:
+def embed(svg: str, number: int, words: str, looks: dict[str, str] | None = None) -> str:
     """Returns a picture for use inside a page, described by ``words``: its colours are the page's, and it has no style.
 
-    ``number`` is another for each picture of the page, so that their ids differ.
+    ``number`` is another for each picture of the page, so that their ids differ. With ``looks``, elements that look
+    alike share a class, whose name is added there by what it stands for: see `style_of`.
     """
     root = ElementTree.fromstring(svg)  # noqa: S314 - `draw_svg` has just written it
     for defs in root.findall(f"{_SVG}defs"):
         for sheet in defs.findall(f"{_SVG}style"):
             defs.remove(sheet)
+    _drop_clips(root)
     elements = list(root.iter())
     ids = {name: f"{number}-{place}" for place, each in enumerate(elements) if (name := each.get("id"))}
     for element in elements:
@@ -93,7 +99,42 @@ def embed(svg: str, number: int, words: str) -> str:
     for group in root.iter("g"):
         _share(group, marks)
     _flatten(root)
+    for element in list(root.iter())[1:] if looks is not None else ():
+        _name_look(element, looks)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def style_of(looks: Mapping[str, str]) -> str:
+    """Returns the style of the classes that `embed` added."""
+    return "".join(f".{name}{{{look}}}\n" for look, name in looks.items())
+
+
+def _name_look(element: ElementTree.Element, looks: dict[str, str]) -> None:
+    """Replaces what an element says of its look by a class, if that is shorter."""
+    said = {name: value for name, value in element.items() if name in LOOK and "url(" not in value}
+    if len(said) > 1:
+        look = ";".join(f"{name}:{value}" for name, value in sorted(said.items()))
+        element.attrib = {name: value for name, value in element.items() if name not in said}
+        element.set("class", looks.setdefault(look, f"look{len(looks)}"))
+
+
+def _drop_clips(root: ElementTree.Element) -> None:
+    """Drops the frame of lines that lie within it anyway."""
+    frames = {}
+    for clip in root.iter(f"{_SVG}clipPath"):
+        x, y, width, height = (float(clip[0].get(name, "nan")) for name in ("x", "y", "width", "height"))
+        frames[f"url(#{clip.get('id')})"] = x, y, x + width, y + height
+    for path in root.iter(f"{_SVG}path"):
+        if (frame := frames.get(path.get("clip-path", ""))) and _LINES.fullmatch(path.get("d", "")):
+            points = [(float(x), float(y)) for _, x, y in _STEP.findall(path.get("d", "")) if x]
+            if all(_is_within(point, frame) for point in points):
+                del path.attrib["clip-path"]
+
+
+def _is_within(point: tuple[float, float], frame: tuple[float, float, float, float]) -> bool:
+    (x, y), (left, top, right, bottom) = point, frame
+    slack = 0.02  # coordinates are rounded to two digits
+    return left - slack <= x <= right + slack and top - slack <= y <= bottom + slack
 
 
 def _of_page(name: str, value: str, ids: dict[str, str]) -> str:
@@ -105,7 +146,7 @@ def _of_page(name: str, value: str, ids: dict[str, str]) -> str:
             return f"var(--{VARIABLES[value]})"
         if grey := _GREY.fullmatch(value):
             ink = (255 - int(grey[1], 16)) / (255 - int(INK[1:3], 16))
-            return f"color-mix(in srgb,var(--ink) {100 * ink:.0f}%,var(--paper))"
+            return f"color-mix(in srgb,var(--ink) {100 * ink:.0f}%,var(--paper))" if ink < 1 else "var(--ink)"
     if name in ("d", "x", "y"):
         value = _rounded(value, 1)
         return _relative(value) if _LINES.fullmatch(value) else value
@@ -215,18 +256,16 @@ def _tile(pattern: ElementTree.Element) -> None:
             shape.set("d", " ".join(_dots(10 * radius)))
             colour = re.search(r"stroke: (#\w+)", shape.get("style", ""))
             width = 2 * radius + 0.5  # the circle's own stroke lies half outside of it
-            shape.set(
-                "style", f"stroke:{colour[1] if colour else '#000'};stroke-width:{width:.2g};stroke-linecap:round"
-            )
+            dots = f"stroke-width:{width:.2g};stroke-linecap:round;stroke-dasharray:0 {10 * radius:g}"
+            shape.set("style", f"stroke:{colour[1] if colour else '#000'};{dots}")
         else:
             shape.set("d", " ".join(_lines(outline)))
 
 
 def _dots(apart: float) -> Iterator[str]:
-    """Yields dots, every other row shifted by half; a dot is a line of no length with round ends."""
+    """Yields rows of dots, every other one shifted by half; a dot is a dash of no length with round ends."""
     for row in range(round(TILE / apart) + 1):
-        for column in range(round(TILE / apart) + 1 - row % 2):
-            yield f"M{(column + row % 2 / 2) * apart:g} {row * apart:g}h.01"
+        yield f"M{row % 2 / 2 * apart:g} {row * apart:g}h{TILE}"
 
 
 def _lines(outline: str) -> Iterator[str]:
