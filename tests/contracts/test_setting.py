@@ -39,7 +39,7 @@ ASKED = """
     seen["sweep's name"] = name("sweep", axes)
     seen["typed"] = described(axes)
 
-    from suite.plan import sweep_file
+    from suite.plan.sweeps import sweep_file
     Path("sweep.toml").write_text('rounding = ["nearest", "stochastic"]')
     seen["TOML"] = [cell.id for cell in sweep_file.read(Path("sweep.toml"), lambda _: usual(gpu=False)).cells]
 
