@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
+from suite.record.inference import Inference
 from suite.record.parts.evidence import Draws, Identity, Last, Trace
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.parts.ranks import AllReduce, Rank, Ranks
@@ -257,6 +258,18 @@ def watched(record: Record, gpu: bool = True) -> Record:
     return replace(record, phases=phases, metrics=metrics)
 
 
+def serving(record: Record) -> Record:
+    """The same launch with inference: passes a third as long as steps, and requests of a sample."""
+    if not record.outcome.ok:
+        return record
+    step_s = record.phases["train"].step_s / 3
+    draw = random.Random(f"{record.key} serving").random
+    one_s = step_s / record.cell.batch
+    inference = Inference(1000, one_s, 1.5 * one_s, 2.5 * one_s, 9 * one_s, 1200 * one_s, 1.2, 0.7)
+    phases = {"infer": phase(step_s, draw), "infer_loaded": phase(1.2 * step_s, draw)}
+    return replace(record, phases=record.phases | phases, inference=inference)
+
+
 def everything(n: int = 2, gpu: bool = True) -> list[Record]:
     """A run that every kind of plot has something to show of."""
     held = [*launches(n=n), *launches(["pytorch"], n=n, precision="bf16")]
@@ -268,3 +281,9 @@ def everything(n: int = 2, gpu: bool = True) -> list[Record]:
     # The control of one row, which no plot may take for launches.
     held = [*map(profiled, found), watched(record("pytorch", CONTROL), gpu)]
     return held + launches(["pytorch"], n=n, devices=2)
+
+
+def complete(n: int = 2) -> list[Record]:
+    """The same with inference, and with threads that cells ask for, which every run may have besides."""
+    threads = [each for count in (1, 2) for each in launches(["jax"], n=n, threads=count)]
+    return [*map(serving, everything(n)), *threads]

@@ -31,6 +31,9 @@ class Framework:
     device, which an id leaves out and others are compared with. A cell that names none gets ``usual_strategy``, else
     the first. ``one_process`` are those that run all devices of a host in one process.
 
+    ``one_layout`` is the reason why it has one memory layout of images; empty where it has several.
+    ``thread_variables`` are set to the number of threads where a cell asks for one, if no function can.
+
     ``package`` is imported, and ``build_file`` and ``build_pattern`` show in its folder whether it was built for CUDA;
     where ``cuda_plugins`` are given, one of these distributions shows it. ``distributions`` are the framework itself,
     and ``companions`` what a record of it may name besides. ``variables`` are set before it is imported, and
@@ -56,6 +59,8 @@ class Framework:
     companions: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     keras_backend: str = ""
+    thread_variables: tuple[str, ...] = ()
+    one_layout: str = ""
 
     @property
     def installable(self) -> tuple[str, ...]:
@@ -87,6 +92,8 @@ TENSORFLOW = Framework(
     distributions=("tensorflow", "tensorflow-cpu"),
     variables={"KERAS_BACKEND": "tensorflow"},  # Keras reads it at import, whatever a settings file in the home says
     keras_backend="tensorflow",
+    # On a CPU its kernels are for channels last; for a GPU see `grappler/optimizers/generic_layout_optimizer.cc`.
+    one_layout="TensorFlow's convolutions on a CPU have channels last only, and on a GPU its graph optimizer chooses",
 )  # fmt: skip
 JAX = Framework(
     "jax", "JAX", colour="#009E73", hatch="....", marker="^", dashes="2 4",
@@ -105,6 +112,8 @@ JAX = Framework(
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "",  # the older name; XLA refuses to start where both are set
     },
     keras_backend="jax",
+    one_layout="flax's convolutions have channels last only, and XLA chooses how they lie in memory",
+    thread_variables=("NPROC", "PJRT_NPROC"),  # `DefaultThreadPoolSize` in XLA's `pjrt/utils.cc` reads them
 )  # fmt: skip
 
 #: By name, in the order in which tables and plots show them.

@@ -25,6 +25,8 @@ TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known")
 #: What drives a training: the suite's own loop in the framework, Keras on it, by `train_on_batch` or by `fit`, or
 #: another library of the framework's.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
+#: The memory layouts of images, the usual one first.
+LAYOUTS = ("channels-last", "channels-first")
 #: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
 KERNELS_OF = {name: kernels for name in WORKLOADS if (kernels := read_declaration(name).kernels)}
 KERNELS = ("auto", *(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
@@ -143,6 +145,19 @@ _ALL = (
         "train_on_batch on the framework as its backend, keras-fit its fit; nnx is flax.nnx, in JAX only, and "
         "lightning Lightning's fit, in PyTorch only (default: native)",
         meaning="what drove the training: the suite's own loop, or Keras on the framework",
+    ),
+    Count(
+        name="threads", default=0, counts="a number of threads, or auto", is_found=True, is_later=True,
+        help="that compute on a CPU, such as 1,2,4: intra-op and inter-op threads in PyTorch and TensorFlow, those of "
+        "XLA in JAX; auto leaves them to the framework (default: auto)", unit="threads",
+        meaning="threads that computed on a CPU; empty where the framework chose", title="number of threads",
+        words="{} threads", short="t{}", phrases=("with {} threads", "with thread counts", "thread counts"),
+    ),
+    Setting(
+        name="layout", default=LAYOUTS[0], choices=LAYOUTS, is_later=True, title="memory layout", words="{}",
+        help=f"of images in memory, {_some(LAYOUTS)}; a framework that chooses it itself, and a workload without "
+        f"convolutions, are reported as unsupported (default: {LAYOUTS[0]})",
+        meaning="layout of images in memory", subject="{} memory", phrases=("in {} memory", "in memory", "layouts"),
     ),
 )  # fmt: skip
 

@@ -72,6 +72,8 @@ if TYPE_CHECKING:  # for type checkers; what a setting is, and its default, is i
         allocator: str = ""
         tuning: str = ""
         interface: str = ""
+        threads: int = 0
+        layout: str = ""
 
 else:
     _FIELDS = ((name, each.type, field_of(default=each.default)) for name, each in SETTINGS.items())
@@ -91,7 +93,8 @@ class Cell(_Settings):
     activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
     (see `suite.plan.settings.allocators`), and ``tuning`` sets the free switches of a CPU (see
     `suite.plan.settings.tunings`). The ``interface`` is what drives the training; with Keras, the framework is its
-    backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch.
+    backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch. ``threads`` are those that compute on a
+    CPU, 0 for the framework's own number, and ``layout`` is that of images in memory.
     """
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from suite.catalog import phases as catalog
 from suite.plan.schema import decode
 
 #: Launches from this number on are a second copy of their cell, in the same blocks: the A/A control.
@@ -36,25 +37,50 @@ LONGEST_PLANNED_S = 86_400.0
 
 Planned = Annotated[float, Meta(ge=0, lt=LONGEST_PLANNED_S)]
 
+#: Requests of a launch that serves, and the fewest of which a 99th percentile is shown.
+REQUESTS = LEAST_FOR_P99 = 1000
+
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure: the least seconds of a window, how many count, the limit on warming up, and the phases."""
+    """How long to measure: the least seconds of a window, how many count, the limit on warming up, and the phases.
+
+    Phases that were ``chosen`` are those of every launch. ``requests`` are those of one sample that a launch answers
+    which serves.
+    """
 
     min_window_s: Planned = 1.0
     windows: Annotated[int, Meta(gt=0, lt=int(LONGEST_PLANNED_S))] = 3
     max_warmup_s: Planned = 20.0
     phases: tuple[str, ...] = PHASES
+    chosen: bool = False
+    requests: Annotated[int, Meta(gt=0, le=10**6)] = REQUESTS
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.phases if name not in catalog.CHOICES]:
+            raise ValueError(f"phases has {unknown[0]!r}; there are: {', '.join(catalog.CHOICES)}")
+        if catalog.TRAIN not in self.phases:
+            raise ValueError(f"phases lack {catalog.TRAIN}, which every launch begins with")
+
+    @property
+    def with_parts(self) -> tuple[str, ...]:
+        """The phases, and those that are taken wherever one of them is, in the order of the catalog."""
+        return tuple(n for n, each in catalog.PHASES.items() if n in self.phases or each.within in self.phases)
+
+    @property
+    def serves(self) -> bool:
+        """Whether its launches also answer requests."""
+        return any(catalog.PHASES[name].serves for name in self.phases)
 
     def of_launch(self, number: int) -> Plan:
-        """The plan of the launch with this number: its phases are those that its block needs."""
+        """The plan of the launch with this number: its phases are those that its block needs, unless chosen."""
         lean = number >= CONTROL or number >= WHOLE_BLOCKS
-        return replace(self, phases=PHASES[:1]) if lean else self
+        return replace(self, phases=PHASES[:1]) if lean and not self.chosen else self
 
     def to_json(self) -> dict[str, Any]:
-        """The plan; all phases are left out, as before there was a choice."""
-        plan = asdict(self)
-        return plan if self.phases != PHASES else {name: value for name, value in plan.items() if name != "phases"}
+        """The plan; what is as usual is left out where there was no choice before."""
+        usual = {"phases": PHASES, "chosen": False, "requests": REQUESTS}
+        return {n: value for n, value in asdict(self).items() if n not in usual or value != usual[n]}
 
     @classmethod
     def from_json(cls, data: Any) -> Plan:

@@ -77,9 +77,10 @@ def _settings(parts: Sequence[str]) -> dict[str, object]:
 def _of_loader(parts: Sequence[str]) -> list[str]:
     """The parts that belong to the loader: all up to one that belongs to a later setting."""
     later = {word for part in PARTS for word in part.split("-")}
+    letters = "".join(each.short.partition("{")[0] for each in PLACES if isinstance(each, Count))
     taken = []
     for part in parts:
-        if part in later or re.fullmatch(r"[ad]\d+", part):
+        if part in later or re.fullmatch(rf"[{letters}]\d+", part):
             break
         taken.append(part)
     return taken

@@ -18,6 +18,7 @@ from suite.catalog.phases import PHASES as CATALOG
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
+from suite.record.inference import Inference
 from suite.record.parts.bounds import explained, outside
 from suite.record.parts.evidence import Identity
 from suite.record.parts.history import (
@@ -50,7 +51,7 @@ DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 #: The phases of every cell.
 PHASES = tuple(name for name, each in CATALOG.items() if each.of_every_cell)
 
-#: Those of a cell with several devices, which has the same steps without communication besides.
+#: And those of some: a cell with several devices has the same steps without communication, and some launches serve.
 ALL_PHASES = tuple(CATALOG)
 
 #: Objects and lists within one another, at most.
@@ -136,7 +137,8 @@ class Record:
     part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
     what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
     time of a step went, ``ranks`` how the devices of a cell with several worked together, ``ledger`` what was counted
-    besides the windows. ``log`` holds the last lines of the worker's own output when the launch failed.
+    besides the windows, ``inference`` how the trained model answered. ``log`` holds the last lines of the worker's own
+    output when the launch failed.
     """
 
     cell: Cell
@@ -161,6 +163,7 @@ class Record:
     log: tuple[str, ...] = ()
     ranks: Ranks | None = None
     ledger: Ledger | None = None
+    inference: Inference | None = None
 
     @property
     def key(self) -> str:
@@ -203,9 +206,11 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The record as `json.dumps` takes it; NumPy numbers become plain ones."""
         values = {"schema": SCHEMA, **to_builtins(self, enc_hook=float)} | {"cell": self.cell.to_json()}
-        for name in ("ranks", "ledger"):  # without them, as before there were any
-            if values[name] is None:
-                del values[name]
+        later_ones = [(values, name) for name in ("ranks", "ledger", "inference")]
+        later_ones += [(values["identity"] or {}, name) for name in ("inference", "answered")]
+        for part, name in later_ones:  # without them, as before there were any
+            if part.get(name, part) is None:
+                del part[name]
         return values
 
     @classmethod

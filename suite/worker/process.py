@@ -38,6 +38,7 @@ from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import group
 from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.description import describe_workload, kernels, program_digest, training_key
+from suite.worker.launch.inference import measure_inference, model_of
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
@@ -102,6 +103,8 @@ class _Launch:
             settings["memory_limit_bytes"] = job.memory_limit
         self.module = interfaces.module(self.cell)
         settings |= interfaces.prepare(self.cell, self.device, job.seed)
+        if job.plan.serves and not self.cell.recipe:
+            model_of(self.cell)  # which says now where there is none
         self.loaders = import_module(f"suite.worker.loaders.{self.cell.framework}")
         self.startup = {"interpreter_s": interpreter_s}
         self._mark("import_s")
@@ -115,29 +118,30 @@ class _Launch:
         spec = specification(self.cell.workload, self.cell.size)
         length = getattr(spec, "length", None)
         if self.cell.effective_batch > len(data.train):
-            all_samples = f"{data.name}'s {len(data.train)} samples"
-            raise UnsupportedError(f"batch {self.cell.effective_batch} is more than {all_samples}")
+            raise UnsupportedError(
+                f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
+            )
         share = self.team.share() if self.team else None
         source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
-        training = self._measured_training(spec, recipe, rates)
+        applied, dropout = (recipe.applied(spec), recipe.dropout) if recipe else (spec, True)
+        training = self._training(applied, self.cell, self.job.seed, dropout=dropout, rates=rates)
         self._mark("build_s")
         loader = CountingLoader(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
         first_batch = next(loader)
         self._mark("first_batch_s")
         self._describe(data, spec, loader, recipe)
         subject = Subject(
-            self.cell, self.framework, self.module, self.device, spec, data, not recipe or recipe.dropout,
-            recipe.applied(spec) if recipe else None, rates, self.job.programs, self.team,
+            self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
+            rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
         evidence = Evidence(subject, self.send, program_digest(self.key), self.job.whole)
         try:
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.delivered([training.get(batch) for batch in batches])
-            if not recipe:
-                memory = self._peak_memory() if self.team and self.team.alone() else None  # with no other model
+            memory = self._peak_memory() if not recipe and self.team and self.team.alone() else None  # of one model
             self._check_precision(evidence)
             local = None if recipe else self._alone(spec, training.get(batches[0]))
             del first_batch, batches
@@ -150,9 +154,15 @@ class _Launch:
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
                 del local
+                if self.job.plan.serves:
+                    evidence.answers = measure_inference(
+                        training, loader, measured, job=self.job, subject=subject, send=self.send
+                    )
                 evidence.last(training, loader, source)
-                if self.job.profile and interfaces.native(self.cell):
-                    self._profile(training, loader, measured.train.step_s)
+                if self.job.profile and interfaces.native(self.cell):  # nothing more of it is timed or compared
+                    profiling = import_module("suite.worker.launch.profiling")
+                    step_s = measured.train.step_s
+                    profiling.profile(self.job, training, loader.loader, step_s, self.send, ranks=self.ranks)
         finally:
             loader.close()
         if recipe:
@@ -172,21 +182,10 @@ class _Launch:
         if self.job.memory_limit and self.device == "cpu":
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-    def _profile(self, training: Any, loader: CountingLoader, timed_s: float) -> None:
-        """Profile the timed object, now that nothing more of it is timed or compared."""
-        from suite.worker.launch import profiling
-
-        profiling.profile(self.job, training, loader.loader, timed_s, self.send, ranks=self.ranks)
-
     def _measure_peak(self) -> None:
         self.send(progress="peak")
         measure_peaks(self.cell, self.framework, self.device, self.settings, self.team, profiled=self.job.profile)
         self.send(part={"settings": self.settings})
-
-    def _measured_training(self, spec: WorkloadSpec, recipe: Recipe | None, rates: Array | None) -> Any:
-        """The training to measure, at the spec's learning rate or by the recipe."""
-        applied, dropout = (recipe.applied(spec), recipe.dropout) if recipe else (spec, True)
-        return self._training(applied, self.cell, self.job.seed, dropout=dropout, rates=rates)
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
         weights = spec.reference_weights(seed)
@@ -194,7 +193,7 @@ class _Launch:
         return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
     def _alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
-        if not self.team or "compute" not in self.job.plan.phases:  # which steps without communication are set beside
+        if not self.team or "local" not in self.job.plan.with_parts:
             return None
         return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 

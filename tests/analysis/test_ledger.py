@@ -65,6 +65,16 @@ def test_a_row_that_is_not_accounted_for_is_flagged_and_not_ranked() -> None:
     assert contest.unranked == {"tensorflow": f"tensorflow {UNACCOUNTED}: {reason}"}
 
 
+def test_passes_with_loading_take_a_batch_each() -> None:
+    served = records.serving(records.record())
+    taken = {name: sum(window.steps for window in phase.windows) for name, phase in served.phases.items()}
+    taken = {name: steps + sum(w.steps for w in served.phases[name].warmup) for name, steps in taken.items()}
+    trained = taken["train"] + taken["input"]
+    (problem,) = problems(replace(served, ledger=Ledger(trained)))
+    assert problem == f"the loader delivered {trained} batches, and steps took {trained + taken['infer_loaded']}"
+    assert problems(replace(served, ledger=Ledger(trained + taken["infer_loaded"]))) == []
+
+
 def test_one_of_several_launches_is_enough() -> None:
     first, *others = records.launches(["pytorch"], n=3)
     (found,) = verdicts({"row": [*others, wrong(first)]}).values()

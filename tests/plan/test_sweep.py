@@ -183,7 +183,9 @@ def test_what_is_no_loader_is_refused_with_the_way_out(text: str, words: str) ->
 
 @pytest.mark.parametrize("axis", AXES)
 def test_an_empty_value_is_refused_with_an_example(axis: str) -> None:
-    with pytest.raises(MatrixError, match=rf"^--{axis} is ''; write values with commas between them, such as \w+,\w+"):
+    with pytest.raises(
+        MatrixError, match=rf"^--{axis} is ''; write values with commas between them, such as [\w-]+,\w+"
+    ):
         parsed(axis, "")
 
 

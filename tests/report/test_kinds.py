@@ -15,7 +15,7 @@ from suite.report.plots.kinds import TIMED, find_kinds
 from suite.report.tables.frame import Table
 from tests import records
 from tests.profiles import all_profiled
-from tests.records import HOSTILE, everything, only, tables, watched
+from tests.records import HOSTILE, complete, only, serving, tables, watched
 
 USUAL = ("throughput", "phases", "step-times", "first-step")
 
@@ -26,7 +26,7 @@ def drawn(held: Sequence[Record]) -> list[str]:
 
 
 def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:
-    assert drawn(everything()) == [kind.name for kind in find_kinds(TIMED)]
+    assert drawn(complete()) == [kind.name for kind in find_kinds(TIMED)]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,8 @@ def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:
         ([*records.launches(), *records.launches(batch=64)], {"speed-up", "batch"}),
         ([*records.launches(), *records.launches(["pytorch"], compile="compile")], {"speed-up", "break-even"}),
         ([r for n in (1, 2) for r in records.launches(loader=Loader("workers", n))], {"scaling"}),
+        ([r for n in (1, 2) for r in records.launches(threads=n)], {"threads"}),
+        ([*map(serving, records.launches())], {"latencies"}),
         ([watched(r, gpu=False) for r in records.launches()], {"timeline"}),
         (all_profiled(records.launches()), {"categories", "roofline"}),
         ([replace(r, settings={}) for r in all_profiled(records.launches())], {"categories"}),
@@ -53,7 +55,7 @@ def hostile() -> list[Table]:
     """Tables that every kind can be drawn of, with names that would break out of anything."""
     machine = {"machine": {"cpu": HOSTILE, "cores": 2, "gpus": [HOSTILE, "\u4e2d\U0001f600"]}}
     named = {"environment": machine, "started": HOSTILE, "run": {"id": HOSTILE}, "flags": (HOSTILE,)}
-    return tables([replace(record, **named) for record in everything(n=1)])
+    return tables([replace(record, **named) for record in complete(n=1)])
 
 
 def test_no_kind_breaks_on_hostile_names(hostile: list[Table], tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from suite.report.plots.style import image
 from suite.report.plots.style.look import LINE_LEAST, WIDTH_IN
 from tests import records
 from tests.drawn import said
-from tests.records import everything, only, watched
+from tests.records import complete, only, watched
 
 #: Dots across a plot in a README on a page as wide as GitHub's, and the height of letters that can be read there.
 README, READABLE = 880, 11.0
@@ -63,13 +63,13 @@ def every_plot() -> Iterator[tuple[str, Figure]]:
     """Every kind of plot, and the overviews of timed, of trained, and of both."""
     with styled():
         for kind in find_kinds(TIMED):
-            if plot := kind.draw(only(everything())):
+            if plot := kind.draw(only(complete())):
                 yield kind.name, plot
         several = trained(precisions=("fp32", "bf16"))
         for kind in find_kinds(TRAINED):
             if plot := kind.draw(several if kind.name != "accuracy-devices" else trained(devices=(1, 2))):
                 yield kind.name, plot
-        timed = [only(everything()), *(only(records.launches(workload="imdb_lstm")),)]
+        timed = [only(complete()), *(only(records.launches(workload="imdb_lstm")),)]
         for name, tables, courses in (
             ("timed", timed, []),
             ("trained", [], [trained()]),

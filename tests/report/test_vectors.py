@@ -18,7 +18,7 @@ from suite.report.plots.kinds.timeline import SHADE
 from suite.report.plots.style import vectors
 from suite.report.plots.style.look import HATCH
 from tests import records
-from tests.records import everything, tables
+from tests.records import complete, tables
 
 SVG = "{http://www.w3.org/2000/svg}"
 HATCHES = sorted({*HATCH.values(), *(hatch for *_, hatch in PARTS), *(each["hatch"] for each in SHADE.values())} - {""})
@@ -67,7 +67,7 @@ def test_a_tile_meets_the_next_one_without_a_step() -> None:
 
 
 def test_plots_are_light_and_their_letters_are_text_of_a_family_that_others_can_stand_in_for(tmp_path: Path) -> None:
-    drawn = plots.draw(tables(everything()), [], tmp_path, [])
+    drawn = plots.draw(tables(complete()), [], tmp_path, [])
     assert len(drawn) == 1 + len(find_kinds(TIMED))
     for each in drawn:
         root = ElementTree.fromstring(each.svg)

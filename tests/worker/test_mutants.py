@@ -41,6 +41,7 @@ CHOSEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "several devices": ("pytorch: gradients not exchanged", ("tensorflow",)),
     "attention": ("pytorch: scores not scaled", ("tensorflow",)),
     "late": ("pytorch: no dropout after 20 steps", ()),
+    "inference": ("pytorch: the answer of the previous request", ()),
 }
 
 

@@ -66,8 +66,8 @@ class Machine:
 
     def measure(self, plan: Plan = PLAN, names: Sequence[str] = PHASES) -> dict[str, Phase]:
         every = {name: self.series(name, plan) for name in names}
-        train, *others = every.values()
-        for _ in in_order(train, others, plan):
+        turns = [every[name] for name in names if name in ("compute", "local")]
+        for _ in in_order(every["train"], turns, [every[name] for name in names if name == "input"], plan):
             pass
         return {name: each.phase() for name, each in every.items()}
 

@@ -2,6 +2,7 @@
 
 Images come as (batch, height, width, channel). Seen through `permute` they are (batch, channel, height, width) in
 channels-last memory, so nothing is copied; the same view back before flattening keeps the canonical feature order.
+Asked for, the images are copied into channels-first memory, where the weights then lie too.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ FIRST_STAGE = LAYERS + 2
 class Cnn(nn.Module):
     """uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
 
-    def __init__(self, spec: CnnSpec, dropout: bool, dtype: torch.dtype, checkpointing: bool = False) -> None:
+    def __init__(
+        self, spec: CnnSpec, dropout: bool, dtype: torch.dtype, *, checkpointing: bool = False,
+        channels_first: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
+        self.channels_first = channels_first
         self.register_buffer("mean", torch.tensor(MEAN, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(DEVIATION, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         layers = iter(spec.layers)
@@ -59,7 +64,8 @@ class Cnn(nn.Module):
 
     def normalised(self, images: Tensor) -> Tensor:
         """The images, channels second: (batch, 3, 32, 32)."""
-        return (images.permute(0, 3, 1, 2) - self.mean) / self.deviation
+        images = images.permute(0, 3, 1, 2)
+        return ((images.contiguous() if self.channels_first else images) - self.mean) / self.deviation
 
     def classified(self, x: Tensor) -> Tensor:
         """The logits from the output of the last block."""
@@ -69,11 +75,13 @@ class Cnn(nn.Module):
 
 def build(
     spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
-    checkpointing: bool = False,
+    checkpointing: bool = False, channels_first: bool = False,
 ) -> Cnn:  # fmt: skip
     """The model in training mode, its weights not yet set. Compute types other than the weights' come by autocast."""
-    model = Cnn(spec, dropout, getattr(torch, numbers.weights), checkpointing)
-    return model.to(device=device, memory_format=torch.channels_last)
+    dtype = getattr(torch, numbers.weights)
+    model = Cnn(spec, dropout, dtype, checkpointing=checkpointing, channels_first=channels_first)
+    memory_format = torch.contiguous_format if channels_first else torch.channels_last
+    return model.to(device=device, memory_format=memory_format)
 
 
 def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:

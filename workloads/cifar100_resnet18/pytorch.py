@@ -1,4 +1,4 @@
-"""`cifar100_resnet18` in PyTorch: channels-last memory, `nn.BatchNorm2d`."""
+"""`cifar100_resnet18` in PyTorch: channels-last memory, or channels-first where asked for, `nn.BatchNorm2d`."""
 
 from __future__ import annotations
 
@@ -43,8 +43,11 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
 
-    def __init__(self, spec: ResNetSpec, dtype: torch.dtype, checkpointing: bool = False) -> None:
+    def __init__(
+        self, spec: ResNetSpec, dtype: torch.dtype, checkpointing: bool = False, channels_first: bool = False
+    ) -> None:  # fmt: skip
         super().__init__()
+        self.channels_first = channels_first
         self.register_buffer("mean", torch.tensor(MEAN, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(DEVIATION, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         self.stem = Normalised(spec.stem, dtype)
@@ -53,7 +56,8 @@ class ResNet(nn.Module):
         self.logits = nn.Linear(spec.channels[-1], CLASSES, dtype=dtype)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = (images.permute(0, 3, 1, 2) - self.mean) / self.deviation
+        images = images.permute(0, 3, 1, 2)
+        x = ((images.contiguous() if self.channels_first else images) - self.mean) / self.deviation
         x = F.relu(self.stem(x))
         for block in self.checkpointed or [self.blocks]:
             x = block(x)
@@ -62,11 +66,12 @@ class ResNet(nn.Module):
 
 def build(
     spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
-    checkpointing: bool = False,
+    checkpointing: bool = False, channels_first: bool = False,
 ) -> ResNet:  # fmt: skip
     """The model in training mode, its weights not yet set; it has no dropout to switch off."""
-    model = ResNet(spec, getattr(torch, numbers.weights), checkpointing)
-    return model.to(device=device, memory_format=torch.channels_last)
+    model = ResNet(spec, getattr(torch, numbers.weights), checkpointing, channels_first)
+    memory_format = torch.contiguous_format if channels_first else torch.channels_last
+    return model.to(device=device, memory_format=memory_format)
 
 
 def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:

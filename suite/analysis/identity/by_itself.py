@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from suite.analysis.identity.tolerances import (
+    ANSWERED,
     DROPOUT_APART,
     EVALUATED,
     EVALUATED_COARSELY,
@@ -19,6 +20,7 @@ from suite.analysis.identity.tolerances import (
     TOTAL,
     relative,
 )
+from suite.record.inference import Answered
 from suite.record.parts.evidence import Draws, Identity, Last, Recomputed, Scored
 from suite.record.record import Record
 from workloads.spec import read_declaration
@@ -27,23 +29,26 @@ from workloads.spec import read_declaration
 def by_itself(launches: Sequence[Record]) -> str:
     """What is wrong with the evidence that needs no reference, in words."""
     identities = [record.identity for record in launches if record.identity]
-    problems = (problem for identity in identities if (problem := _of_launch(identity)))
+    exact = launches[0].cell.precision in ("fp32", "fp64")
+    problems = (problem for identity in identities if (problem := _of_launch(identity, exact)))
     dropouts = [identity.dropout for identity in identities if identity.dropout]
     return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
 
 
-def _of_launch(identity: Identity) -> str:
+def _of_launch(identity: Identity, exact: bool) -> str:
     if identity.losses and len(identity.losses) not in STEPS:
         return f"the fingerprint has {len(identity.losses)} steps"
     if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
         return f"the optimizer is off its formula by {identity.optimizer:.0e}"
     if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
         return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
-    if identity.recomputed and (words := _recomputed(identity.recomputed)):
-        return words
-    if identity.scored and (words := _scored(identity.scored)):
-        return words
-    return _at_the_end(identity.last) if identity.last else ""
+    parts = (
+        _recomputed(identity.recomputed) if identity.recomputed else "",
+        _scored(identity.scored) if identity.scored else "",
+        _answered(identity.answered, ANSWERED if exact else EVALUATED_COARSELY) if identity.answered else "",
+        _at_the_end(identity.last) if identity.last else "",
+    )
+    return next(filter(None, parts), "")
 
 
 def _dropout(found: Sequence[Draws], workload: str) -> str:
@@ -85,6 +90,15 @@ def _scored(found: Scored) -> str:
     if (found.fp32 or 0.0) > EVALUATED_COARSELY:
         return f"the loss in evaluation is off that in fp32 by {found.fp32:.0e}"
     return ""
+
+
+def _answered(found: Answered, bound: float) -> str:
+    """Returns what is wrong with the answers of inference, in words."""
+    if found.gradient:
+        return "inference keeps a gradient"
+    if found.wrong:
+        return f"{found.wrong} of {found.requests} answers are another request's"
+    return f"answers are off the evaluation by {found.off:.0e}" if found.off > bound else ""
 
 
 def _at_the_end(last: Last) -> str:

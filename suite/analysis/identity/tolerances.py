@@ -153,6 +153,10 @@ TOTAL, EVALUATED = 1e-4, 1e-4
 #: The mean loss in evaluation off that in fp32. In bf16 the CNN's was 1e-6 (size small, one epoch of 250).
 EVALUATED_COARSELY = 0.05
 
+#: How far a loss that follows from an answer may be off the evaluation's in fp32 and fp64; in coarser precisions, where
+#: a batch of another size rounds otherwise, the last bound holds.
+ANSWERED = 1e-4
+
 #: How many times as much as with independent masks the mean logits of a batch may vary over draws.
 SHARED = 4.0
 
@@ -170,7 +174,7 @@ def tolerance_of(workload: str, precision: str, cuda: bool, evidence: str = "fin
 
     None if none were measured or derived.
     """
-    if evidence in ("float64", "evaluation"):
+    if evidence in ("float64", "evaluation", "inference"):
         return EXACT
     if evidence == "dropout":
         return replace(EXACT, updates=read_declaration(workload).dropout_bounds.apart)

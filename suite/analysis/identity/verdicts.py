@@ -41,6 +41,7 @@ COMPARED = {
     "float64": "in float64, ",
     "own": "at the cell's batch, ",
     "evaluation": "in evaluation, ",
+    "inference": "in inference, ",
     "dropout": "with dropout, ",
 }
 #: What a `Trace` holds of each tensor, where it is not the norm of its update.

@@ -12,6 +12,7 @@ from statistics import median
 from typing import TypeVar
 
 from suite.analysis.records.hardware import machine
+from suite.catalog.phases import PHASES
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record
 
@@ -126,12 +127,12 @@ def _counts(record: Record) -> Iterator[str]:
         return
     if ledger is None:  # as older records, of which some know at least how many batches there were
         last = record.identity.last if record.identity else None
-        steps = sum(_steps(phases[name]) for name in ("train", "input") if name in phases)
+        steps = sum(_steps(phase) for name, phase in phases.items() if PHASES[name].loads)
         if last and last.batch < steps:
             yield f"the loader had delivered {last.batch} batches, and steps took {steps}"
         return
     taken = {name: _steps(phase) + ledger.untimed.get(name, 0) for name, phase in phases.items()}
-    if ledger.delivered != (batches := taken["train"] + taken.get("input", 0)):
+    if ledger.delivered != (batches := sum(steps for name, steps in taken.items() if PHASES[name].loads)):
         yield f"the loader delivered {ledger.delivered} batches, and steps took {batches}"
     yield from _updates(record, ledger, taken["train"] + taken.get("compute", 0))
 
@@ -171,12 +172,15 @@ def _profile(record: Record) -> Iterator[str]:
 
 def _rate(record: Record, peak: float | None) -> Iterator[str]:
     """No phase does more floating-point operations than the device can."""
-    flops = _positive(record.workload.get("training_flops_per_sample"))
+    flops = {
+        serves: _positive(record.workload.get(f"{'' if serves else 'training_'}flops_per_sample"))
+        for serves in (False, True)
+    }
     most, limit = (peak, PEAK_MOST) if peak else (_positive(record.settings.get("peak_flops_per_s")), PEAK_OF_FEW)
-    if not flops or not most:
+    if not most:
         return
     for name, phase in record.phases.items():
-        share = flops * record.effective_batch / phase.step_s / most
+        share = (flops[PHASES[name].serves] or 0.0) * record.effective_batch / phase.step_s / most
         if name != "input" and share > limit:
             yield f"{name} reaches {share:.0%} of the highest rate that was measured"
 

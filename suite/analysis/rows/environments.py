@@ -40,6 +40,7 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
         variable = name.startswith("$")
         # What the suite chose for each cell is no other condition.
         chosen = variable and _chosen(name, values, row) and _chosen(name, other_values, other)
+        chosen = chosen or (name == "threads" and row.cell.threads != other.cell.threads)
         comparable = not chosen and (same_framework or variable or name in shared)
         if name == _OF_MODES:
             comparable = not same_framework

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from suite.catalog import devices
+from suite.catalog import devices, phases
 from suite.plan.command.choice import one_of
 from suite.plan.matrix import MatrixError
-from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S
+from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
+from suite.plan.measuring import PHASES as DEFAULT_PHASES
 from suite.plan.settings.strategies import TRUSTED
 
 #: Where runs keep their journals, unless the command line says otherwise.
@@ -68,6 +69,12 @@ LAUNCHES = option("--launches", type=int, metavar="N", help="fresh processes per
 MIN_WINDOW = option(
     "--min-window", type=float, metavar="S", help="shortest timed window, in seconds (default: that of the matrix)"
 )
+PHASES = option(
+    "--phases", metavar="LIST",
+    help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer measures the trained "
+    "model too: passes without and with loading, and the latency of requests of one sample (default: "
+    f"{', '.join(DEFAULT_PHASES)} in the first {WHOLE_BLOCKS} launches, then {phases.TRAIN} alone)",
+)  # fmt: skip
 MAX_TIME = option(
     "--max-time", type=float, metavar="S",
     help=f"seconds after which a launch is ended (default: {LONGEST_S:g}; {LONGEST_TRAINING_S:g} for a training to the "

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from suite.catalog.devices import has_gpu
+from suite.catalog.phases import CHOICES, TRAIN
 from suite.catalog.settings import SETTINGS
+from suite.catalog.suggest import unknown
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO, Cell
 from suite.plan.command.common import (
@@ -24,6 +26,7 @@ from suite.plan.command.common import (
     MAX_TIME,
     MEMORY_LIMIT,
     MIN_WINDOW,
+    PHASES,
     PROFILE_CODE,
     PROFILE_MEMORY,
     RESUME,
@@ -36,7 +39,7 @@ from suite.plan.command.common import (
 )  # fmt: skip
 from suite.plan.command.common import add as add_options
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
-from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, Plan
 from suite.plan.objective import budget
 from suite.plan.sweeps.named import named
 from suite.plan.sweeps.sweep import AXES, parsed, swept, usual
@@ -91,7 +94,7 @@ def add(parser: pytest.Parser, *more: Option) -> None:
         f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: that of the "
         "matrix, if it has one; else, and with --launches, the launches are fixed)",
     )  # fmt: skip
-    add_options(group.addoption, MIN_WINDOW, MAX_TIME, EPOCHS)
+    add_options(group.addoption, MIN_WINDOW, PHASES, MAX_TIME, EPOCHS)
     group.addoption(
         "--target", type=float, metavar="A", help="test accuracy to which they are timed (default: that of the recipe)"
     )
@@ -135,6 +138,10 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
     plan = chosen.plan if min_window is None else with_windows(chosen.plan, min_window, "--min-window")
+    if names := config.getoption("phases"):
+        if any(cell.recipe for cell in cells):
+            raise MatrixError("--phases is for timed steps; cells that train to their end have none")
+        plan = with_phases(plan, names)
     budget_s = _budget_s(config, chosen, cells)
     launches = config.getoption("launches") or (LAST_LOOK if budget_s else chosen.launches)
     check_size(len(cells), launches)
@@ -149,6 +156,17 @@ def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     own = [name for place in config.getoption("workloads") for name in registry.register(place)]
     axes = {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}
     return {"workload": tuple(dict.fromkeys(own)), **axes} if own else axes
+
+
+def with_phases(plan: Plan, text: str) -> Plan:
+    """The plan with these phases in every launch, such as ``train,infer``. Raises `MatrixError`."""
+    given = [name.strip() for name in text.split(",")]
+    for name in given:
+        if name not in CHOICES:
+            raise MatrixError(f"--phases: {unknown('phase', name, CHOICES)}")
+    if TRAIN not in given:
+        raise MatrixError(f"--phases is {text!r}; every launch trains first: write {','.join([TRAIN, *given])}")
+    return replace(plan, phases=tuple(name for name in CHOICES if name in given), chosen=True)
 
 
 def _budget_s(config: pytest.Config, chosen: Matrix, cells: Sequence[Cell]) -> float | None:

@@ -14,7 +14,8 @@ VARIABLES: dict[str, Mapping[str, str]] = {name: each.variables for name, each i
 
 
 def variables_of(cell: Cell) -> dict[str, str]:
-    """The variables of a cell's framework, and with Keras its backend, which it reads at import."""
+    """The variables of a cell's framework, its threads, and with Keras its backend, which it reads at import."""
     framework = FRAMEWORKS[cell.framework]
     backend = {"KERAS_BACKEND": framework.keras_backend} if cell.interface.startswith("keras") else {}
-    return {**framework.variables, **backend}
+    threads = dict.fromkeys(framework.thread_variables, str(cell.threads)) if cell.threads else {}
+    return {**framework.variables, **backend, **threads}

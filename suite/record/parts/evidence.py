@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from suite.record.inference import Answered
 from suite.record.parts.history import Count, Number, Seconds
 
 
@@ -101,6 +102,8 @@ class Identity:
     cell's precision and at its batch. Where there is a recipe, ``evaluation`` holds, after the steps in float64, the
     loss and the share of right answers of some test samples. ``recomputed`` is there where the cell has gradient
     checkpointing; ``last`` is what the timed object did after the last window, and ``scored`` how it was evaluated.
+    Where the launch served, ``inference`` has, after the steps in float64, losses that follow from the answers of the
+    function that serves, and ``answered`` checks the answers that were timed.
     ``seconds`` is what each part took.
 
     Records of older versions lack some. They may have ``early_updates``, those after the fingerprint's first two steps;
@@ -124,10 +127,12 @@ class Identity:
     optimizer: Number | None = None
     own_optimizer: Number | None = None
     recomputed: Recomputed | None = None
+    inference: Trace | None = None
+    answered: Answered | None = None
     seconds: dict[str, Seconds] = field(default_factory=dict)
 
     @property
     def traces(self) -> dict[str, Trace]:
         """The fingerprints besides the first one, by the names of their fields."""
-        traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation}
+        traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation, "inference": self.inference}
         return {name: trace for name, trace in traces.items() if trace}

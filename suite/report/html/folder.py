@@ -24,7 +24,7 @@ from suite.report.format.text import no_formula
 from suite.report.html.page import Link, report
 from suite.report.html.summary import SummaryError, entries, read, summary
 from suite.report.screen import markdown
-from suite.report.tables import accuracy, columns, scaling
+from suite.report.tables import accuracy, columns, inference, scaling
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table, cell_frame
 from suite.report.tables.tidy import launch_frame, write_parquet
@@ -73,6 +73,8 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         (staging / "table.md").write_text(text, encoding="utf-8")
         if tables:
             _write_csv(cell_frame(tables), staging / "cells.csv")
+        if (served := inference.frame(tables)) is not None:
+            _write_csv(served, staging / "inference.csv")
         if learned:
             _write_csv(pd.concat([each.frame for each in learned]), staging / "accuracy.csv")
             _write_csv(epochs(loaded.launches), staging / "epochs.csv")
@@ -139,7 +141,9 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 def text_of(compared: Compared) -> str:
     """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
-    views = [view for table in compared.tables for view in (columns.view(table), *scaling.views(table))]
+    views = [
+        view for each in compared.tables for view in (columns.view(each), *scaling.views(each), *inference.views(each))
+    ]
     views += map(accuracy.view, compared.learned)
     parts = [markdown.document(view) for view in views]
     if compared.tables:

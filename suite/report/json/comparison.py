@@ -20,6 +20,7 @@ from suite.analysis.rows.missing import counts
 from suite.analysis.scaling import efficiency
 from suite.analysis.statistics.control import Power
 from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.serving import Serving
 from suite.catalog.metrics import monitored
 from suite.record.files.json_schema import schema_of
 from suite.record.text import clean
@@ -90,7 +91,7 @@ class TimedTable:
     """Cells of one workload, size, data and spec. Their ratios are along ``by``, relative to ``baseline``.
 
     ``verdict`` is the answer of the table in a line. ``why`` explains its ratios, and is empty without any profile.
-    ``scalings`` are those of its cells of several devices.
+    ``scalings`` are those of its cells of several devices; ``inference`` is there where launches measured it.
     """
 
     workload: str
@@ -107,6 +108,7 @@ class TimedTable:
     cells: Sequence[TimedCell]
     why: list[Explanation]
     scalings: list[Scaling]
+    inference: Sequence[Serving] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +226,11 @@ def to_json(
         accuracies=[_trained(table, verdict) for table, verdict in zip(learned, verdicts[len(tables) :], strict=True)],
         notes=notes,
     )
-    text = msgspec.json.encode({"schema": SCHEMA, **msgspec.to_builtins(comparison)})
+    values = msgspec.to_builtins(comparison)
+    for each in values["tables"]:
+        if not each["inference"]:
+            del each["inference"]
+    text = msgspec.json.encode({"schema": SCHEMA, **values})
     return msgspec.json.format(text, indent=1).decode() + "\n"
 
 
@@ -233,24 +239,16 @@ def _timed(table: Table, verdict: str) -> TimedTable:
         **_head(table.group, verdict),
         spec_digest=table.group.spec_digest,
         by=table.group.by,
-        baseline=table.baseline,
-        margin=table.margin,
-        power=table.power,
-        cells=table.cells,
+        **{name: getattr(table, name) for name in ("baseline", "margin", "power", "cells")},
         why=[_explanation(*each) for each in explain_pairs(table)],
         scalings=[_scaling(each) for each in table.scalings],
+        inference=[*table.findings.servings.values()],
     )
 
 
 def _head(group: Group, verdict: str) -> dict[str, Any]:
-    return {
-        "workload": group.workload,
-        "size": group.size,
-        "title": title(group),
-        "verdict": verdict,
-        "data_kind": group.data_kind,
-        "data_digest": group.data_digest,
-    }
+    names = ("workload", "size", "data_kind", "data_digest")
+    return {"title": title(group), "verdict": verdict, **{name: getattr(group, name) for name in names}}
 
 
 def _scaling(scaling: efficiency.Scaling) -> Scaling:

@@ -20,6 +20,8 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import WIDEST_TEXT
+from suite.report.format.view import View
+from suite.report.tables import inference
 from suite.report.tables.accuracy import view
 from suite.report.tables.figures import Read, launch_count, metric_text, of_devices, outcome, ratio
 from suite.report.tables.frame import Table, table
@@ -70,7 +72,9 @@ def screen(
     foot = [line for text in last for line in _wrapped(text, width)]
     if len(head) > (most := max(2, room.lines // 2 - len(foot))):
         head = [*head[: most - 1], f"… the whole answer: {room.more}"]
-    blocks = [_timed(each, room.columns) for each in tables] + [_learned(each, room.columns) for each in trained]
+    blocks = [_timed(each, room.columns) for each in tables]
+    blocks += [_served(view, room.columns) for each in tables for view in inference.views(each)]
+    blocks += [_learned(each, room.columns) for each in trained]
     shown = _fitted(blocks, room.lines - len(head) - len(foot) - 2, room.more)
     cut = [line if len(line) < room.columns else f"{line[: room.columns - 2]}…" for line in [*head, "", *shown]]
     return [*cut, *foot]
@@ -123,6 +127,15 @@ def _timed(compared: Table, columns: int) -> list[str]:
         for cell in cells
     ]
     return [title(compared.group), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
+
+
+def _served(shown: View, columns: int) -> list[str]:
+    """Returns the same for inference, without what happens once."""
+    headers = shown.grid.headers
+    left_out = ("worst ms", "first request ms", "first batch ms", "memory MiB")
+    kept = [at for at, name in enumerate(headers) if name not in left_out]
+    rows = [{headers[at]: row[at] for at in kept} for row in shown.grid.rows]
+    return [shown.title, *_narrowed(rows, columns, ["with loading", "95th ms"])]
 
 
 def _learned(trained: AccuracyComparison, columns: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -209,16 +209,30 @@ def _points(values: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:
 
 def workers(table: Table) -> list[Series]:
     """Returns throughput against the loader's workers, for each set of cells that differ only in the workers."""
-    alike: dict[tuple[str, Cell], list[Row]] = {}
+
+    def alike(cell: Cell) -> Cell | None:
+        return cell.but(loader=replace(cell.loader, workers=0)) if cell.loader.kind == "workers" else None
+
+    return _counted(table, lambda cell: cell.loader.workers, alike, ceiling=True)
+
+
+def threads(table: Table) -> list[Series]:
+    """Returns throughput against the threads that cells ask for, for each set that differs only in them."""
+    return _counted(table, lambda cell: cell.threads, lambda cell: cell.but(threads=0) if cell.threads else None)
+
+
+def _counted(
+    table: Table, count: Callable[[Cell], int], alike: Callable[[Cell], Cell | None], ceiling: bool = False
+) -> list[Series]:
+    """Returns throughput against a count of cells that are ``alike`` but for it; None for cells without one."""
+    sets: dict[tuple[str, Cell], list[Row]] = {}
     for row in table.group.rows:
-        cell = row.cell
-        if cell.loader.kind == "workers" and row.ok:
-            key = row.run, cell.but(loader=replace(cell.loader, workers=0))
-            alike.setdefault(key, []).append(row)
+        if row.ok and (key := alike(row.cell)):
+            sets.setdefault((row.run, key), []).append(row)
     series = []
-    for rows in alike.values():
-        rates = {row.cell.loader.workers: [rate for record in row.ok if (rate := record.samples_per_s)] for row in rows}
-        ceilings = [rate for row in rows for record in row.ok if (rate := _compute_rate(record))]
+    for rows in sets.values():
+        rates = {count(row.cell): [rate for record in row.ok if (rate := record.samples_per_s)] for row in rows}
+        ceilings = [rate for row in rows for record in row.ok if (rate := _compute_rate(record))] if ceiling else []
         if len(rates) > 1:
             series.append(Series(tuple(rows), _points(rates), ceiling=median(ceilings) if ceilings else None))
     return series

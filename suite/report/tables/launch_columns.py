@@ -19,6 +19,7 @@ from suite.catalog.phases import PHASES
 from suite.catalog.setting import TEXT, WHOLE
 from suite.catalog.settings import SETTINGS
 from suite.record.text import clean
+from suite.report.tables import inference
 
 #: Version of the columns. It grows when a column is removed or changes its meaning, not when one is added.
 SCHEMA = 1
@@ -138,6 +139,14 @@ FAMILIES = (
         "memory_", WHOLE, "bytes", "memory by kind: `memory_rss_peak_bytes`, `memory_allocator_peak_bytes` and others"
     ),
     Column(
+        "infer_",
+        NUMBER,
+        "in the name",
+        "inference of launches that measured it: `infer_samples_per_s`, `infer_loaded_samples_per_s`, "
+        "`infer_latency_ms_median`, `_p95`, `_p99`, `_worst` of `infer_requests`, `infer_first_request_ms`, "
+        "`infer_first_batch_ms`, `infer_memory_bytes`; see `inference.csv` below",
+    ),
+    Column(
         "profile_",
         NUMBER,
         "ms",
@@ -198,6 +207,15 @@ def documented() -> str:
                 f"| {each.meaning} |"
                 for each in METRICS.values()
             ),
+            "",
+            "## Inference",
+            "",
+            "`inference.csv` has a row for each cell that served: `workload`, `size`, `run`, `cell`, `launches`, the",
+            "fewest `requests` of a launch, and these figures, each the median over launches with a 95 % interval in",
+            "`_low` and `_high`. Of `samples_per_s` and `latency_ms_median`, `_ratio`, its ends and `_verdict` say how",
+            "many times as fast the cell is as the one that its table compares with.",
+            "",
+            *inference.documented(),
             "",
             "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tables/launch_columns.py` and",
             "`suite/catalog/metrics.py`.",

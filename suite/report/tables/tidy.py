@@ -11,6 +11,7 @@ import pandas as pd
 
 from suite.analysis.records.load import Launch
 from suite.analysis.statistics.inference import quartiles
+from suite.analysis.statistics.serving import FIGURES
 from suite.catalog.setting import TEXT, WHOLE
 from suite.record.record import PHASES, Record
 from suite.record.text import clean
@@ -77,6 +78,9 @@ def _row(launch: Launch, declared: Iterable[Column]) -> dict[str, Any]:
     for name in PHASES:
         row |= _phase(record, name)
     row |= _of_several(record)
+    if record.inference:
+        values = {f"infer_{name}": read(record) for name, read in FIGURES.items()}
+        row |= {"infer_requests": record.inference.requests, **{n: value for n, value in values.items() if value}}
     seed, course = record.run.get("seed"), record.course
     row["seed"] = seed if isinstance(seed, int) else None
     if course:

@@ -25,7 +25,11 @@ OPTIONS = {
 }
 
 #: Options that a run records as they were typed, by their names there.
-TYPED = {**{axis: f"--{axis}" for axis in AXES}, **{name: f"--{name}" for name in ("budget", "min-window")}, "k": "-k"}
+TYPED = {
+    **{axis: f"--{axis}" for axis in AXES},
+    **{name: f"--{name}" for name in ("budget", "min-window", "phases")},
+    "k": "-k",
+}
 
 #: Options without a value, likewise.
 SWITCHES = ("no-control", "trusted-network")

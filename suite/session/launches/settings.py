@@ -127,6 +127,7 @@ def typed(config: pytest.Config) -> dict[str, Any]:
         "cores": config.getoption("cores"),
         "budget": config.getoption("budget"),
         "min-window": config.getoption("min_window"),
+        "phases": config.getoption("phases"),
         "no-control": config.getoption("no_control"),
         "trusted-network": config.getoption("trusted_network"),
         "k": redact(config.getoption("keyword", "")),

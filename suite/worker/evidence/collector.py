@@ -21,6 +21,7 @@ import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.parts.evidence import Identity, Last, Recomputed
+from suite.worker.evidence import answers as answering
 from suite.worker.evidence.draws import draws
 from suite.worker.evidence.fingerprint import (
     BATCH,
@@ -38,6 +39,7 @@ from suite.worker.evidence.scored import Again
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.counting_loader import CountingLoader
+from suite.worker.launch.inference import Answers
 from suite.worker.launch.outcome import check
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array
@@ -59,6 +61,7 @@ class Evidence:
         self.seconds: dict[str, float] = {}
         self.replay: Replay | None = None
         self.again: Again | None = None
+        self.answers: Answers | None = None
         self.fresh: Any = None  # the replayed model with its first state, where it can take the fingerprint's steps
 
     @contextmanager
@@ -143,11 +146,13 @@ class Evidence:
         fresh.compile(fresh.put(self.replay.batches[0]))
         scored = self.again and self.again.evidence(fresh, self.replay.state)
         off, again = self.replay.deviation(fresh)
-        self.replay = self.again = None
+        precision = self.subject.cell.precision
+        answered = self.answers and answering.evidence(self.answers, fresh, self.replay.state, precision)
+        self.replay = self.again = self.answers = None
         if self.whole and self.subject.switchable:
             self.fresh = fresh, start
         last = replace(self.parts["last"], replayed=off, again=again)
-        return {"weights": digest, "last": last, "scored": scored}
+        return {"weights": digest, "last": last, "scored": scored, "answered": answered}
 
     def _own(self) -> dict[str, Any]:
         """What the replayed model computes from the beginning, without its dropout; or another one, where it cannot."""

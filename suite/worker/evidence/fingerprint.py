@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from suite.record.parts.evidence import Trace
+from suite.worker.evidence.answers import served
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.launch.outcome import check
@@ -123,7 +124,7 @@ def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, An
 def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
     """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
 
-    Where the cell trains to its end, by its recipe, and with an evaluation after it.
+    Where the cell trains to its end, by its recipe, and with an evaluation after it; where it serves, with inference.
     """
     cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto")
     spec, parts = subject.recipe or at_proof_rate(subject.spec), dict[str, Any]()
@@ -132,10 +133,12 @@ def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
         training = subject.training(cell, spec, "cpu", rates=subject.rates)
         mine = [subject.take_share(batch) for batch in batches]
         trace, after, off = check_formula(subject, training, spec.optimizer, mine, subject.rates)
+        if (subject.recipe or subject.serves) and subject.draws:  # what is evaluated must switch its dropout off
+            training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
         if subject.recipe:
-            if subject.draws:  # what is evaluated has dropout, which an evaluation must switch off
-                training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
             parts["evaluation"] = evaluation(subject, training)
+        elif subject.serves:
+            parts["inference"] = served(subject, training)
     return parts | {"float64": trace, "optimizer": off}
 
 

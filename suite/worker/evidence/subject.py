@@ -30,6 +30,7 @@ class Subject:
     rates: Array | None = None  # and the learning rates of all its steps
     programs: str = ""  # the run's folder for compiled programs
     team: ProcessGroup | None = None  # the processes of a cell with several devices
+    serves: bool = False  # whether the launch also measures inference
 
     @property
     def tools(self) -> ModuleType:

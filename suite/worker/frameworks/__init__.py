@@ -18,7 +18,9 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.precisions import PRECISIONS
+from suite.catalog.settings import INTERFACES, LAYOUTS
 from suite.plan.cell import Cell
 from suite.plan.settings import allocators, tunings
 from workloads.spec import Numbers, read_declaration
@@ -84,6 +86,14 @@ def check(cell: Cell, device: str) -> None:
         raise UnsupportedError("cuDNN needs a CUDA device; this device is a CPU")
     if reason := allocators.lacking(cell, device) or tunings.lacking(cell):
         raise UnsupportedError(reason)
+    if cell.threads and (device != "cpu" or cell.devices > 1):
+        where = "a CPU" if device != "cpu" else "one device; --cores gives each of several its share"
+        raise UnsupportedError(f"--threads is a setting of {where}")
+    if cell.layout != LAYOUTS[0]:
+        if reason := FRAMEWORKS[cell.framework].one_layout:
+            raise UnsupportedError(reason)
+        if cell.devices > 1 or cell.interface != INTERFACES[0]:
+            raise UnsupportedError(f"--layout is a setting of one device and of the interface {INTERFACES[0]}")
     if cell.checkpointing == "on" and declared.one_block:
         raise UnsupportedError(declared.one_block)
 
@@ -95,6 +105,7 @@ def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
     """
     asked = {
         "checkpointing": (cell.checkpointing == "on", "names no blocks"),
+        "channels_first": (cell.layout == "channels-first", "has no convolutions whose layout could be chosen"),
         "synchronised": (
             cell.framework == "tensorflow" and cell.strategy == "synchronised", "cannot synchronise batch statistics"
         ),
@@ -114,6 +125,16 @@ def describe_allocator(cell: Cell, found: str, **more: Any) -> dict[str, Any]:
     if cell.allocator not in ("default", found):
         raise UnsupportedError(f"asked for the allocator {cell.allocator}, but {found} is in force")
     return {"allocator": {"in_force": found, **more}}
+
+
+def threads_in_force(cell: Cell, **found: int) -> dict[str, int]:
+    """The threads that a framework says it has, for a record, where the cell asks for a number of its own.
+
+    ``threads`` is the first name. Raises `UnsupportedError` where it has another number.
+    """
+    if cell.threads and found["threads"] != cell.threads:
+        raise UnsupportedError(f"asked for {cell.threads} threads, but {found['threads']} are there")
+    return found if cell.threads else {}
 
 
 class BatchError(ValueError):

@@ -122,27 +122,26 @@ def measure(steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = 
     return series.phase()
 
 
-def in_order(train: Series, others: Sequence[Series], plan: Plan) -> Iterator[None]:
+def in_order(train: Series, turns: Sequence[Series], others: Sequence[Series], plan: Plan) -> Iterator[None]:
     """Take all windows of a launch: training's, then those of the other phases; yields after each burst.
 
     Training comes first, so that its windows are the same whether or not a launch has other phases. Each of these warms
-    up just before it is timed; the loader, which is the last one, empties its queue by that. Steps without loading, and
-    with several devices those without communication too, take turns, so that a machine that drifts slows both alike.
+    up just before it is timed; a loader empties its queue by that. Those that take ``turns``, steps without loading,
+    and with several devices those without communication too, do so that a machine that drifts slows both alike.
     """
     train.warm_up()
     train.burst(plan.windows)
     yield
-    steps, loading = (others[:-1], others[-1]) if others else ((), None)
-    for series in steps:
+    for series in turns:
         series.warm_up()
-    at_once = max(1, math.ceil(plan.windows / TURNS)) if len(steps) > 1 else plan.windows
+    at_once = max(1, math.ceil(plan.windows / TURNS)) if len(turns) > 1 else plan.windows
     for begin in range(0, plan.windows, at_once):
-        for series in steps:
+        for series in turns:
             series.burst(min(at_once, plan.windows - begin))
             yield
-    if loading:
-        loading.warm_up()
-        loading.burst(plan.windows)
+    for series in others:
+        series.warm_up()
+        series.burst(plan.windows)
         yield
 
 

@@ -1,16 +1,19 @@
 """The phases of a cell, over the object that is timed: training, its steps alone, and its loader alone.
 
 With several devices there is a fourth: the same steps without communication, on a model that is this process's own.
+Which function makes the steps of a phase is declared in `suite.catalog.phases`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import cycle
 from typing import Any, NamedTuple
 
+from suite.catalog.phases import PHASES, TRAIN
 from suite.plan.measuring import Plan
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Window
@@ -25,10 +28,60 @@ Send = Callable[..., None]
 
 
 class Measured(NamedTuple):
-    """The `train` phase, and by the name of each phase this rank's own seconds of a step, one for each window."""
+    """The phases by name, of each this rank's own seconds of a step, one for each window; counts, and batches held."""
 
-    train: Phase
+    phases: dict[str, Phase]
     own_step_s: dict[str, list[float]]
+    ledger: Ledger
+    held: Sequence[Any] = ()
+
+    @property
+    def train(self) -> Phase:
+        return self.phases[TRAIN]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What the steps of a phase run on: what is timed, its loader, and some batches that are ``held`` on the device.
+
+    ``local`` is a compiled training without communication. ``model`` is the trained model as it serves, and ``pending``
+    how many of its answers must be waited for, None for all. ``last`` gets what a window ended with, to be checked.
+    """
+
+    training: Any
+    loader: Any
+    held: Sequence[Any] = ()
+    local: Any = None
+    model: Any = None
+    pending: int | None = None
+    last: list[Any] = field(default_factory=list)
+
+    def steps(self, name: str) -> Steps:
+        """The steps of the phase of this name, by the function that its declaration names."""
+        module, _, function = PHASES[name].steps.partition(":")
+        made: Steps = getattr(import_module(module), function)(self)
+        return made
+
+
+def train(timed: Timed) -> Steps:
+    """The steps of `train`."""
+    return training_steps(timed.loader, timed.training, timed.last)
+
+
+def compute(timed: Timed) -> Steps:
+    """The steps of `compute`."""
+    return training_steps(cycle(timed.held), timed.training, timed.last)
+
+
+def load(timed: Timed) -> Steps:
+    """The steps of `input`."""
+    return loading_steps(timed.loader, timed.training)
+
+
+def local(timed: Timed) -> Steps:
+    """The steps of `local`, on the same batches."""
+    own_batches = [timed.local.put(timed.training.get(held)) for held in timed.held]
+    return training_steps(cycle(own_batches), timed.local, timed.last)
 
 
 def measure_phases(
@@ -42,30 +95,19 @@ def measure_phases(
     itself. Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
     """
     plan = fit_plan(plan, training)
-    compute_batches = [next(loader) for _ in range(HELD_BATCHES)]
+    held = [next(loader) for _ in range(HELD_BATCHES)]
     compiled, delivered, updated = training.compiled(), loader.delivered, tools.updates(training)
-
-    def series(name: str, steps: Steps, losses: list[Any], object_: Any = training, **more: Any) -> Series:
-        begin = partial(send, begin=name)
-        return Series(steps, plan, _say(name, losses, object_, batch, send), ranks=ranks, begin=begin, **more)
-
-    losses: dict[str, list[Any]] = {"train": [], "compute": [], "local": []}
-    batches = {"train": loader, "compute": cycle(compute_batches)}
-    phases = {
-        name: series(name, training_steps(batches[name], training, losses[name]), losses[name])
-        for name in plan.phases
-        if name in batches
-    }
-    if local and "compute" in phases:
-        own_batches = [local.put(training.get(held)) for held in compute_batches]
-        steps = training_steps(cycle(own_batches), local, losses["local"])
-        phases["local"] = series("local", steps, losses["local"], local)
-    if "input" in plan.phases:
-        phases["input"] = series("input", loading_steps(loader, training), [])
-    train, *others = phases.values()
-    for _ in in_order(train, others, plan):
-        measured = {name: shift_spans(each.phase(), spawned_ns) for name, each in phases.items() if each.windows}
-        send(part={"phases": {name: asdict(phase) for name, phase in measured.items()}})
+    taken = [name for name in plan.with_parts if not PHASES[name].serves and (name != "local" or local)]
+    series = {}
+    for name in taken:
+        timed = Timed(training, loader, held, local)
+        checked = local if name == "local" else training
+        say, begin = _say(name, timed.last, checked, batch, send), partial(send, begin=name)
+        series[name] = Series(timed.steps(name), plan, say, ranks=ranks, begin=begin)
+    others = [name for name in taken if name != TRAIN]
+    turns = [series[name] for name in others if PHASES[name].in_turn]
+    for _ in in_order(series[TRAIN], turns, [series[name] for name in others if not PHASES[name].in_turn], plan):
+        send_phases(send, measured(series, spawned_ns))
     if training.compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
     now = tools.updates(training)
@@ -74,7 +116,18 @@ def measure_phases(
         None if now is None else now - (updated or 0),
     )
     send(part={"ledger": asdict(ledger)})
-    return Measured(train.phase(), {name: each.own_step_s for name, each in phases.items()})
+    own_step_s = {name: each.own_step_s for name, each in series.items()}
+    return Measured(measured(series, spawned_ns), own_step_s, ledger, held if plan.serves else ())
+
+
+def measured(series: dict[str, Series], spawned_ns: int) -> dict[str, Phase]:
+    """The phases so far, by name."""
+    return {name: shift_spans(each.phase(), spawned_ns) for name, each in series.items() if each.windows}
+
+
+def send_phases(send: Send, phases: dict[str, Phase]) -> None:
+    """Send these phases, which take the place of those that were sent before."""
+    send(part={"phases": {name: asdict(phase) for name, phase in phases.items()}})
 
 
 def fit_plan(plan: Plan, training: Any) -> Plan:
@@ -120,9 +173,9 @@ def shift_spans(phase: Phase, spawned_ns: int) -> Phase:
     )
 
 
-def _say(name: str, losses: list[Any], training: Any, batch: int, send: Send) -> Say:
+def _say(name: str, losses: Iterable[Any], training: Any, batch: int, send: Send) -> Say:
     def say(window: Window) -> None:
-        check(losses, training, f"the {name} phase")
+        check([*losses], training, f"the {name} phase")
         send(progress=name, samples_per_s=batch * window.steps / window.seconds)
 
     return say

@@ -8,6 +8,7 @@ from tests.studies.mutants import (
     attention,
     dropout,
     evaluations,
+    inference,
     inputs,
     late,
     models,
@@ -19,7 +20,20 @@ from tests.studies.mutants import (
 )
 from tests.studies.mutants.mutant import Mutant
 
-FILES = (dropout, steps, optimizers, models, recurrent, inputs, precisions, evaluations, attention, several, late)
+FILES = (
+    dropout,
+    steps,
+    optimizers,
+    models,
+    recurrent,
+    inputs,
+    precisions,
+    evaluations,
+    attention,
+    several,
+    late,
+    inference,
+)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in FILES for mutant in file.MUTANTS)
 KINDS = tuple(dict.fromkeys(mutant.kind for mutant in MUTANTS))
 

@@ -54,8 +54,8 @@ Plant = Callable[[Target], None]
 class Mutant:
     """``plant`` puts the difference in; ``noticed_by`` are the parts of a record that must notice it.
 
-    ``settings`` are those of the cell that are not usual. ``survives`` says why nothing in a record notices it, where
-    that is so; it is then the study's finding, and no failure.
+    ``settings`` are those of the cell that are not usual; its launches also infer where it ``serves``. ``survives``
+    says why nothing in a record notices it, where that is so; it is then the study's finding, and no failure.
     """
 
     kind: str
@@ -66,6 +66,7 @@ class Mutant:
     noticed_by: tuple[str, ...]
     settings: dict[str, Any] = field(default_factory=dict)
     survives: str = ""
+    serves: bool = False
 
     @property
     def id(self) -> str:
@@ -109,7 +110,7 @@ class Mutant:
 
 def mutants(
     kind: str, name: str, workload: str, plant: Plant, *noticed_by: str,
-    of: Sequence[str] = FRAMEWORKS, survives: str = "", **settings: Any,
+    of: Sequence[str] = FRAMEWORKS, survives: str = "", serves: bool = False, **settings: Any,
 ) -> list[Mutant]:  # fmt: skip
     """The same difference in each of some frameworks, one mutant for each."""
-    return [Mutant(kind, name, each, workload, plant, noticed_by, settings, survives) for each in of]
+    return [Mutant(kind, name, each, workload, plant, noticed_by, settings, survives, serves) for each in of]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import traceback
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +27,8 @@ TRAIN, TEST = 250, 40
 #: No window is timed: each is one step, and there are so many that the loader comes into its second epoch.
 PLAN = Plan(min_window_s=0.0, windows=10, max_warmup_s=0.0)
 SEED = 7
+#: Requests of a launch that serves.
+REQUESTS = 20
 
 
 class Rehearsal(_Launch):
@@ -48,9 +51,10 @@ def _place() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="mutants-")
 
 
-def rehearse(cell: Cell, ranks: Ranks = ALONE) -> Record:
+def rehearse(cell: Cell, ranks: Ranks = ALONE, serves: bool = False) -> Record:
     """The record of a launch of this cell on the CPU, however it ended; of several ``ranks`` each calls it."""
-    job = Job(cell, str(data(specification(cell.workload).data)), seed=SEED, device="cpu", plan=PLAN, epochs=1)
+    plan = replace(PLAN, phases=("train", "infer"), requests=REQUESTS) if serves else PLAN
+    job = Job(cell, str(data(specification(cell.workload).data)), seed=SEED, device="cpu", plan=plan, epochs=1)
     parts: dict[str, Any] = {"outcome": {"status": "ok", "reason": ""}}
 
     def send(**message: Any) -> None:

@@ -29,6 +29,8 @@ EVIDENCE = {
     "own optimizer": ("own_optimizer",),
     "evaluation": ("evaluation",),
     "scored": ("scored",),
+    "inference": ("inference",),
+    "answered": ("answered",),
 }
 #: A launch that its own probes refuse is never compared. One that fails otherwise says nothing: it was planted wrong.
 FAILED = "failed"
@@ -52,7 +54,7 @@ def judge(mutant: Mutant) -> Judgement:
 
     A part notices by itself what remains when all other evidence is that of the framework's unchanged launch.
     """
-    unchanged = twins(mutant.cell)
+    unchanged = twins(mutant.cell, serves=mutant.serves)
     record, whole = _launched(mutant, unchanged)
     if whole.kind == REFUSED:
         return replace(whole, noticed={REFUSED: whole.words})
@@ -72,12 +74,12 @@ def judge(mutant: Mutant) -> Judgement:
 
 def judge_beside(mutant: Mutant, others: Sequence[str]) -> Judgement:
     """The verdict beside unchanged launches of these frameworks only; beside none, what a launch shows by itself."""
-    return _launched(mutant, twins(mutant.cell, others))[1]
+    return _launched(mutant, twins(mutant.cell, others, mutant.serves))[1]
 
 
 def judge_beside_itself(mutant: Mutant) -> Judgement:
     """The verdict beside the unchanged launch of its own framework, which stands there as another one's."""
-    unchanged = _twin(mutant.cell)
+    unchanged = _twin(mutant.cell, mutant.serves)
     other = next(name for name in FRAMEWORKS if name != mutant.framework)
     return _launched(mutant, {other: replace(unchanged, cell=mutant.cell.but(framework=other))})[1]
 
@@ -87,7 +89,7 @@ def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, 
         record = rehearse_ranks(mutant.cell, mutant.key)
     else:
         with mutant.planted():
-            record = rehearse(mutant.cell)
+            record = rehearse(mutant.cell, serves=mutant.serves)
     if not record.outcome.ok:
         refused = record.outcome.status == "diverged" or record.outcome.reason.startswith("asked for")
         return record, Judgement(REFUSED if refused else FAILED, record.outcome.reason)
@@ -100,17 +102,17 @@ def _compared(record: Record, unchanged: Mapping[str, Record]) -> Judgement:
     return Judgement(found.kind, found.detail)
 
 
-def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Record]:
+def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS, serves: bool = False) -> dict[str, Record]:
     """The launches of this cell in some frameworks, without any difference; each is launched once."""
     others = {framework: cell.but(framework=framework) for framework in frameworks if framework != cell.framework}
-    return {framework: _twin(others.get(framework, cell)) for framework in frameworks}
+    return {framework: _twin(others.get(framework, cell), serves) for framework in frameworks}
 
 
 @cache
-def _twin(cell: Cell) -> Record:
+def _twin(cell: Cell, serves: bool = False) -> Record:
     if cell.devices > 1:
         return rehearse_ranks(cell)
-    record = rehearse(cell)
+    record = rehearse(cell, serves=serves)
     gc.collect()
     gc.freeze()  # launches collect often, which takes its time with three frameworks loaded
     evidence.only_new_collected = _collected  # which would unfreeze them

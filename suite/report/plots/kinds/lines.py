@@ -19,7 +19,7 @@ from suite.report.plots.style.canvas import keyed_sheet
 from suite.report.plots.style.look import FACE, INK, LINE_LEAST, MARKER, PALE, apart, framed, from_zero, plain_numbers
 from suite.report.plots.style.naming import among, names_of_sets, title_of
 from suite.report.plots.style.vectors import point_out
-from suite.report.tables.curves import Series, batches, memory_kind, workers
+from suite.report.tables.curves import Series, batches, memory_kind, threads, workers
 from suite.report.tables.frame import Table
 
 DASHES = ("-", "--", "-.", ":")
@@ -146,15 +146,26 @@ def batch(table: Table) -> Figure | None:
 @kind("scaling", "Throughput by number of loader workers", place=10)
 def scaling(table: Table) -> Figure | None:
     """Throughput against the loader's workers; a thin line for the same steps without loading."""
-    all_series = workers(table)
+    axis = "loader workers (processes or threads, depending on the framework)"
+    return _counted(table, workers(table), "loader", "loader workers", axis)
+
+
+@kind("threads", "Throughput by number of threads", place=10.5)
+def by_threads(table: Table) -> Figure | None:
+    """Throughput against the threads that cells ask for."""
+    return _counted(table, threads(table), "threads", "threads", "threads that compute")
+
+
+def _counted(table: Table, all_series: Sequence[Series], without: str, title: str, axis: str) -> Figure | None:
+    """Returns throughput against a count, one line per series; a thin line for its ceiling."""
     if not all_series:
         return None
-    looks = _looks(table, all_series, without=("loader",))
+    looks = _looks(table, all_series, without=(without,))
     handles = [look.handle() for look in looks]
     if any(series.ceiling for series in all_series):
         handles.append(Line2D([], [], color=PALE, label="same steps, no loading", **DOTTED))
     group = among(table, [row for series in all_series for row in series.rows])
-    title = f"{title_of(group, 'Training throughput', without=('loader',))} and number of loader workers"
+    title = f"{title_of(group, 'Training throughput', without=(without,))} and number of {title}"
     plot, (axes,) = keyed_sheet(group, title, MARKS, [1.4 * UP_IN], handles, notes=_notes(all_series))
     framed(axes, "samples per second (higher is better)")
     counts = sorted({point.x for series in all_series for point in series.points})
@@ -167,7 +178,7 @@ def scaling(table: Table) -> Figure | None:
     from_zero(axes)
     axes.set_xlim(counts[0] - 0.4, counts[-1] + 0.4)
     axes.xaxis.set_major_locator(FixedLocator(counts))
-    axes.set_xlabel("loader workers (processes or threads, depending on the framework)")
+    axes.set_xlabel(axis)
     return plot
 
 

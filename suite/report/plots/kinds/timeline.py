@@ -14,7 +14,6 @@ from suite.analysis.records.readings import GPU_LINES
 from suite.analysis.rows.timelines import Line, Trace, trace, until_the_end
 from suite.analysis.rows.wording import figure
 from suite.catalog.phases import PHASES as CATALOG
-from suite.record.record import PHASES
 from suite.record.text import clean
 from suite.report.format.text import rounded_up
 from suite.report.plots.kinds import kind
@@ -25,6 +24,9 @@ from suite.report.plots.style.vectors import point_out
 from suite.report.tables.frame import Table
 
 GIB = 2**30
+
+#: Phases that every cell has, and those of launches that serve.
+PHASES = [name for name, each in CATALOG.items() if each.of_every_cell or each.serves]
 
 #: Look of the bands behind the lines: the measured windows of each phase.
 SHADE: dict[str, dict[str, Any]] = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import RecompiledError, describe_allocator
+from suite.worker.frameworks import RecompiledError, describe_allocator, threads_in_force
 
 
 def installation() -> dict[str, Any]:
@@ -95,6 +96,17 @@ def allocator(cell: Cell) -> dict[str, Any]:
     return describe_allocator(
         cell, found, kind=kind, pool_bytes=pool, limit_bytes=limit, read_from="variables and pool"
     )
+
+
+def take_threads(cell: Cell) -> dict[str, int]:
+    """The threads in force, for a record, where the cell asks for a number of them; XLA read it when it started.
+
+    No function of JAX tells them: those of XLA's pool are counted among this process's.
+    """
+    if not cell.threads:
+        return {}
+    names = (Path(task, "comm").read_text(encoding="utf-8") for task in Path("/proc/self/task").iterdir())
+    return threads_in_force(cell, threads=sum(name.startswith("tf_XLAEigen") for name in names))
 
 
 def reset_memory(device: str) -> None:

@@ -35,6 +35,7 @@ from suite.worker.frameworks.jax.device import (
     other_accelerator,
     out_of_memory,
     reset_memory,
+    take_threads,
     takes,
 )
 from suite.worker.frameworks.jax.optimizer import optimizer
@@ -83,9 +84,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         raise UnsupportedError("JAX compiles without CUDA graphs on one device and by its own interface; use compile")
     if cell.compile == "nographs" and not takes(COMPILE_MODES["nographs"]):
         option = " ".join(COMPILE_MODES["nographs"])
-        raise UnsupportedError(
-            f"JAX {jax.__version__} has no option {option}, which leaves out CUDA graphs; use compile"
-        )
+        raise UnsupportedError(f"JAX {jax.__version__} has no option {option}, to leave out CUDA graphs; use compile")
     if cell.kernel == "cudnn" and NUMBERS[cell.precision].compute not in CUDNN_TYPES:
         raise UnsupportedError(f"JAX has cuDNN's LSTM in {', '.join(CUDNN_TYPES)} only, not in {cell.precision}")
     jax.config.update("jax_enable_x64", cell.precision == "fp64")
@@ -96,6 +95,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "x64": jax.config.jax_enable_x64,
         "prng": DROPOUT_PRNG[device],
+        **take_threads(cell),
         **(_on_cuda(cell) if device == "cuda" else {}),
     }
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
+from suite.catalog.settings import LAYOUTS
 from suite.plan.cell import Cell
-from suite.worker.frameworks import describe_allocator
+from suite.worker.frameworks import describe_allocator, threads_in_force
 from workloads.spec import read_declaration
 
 
@@ -46,7 +47,9 @@ def lstm_in_bf16() -> bool:
 
 
 def lacking(cell: Cell, device: str) -> str:
-    """Why PyTorch cannot train the cell's LSTM as it asks; empty if it can."""
+    """Why PyTorch cannot train the cell's LSTM, or in its layout, as it asks; empty if it can."""
+    if cell.layout != LAYOUTS[0] and cell.compile != "eager":
+        return "torch.compile chooses the layout of convolutions by itself; use eager"
     if not read_declaration(cell.workload).recurrent:
         return ""
     if cell.compile != "eager":
@@ -65,6 +68,15 @@ def allocator(cell: Cell) -> dict[str, Any]:
     expandable = any(segment.get("is_expandable") for segment in torch.cuda.memory_snapshot())
     del something
     return describe_allocator(cell, "expandable" if expandable else "default", backend=backend)
+
+
+def take_threads(cell: Cell) -> dict[str, int]:
+    """Compute with as many threads as the cell asks for, on a CPU; returns those in force, for a record."""
+    if cell.threads:
+        torch.set_num_threads(cell.threads)
+        torch.set_num_interop_threads(cell.threads)
+    threads, more = torch.get_num_threads(), torch.get_num_interop_threads()
+    return {"threads": threads} | threads_in_force(cell, threads=threads, interop_threads=more)
 
 
 def reset_memory(device: str) -> None:

@@ -31,6 +31,7 @@ from suite.worker.frameworks.pytorch.device import (
     other_accelerator,
     out_of_memory,
     reset_memory,
+    take_threads,
 )
 from suite.worker.frameworks.pytorch.optimizer import optimizer
 from workloads.data.dataset import Array
@@ -73,11 +74,11 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     return device, {
         "device": device,
         "device_name": torch.cuda.get_device_name() if device == "cuda" else "",
-        "threads": torch.get_num_threads(),
+        **take_threads(cell),
         "fp32_convolution": torch.backends.cudnn.conv.fp32_precision,
         "fp32_rnn": torch.backends.cudnn.rnn.fp32_precision,
         "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
-        "memory_format": "channels_last",
+        "memory_format": "contiguous" if cell.layout == "channels-first" else "channels_last",
         "optimizer": "fused" if cell.recipe not in OF_LAYERS else "per tensor",
         **(_on_cuda(cell) if device == "cuda" else {}),
     }

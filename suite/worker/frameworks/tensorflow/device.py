@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import describe_allocator
+from suite.worker.frameworks import describe_allocator, threads_in_force
 from workloads.data.dataset import Array
 
 
@@ -58,6 +58,19 @@ def reset_memory(device: str) -> None:
     """Forget the peaks so far, which the first step's trials may have set."""
     if device == "cuda":
         tf.config.experimental.reset_memory_stats("GPU:0")
+
+
+def take_threads(cell: Cell) -> dict[str, int]:
+    """Compute with as many threads as the cell asks for, on a CPU; returns those in force, for a record.
+
+    TensorFlow says 0 where it has as many as there are cores.
+    """
+    threading = tf.config.threading
+    if cell.threads:
+        threading.set_intra_op_parallelism_threads(cell.threads)
+        threading.set_inter_op_parallelism_threads(cell.threads)
+    threads, more = threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads()
+    return {"threads": threads} | threads_in_force(cell, threads=threads, interop_threads=more)
 
 
 def memory(device: str) -> dict[str, int]:

@@ -30,6 +30,7 @@ from suite.worker.frameworks.tensorflow.device import (
     placed,
     reset_memory,
     synchronise,
+    take_threads,
 )
 from suite.worker.frameworks.tensorflow.optimizer import optimizer
 from workloads.data.dataset import Array
@@ -53,6 +54,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what TensorFlow does not have there.
     """
+    threads = take_threads(cell)  # before anything starts TensorFlow's own
     cards = tf.config.list_physical_devices("GPU")
     device = choose(cell, device, "TensorFlow", cuda=bool(cards), installation=installation, other=other_accelerator())
     if cell.compile not in COMPILE_MODES:
@@ -69,7 +71,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     return device, {
         "device": device,
         "device_name": details.get("device_name", ""),
-        "threads": tf.config.threading.get_intra_op_parallelism_threads(),  # 0: as many as there are cores
+        **threads,
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "image_data_format": keras.config.image_data_format(),
         **(_on_cuda(cell) if device == "cuda" else {}),

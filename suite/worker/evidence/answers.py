@@ -1,0 +1,90 @@
+"""Whether the answers of inference that were timed are the trained model's, and each that of its own request.
+
+They are held against the evaluation, whose numbers the rest of the evidence proves: some samples are evaluated with
+several labels by a fresh model that has the trained state, and the losses that follow from an answer by the formula in
+NumPy must be the evaluation's.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from suite.record.inference import Answered
+from suite.record.parts.evidence import Trace
+from suite.worker.evidence.replay import restore_state
+from suite.worker.launch.inference import Answers, model_of
+from suite.worker.launch.training import scores
+from workloads.data.augment import evaluation_batches
+from workloads.data.dataset import Array, Split
+
+if TYPE_CHECKING:
+    from suite.worker.evidence.subject import Subject
+
+#: Labels that each sample is evaluated with, and samples of a batch that are evaluated.
+LABELS, SAMPLES = 4, 8
+#: Losses that differ by less may be the same sample's: in the precisions named here, and in coarser ones.
+CLEAR, EXACT, COARSE = 1e-5, ("fp32", "fp64"), 1e-2
+
+
+def evidence(answers: Answers, fresh: Any, state: dict[str, Array], precision: str) -> Answered:
+    """Evaluates the samples again by a fresh model with the ``state`` of what was timed."""
+    restore_state(fresh, state)
+    of_requests = [at for at, _, _ in answers.kept]
+    before = sorted({at for _, at, _ in answers.kept} - {*of_requests})
+    pool = [*dict.fromkeys(of_requests), *before]
+    labels = labels_of(answers.kept[0][2].size)
+    clear = CLEAR if precision in EXACT else COARSE
+    inputs, rows = answers.batch[:SAMPLES], answers.logits[:SAMPLES]
+    again = evaluated(fresh, np.concatenate([answers.inputs[pool], inputs]), labels)
+    expected = dict(zip(pool, again, strict=False))
+    off, wrong = 0.0, 0
+    for at, _, row in answers.kept:
+        found = losses(row.reshape(1, -1), labels)[0]
+        apart = {other: _apart(found, expected[other]) for other in pool}
+        nearest = min((value for other, value in apart.items() if other != at), default=np.inf)
+        off = max(off, apart[at])
+        wrong += apart[at] > clear and nearest < apart[at] / 2
+    off = max([off, *map(_apart, losses(rows.reshape(len(rows), -1), labels), again[len(pool) :])])
+    return Answered(len(answers.kept), off, wrong, answers.gradient)
+
+
+def served(subject: Subject, training: Any) -> Trace:
+    """The mean losses of some test samples by the function that serves a training, for each of some labels."""
+    split = subject.data.test
+    data = replace(subject.data, test=Split(split.inputs[:SAMPLES], split.labels[:SAMPLES]))
+    ((inputs, _, count),) = evaluation_batches(data, min(SAMPLES, len(data.test)), subject.length)
+    model = model_of(subject.cell).Model(training)
+    batch, _ = training.put((inputs, np.zeros(len(inputs), np.int32)))
+    logits = model.on_host(model.predict(batch)).reshape(len(inputs), -1)[:count].astype(np.float64)
+    model.close()
+    return Trace(tuple(losses(logits, labels_of(logits.shape[1])).mean(0).tolist()), {})
+
+
+def labels_of(outputs: int) -> Array:
+    """Some of the labels that a model of so many outputs tells apart: both, where there is one output."""
+    classes = max(2, outputs)
+    return np.array(sorted(random.Random(0).sample(range(classes), min(LABELS, classes))))  # noqa: S311 - no secret
+
+
+def losses(logits: Array, labels: Array) -> Array:
+    """The cross entropy of every sample with every label: (n, outputs) and (labels,) to (n, labels), in float64."""
+    logits = np.asarray(logits, np.float64)
+    if logits.shape[1] == 1:
+        return np.asarray(np.logaddexp(0.0, logits) - logits * labels)
+    return np.asarray(np.logaddexp.reduce(logits, axis=1)[:, None] - logits[:, labels])
+
+
+def evaluated(training: Any, inputs: Array, labels: Array) -> Array:
+    """The same by the evaluation of a training, all in one batch."""
+    count = len(inputs) * len(labels)
+    batch = np.repeat(inputs, len(labels), axis=0), np.tile(labels, len(inputs)).astype(np.int32), count
+    found, _ = scores(training, [batch])
+    return found.reshape(len(inputs), len(labels)).astype(np.float64)
+
+
+def _apart(losses: Array, expected: Array) -> float:
+    return float(np.max(np.abs(losses - expected) / np.maximum(1.0, np.abs(expected))))

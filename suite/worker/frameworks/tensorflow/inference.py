@@ -1,0 +1,64 @@
+"""How a trained model of TensorFlow serves from Python: a `tf.function` of the forward pass, by XLA if training is.
+
+The usual way by TensorFlow's own guide ("Better performance with tf.function").
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from suite.worker.frameworks.tensorflow.device import placed, synchronise
+from suite.worker.frameworks.tensorflow.training import COMPILE_MODES
+from workloads.data.dataset import Array
+
+#: Answers of a window that must be waited for: a device computes them one after the other.
+PENDING = 1
+#: Whether the framework's peak of memory can be forgotten, so that the next one is inference's own.
+FORGETS_PEAKS = True
+
+
+class Model:
+    """The model of a `Training` in evaluation mode, and the function that is measured; `close` gives it back."""
+
+    def __init__(self, training: Any) -> None:
+        self.device, self.model = training.device, training.model
+        compiled = COMPILE_MODES[training.cell.compile]
+        self.forward = tf.function(self._forward, jit_compile=compiled, autograph=False)
+
+    def _forward(self, inputs: tf.Tensor) -> tf.Tensor:
+        return self.model(inputs, training=False)
+
+    def predict(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The logits of inputs that are on the device, still there."""
+        return self.forward(inputs)
+
+    def answer(self, inputs: Array) -> Array:
+        """A request: inputs from the host, their logits back on it, as they are of use there."""
+        return self.predict(placed(inputs, self.device)).numpy()
+
+    def fence(self, pending: deque[tf.Tensor]) -> None:
+        """Wait until the device has computed these answers."""
+        if pending:
+            synchronise(self.device)
+
+    def on_host(self, logits: tf.Tensor) -> Array:
+        """Answers of `predict`, on the host."""
+        return np.asarray(logits.numpy())
+
+    def compiled(self) -> int:
+        """The number of programs that were compiled so far."""
+        return int(self.forward.experimental_get_tracing_count())
+
+    def keeps_gradient(self, inputs: Array) -> bool:
+        """Whether a traced pass has operations of a gradient, or gives out more than the logits."""
+        del inputs
+        traced = self.forward._list_all_concrete_functions()
+        names = (operation.name for each in traced for operation in each.graph.get_operations())
+        return any("gradient_tape" in name for name in names) or any(len(each.outputs) > 1 for each in traced)
+
+    def close(self) -> None:
+        """Give the model back for training: nothing of it was changed."""

@@ -1,0 +1,158 @@
+"""Inference of a launch: how requests are timed, what a record has of them, and what is wrong with an answer."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.analysis.identity.by_itself import by_itself
+from suite.plan.cell import Cell
+from suite.plan.measuring import LEAST_FOR_P99
+from suite.record.inference import Answered, Inference
+from suite.record.parts.evidence import Identity
+from suite.worker.evidence import answers as answering
+from suite.worker.frameworks import UnsupportedError
+from suite.worker.launch import inference
+from suite.worker.launch.inference import WARM_UP, Answers, model_of, requests, summary
+
+SAMPLES, CLASSES = 40, 10
+
+
+class Linear:
+    """A model of NumPy that serves, and that evaluates as a training does."""
+
+    def __init__(self) -> None:
+        self.kernel = np.random.default_rng(0).normal(0, 1, (6, CLASSES))
+
+    def answer(self, inputs: Any) -> Any:
+        return inputs.astype(np.float64) @ self.kernel
+
+    def evaluate(self, batch: Any) -> Any:
+        logits = self.answer(batch[0])
+        losses = np.log(np.exp(logits).sum(1)) - np.take_along_axis(logits, batch[1][:, None], 1)[:, 0]
+        return losses, logits.argmax(1) == batch[1]
+
+    def put(self, batch: Any) -> Any:
+        return batch
+
+    get = put
+
+    def checkpoint(self) -> dict[str, Any]:
+        return {"kernel": self.kernel}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.kernel = state["kernel"]
+
+
+def asked(answer: Any = None, count: int = 100, clock: Any = None) -> tuple[Answers, list[float]]:
+    """The answers that are kept of so many requests, and their latencies."""
+    draws, model = np.random.default_rng(1), Linear()
+    batch = draws.normal(0, 1, (8, 6))
+    answers = Answers(draws.normal(0, 1, (SAMPLES, 6)), batch, model.answer(batch))
+    timed = {"clock": clock} if clock else {}
+    return answers, requests(answer or model.answer, answers, count, random.Random(3), **timed)
+
+
+def found(answers: Answers, precision: str = "fp32") -> Answered:
+    return answering.evidence(answers, Linear(), Linear().checkpoint(), precision)
+
+
+def test_each_request_is_timed_by_itself() -> None:
+    ticks = itertools.count(0, 1_000_000)  # each look at the clock is a millisecond after the one before
+    answers, latencies = asked(clock=lambda: next(ticks))
+    assert latencies == [0.001] * 100
+    assert len(answers.kept) == inference.KEPT
+
+
+def test_no_request_is_that_of_the_one_before() -> None:
+    seen: list[bytes] = []
+
+    def answer(inputs: Any) -> Any:
+        seen.append(inputs.tobytes())
+        return Linear().answer(inputs)
+
+    asked(answer)
+    assert len(seen) == WARM_UP + 100
+    assert all(one != another for one, another in itertools.pairwise(seen))
+
+
+def test_requests_that_would_take_too_long_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "LONGEST_S", 0.01)
+    ticks = itertools.count(0, 1_000_000)
+    answers, latencies = asked(clock=lambda: next(ticks))
+    assert len(latencies) == 6
+    assert answers.kept, "at least the last one, for the evidence"
+
+
+def test_a_99th_percentile_takes_enough_requests() -> None:
+    first = {"first_s": 1.0, "first_batch_s": 1.0}
+    few = summary([0.001] * (LEAST_FOR_P99 - 1), **first)
+    enough = summary([0.001] * (LEAST_FOR_P99 - 20) + [0.5] * 20, **first)
+    assert few.p99_s is None
+    assert enough.p99_s == 0.5
+    assert (enough.median_s, enough.p95_s, enough.worst_s) == (0.001, 0.001, 0.5)
+
+
+def test_a_record_refuses_percentiles_that_no_requests_have() -> None:
+    with pytest.raises(ValueError, match="out of order"):
+        Inference(1000, 0.2, 0.1, 0.3, 0.4, 1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="take 1 s, and by their percentiles 50 or more"):
+        Inference(1000, 0.1, 0.2, 0.3, 0.4, 1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="99th percentile of 10 requests"):
+        Inference(10, 0.1, 0.2, 0.3, 0.4, 1.0, 1.0, 1.0)
+
+
+def test_the_answers_of_the_trained_model_are_the_evaluation_s() -> None:
+    answered = found(asked()[0])
+    assert (answered.requests, answered.wrong, answered.gradient) == (inference.KEPT, 0, False)
+    assert answered.off < 1e-9
+
+
+def test_the_answer_of_the_previous_request_is_noticed() -> None:
+    held: list[Any] = [np.zeros((1, CLASSES))]
+
+    def late(inputs: Any) -> Any:
+        held.append(Linear().answer(inputs))
+        return held[-2]
+
+    answers, _ = asked(late)
+    assert found(answers).wrong == inference.KEPT
+    assert found(answers, "bf16").wrong == inference.KEPT
+
+
+def test_other_answers_of_a_batch_are_noticed() -> None:
+    answers, _ = asked()
+    answers.logits = answers.logits * 0.9
+    assert found(answers).off > 0.01
+
+
+def test_losses_of_one_output_are_those_of_both_labels() -> None:
+    losses = answering.losses(np.array([[0.5]]), answering.labels_of(1))
+    assert losses[0] == pytest.approx([np.log1p(np.exp(0.5)), np.log1p(np.exp(-0.5))])
+
+
+@pytest.mark.parametrize(
+    ("answered", "words"),
+    [
+        (Answered(8, 1e-6, 0, False), ""),
+        (Answered(8, 1e-6, 0, True), "inference keeps a gradient"),
+        (Answered(8, 1e-2, 3, False), "3 of 8 answers are another request's"),
+        (Answered(8, 1e-2, 0, False), "answers are off the evaluation by 1e-02"),
+    ],
+)
+def test_what_is_wrong_is_said(answered: Answered, words: str) -> None:
+    record: Any = SimpleNamespace(identity=Identity(answered=answered), cell=Cell("imdb_lstm", "jax"))
+    assert by_itself([record]) == words
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"), [({"interface": "keras"}, "with the interface native"), ({"devices": 2}, "on one device")]
+)
+def test_what_is_not_measured_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UnsupportedError, match=words):
+        model_of(Cell("imdb_lstm", "pytorch", **settings))
