@@ -22,6 +22,8 @@ COMMANDS = {
     "tune": ("suite.tune", "search for the best setting, with few launches and a known risk"),
     "profile": ("suite.profile", "profile one cell: where the time of its step goes, and a trace"),
     "export": ("suite.export", "send runs to MLflow, TensorBoard, W&B or Prometheus"),
+    "releases": ("suite.releases", "list, build and remove releases of a framework, to measure one against another"),
+    "bisect": ("suite.bisect", "find the release that made a cell slower"),
     "prove": ("suite.prove", "is a port the same model? tell where two frameworks differ first, and why"),
     "new": ("suite.new", "write the folder of a workload of your own, which runs as it stands"),
     "checks": ("suite.checks", "measure the suite itself: its steps, its loaders, its monitoring"),

@@ -28,7 +28,7 @@ from suite.session.advice import advice, unmeasured
 from suite.session.engines import options as engine_options
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
-from suite.session.launches import settings
+from suite.session.launches import interpreters, settings
 from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
 from suite.session.run import Run
@@ -79,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give ``--benchmark-save`` without a name one, before pytest-benchmark reads it."""
     try:
         settings.refuse_surrogates(config)
+        config.option.release = interpreters.resolve(config.option.release)
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
         observing.check(config)

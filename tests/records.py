@@ -280,6 +280,7 @@ def everything(n: int = 2, gpu: bool = True) -> list[Record]:
     found = [failed(r, "out-of-memory") if no else watched(r, gpu) for r, no in zip(held, too_large, strict=True)]
     # The control of one row, which no plot may take for launches.
     held = [*map(profiled, found), watched(record("pytorch", CONTROL), gpu)]
+    held += [each for release in ("0.9.2", "0.10.2") for each in launches(["jax"], n=n, release=release)]
     return held + launches(["pytorch"], n=n, devices=2)
 
 

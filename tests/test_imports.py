@@ -61,7 +61,8 @@ ROOMS = {
     "record": {"catalog", "plan"},
     "monitor": {"catalog", "plan", "record"},
     "worker": {"catalog", "plan", "record"},
-    "session": {"catalog", "plan", "record", "monitor", "export", "analysis"},
+    "releases": {"catalog", "plan", "record", "report"},
+    "session": {"catalog", "plan", "record", "monitor", "export", "analysis", "releases"},
     "analysis": {"catalog", "plan", "record"},
     "export": {"catalog", "plan", "record", "analysis"},
     "report": {"catalog", "plan", "record", "analysis"},
@@ -74,7 +75,7 @@ FLOORS = {
     "report": ("format", "tables", "text", "plots", "screen", "json", "html"),
     "worker": ("distributed", "launch", "evidence"),
 }  # fmt: skip
-COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new"}
+COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect"}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
 

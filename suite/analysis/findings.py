@@ -13,6 +13,7 @@ from suite.analysis.rows.groups import Group, RowKey
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.releases import Step, release_lines
 from suite.analysis.statistics.serving import Serving, servings
 from suite.analysis.statistics.speedups import Speedup, find_speedups, find_speedups_along
 
@@ -45,6 +46,11 @@ class Findings:
     def servings(self) -> dict[RowKey, Serving]:
         """How the trained models of its rows serve, where launches measured that."""
         return servings(self.group, self.base, self.identities, self.margin)
+
+    @cached_property
+    def releases(self) -> list[tuple[Step, ...]]:
+        """What each release of a framework changed, where several were measured."""
+        return release_lines(self.group, self.identities, self.margin) if "release" in self.group.varying else []
 
     @cached_property
     def pairs(self) -> list[Pair]:

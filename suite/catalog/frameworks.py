@@ -38,6 +38,10 @@ class Framework:
     where ``cuda_plugins`` are given, one of these distributions shows it. ``distributions`` are the framework itself,
     and ``companions`` what a record of it may name besides. ``variables`` are set before it is imported, and
     ``keras_backend`` is its name as a backend of Keras.
+
+    Releases: ``oldest`` is the first that the suite's files support. ``release`` and ``cuda_release`` are the
+    requirements of one, on a CPU and on a GPU, and ``beside`` what is installed with it, in the version that fits.
+    ``wheels`` is the distribution that is built for each Python.
     """
 
     name: str
@@ -61,6 +65,11 @@ class Framework:
     keras_backend: str = ""
     thread_variables: tuple[str, ...] = ()
     one_layout: str = ""
+    oldest: str = ""
+    release: str = ""
+    cuda_release: str = ""
+    beside: tuple[str, ...] = ("keras",)
+    wheels: str = ""
 
     @property
     def installable(self) -> tuple[str, ...]:
@@ -78,6 +87,7 @@ PYTORCH = Framework(
     },
     package="torch", build_pattern=r"^cuda\b[^=\n]*=\s*['\"]",
     distributions=("torch",), companions=("triton", "lightning"), keras_backend="torch",
+    oldest="2.6.0", release="torch=={}", cuda_release="torch=={}", wheels="torch",
 )  # fmt: skip
 TENSORFLOW = Framework(
     "tensorflow", "TensorFlow", colour="#56B4E9", hatch="////", marker="s", dashes="6 5",
@@ -94,6 +104,7 @@ TENSORFLOW = Framework(
     keras_backend="tensorflow",
     # On a CPU its kernels are for channels last; for a GPU see `grappler/optimizers/generic_layout_optimizer.cc`.
     one_layout="TensorFlow's convolutions on a CPU have channels last only, and on a GPU its graph optimizer chooses",
+    oldest="2.18.0", release="tensorflow-cpu=={}", cuda_release="tensorflow[and-cuda]=={}", wheels="tensorflow-cpu",
 )  # fmt: skip
 JAX = Framework(
     "jax", "JAX", colour="#009E73", hatch="....", marker="^", dashes="2 4",
@@ -114,6 +125,8 @@ JAX = Framework(
     keras_backend="jax",
     one_layout="flax's convolutions have channels last only, and XLA chooses how they lie in memory",
     thread_variables=("NPROC", "PJRT_NPROC"),  # `DefaultThreadPoolSize` in XLA's `pjrt/utils.cc` reads them
+    oldest="0.6.0", release="jax=={}", cuda_release="jax[cuda12]=={}", beside=("flax", "optax", "grain", "keras"),
+    wheels="jaxlib",
 )  # fmt: skip
 
 #: By name, in the order in which tables and plots show them.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from msgspec import Meta
 
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.loaders import CellError, Loader, check_number
 from suite.catalog.suggest import unknown
 
@@ -64,6 +66,8 @@ class Setting:
     search: tuple[str, str] = ("", "")
 
     kind = TEXT
+    #: Whether its option may be given several times; the values add up.
+    is_repeated = False
 
     def __post_init__(self) -> None:
         words = self.words or f"{self.name} {{}}"
@@ -108,6 +112,10 @@ class Setting:
             return
         if not (self.pattern and isinstance(value, str) and re.fullmatch(self.pattern, value)):
             raise CellError(unknown(self.name, value, self.choices))
+
+    def complete(self, parts: list[str]) -> list[str]:
+        """The parts of a list on the command line, each by itself."""
+        return parts
 
     def parse(self, text: str) -> Any:
         """The value that a text on the command line stands for. Raises `CellError`."""
@@ -201,3 +209,75 @@ class Loaders(Setting):
 
     def rank(self, value: Any) -> Any:
         return value.rank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Releases(Setting):
+    """The setting whose value is a version of the framework; empty for the environment that is installed.
+
+    On the command line a value has its framework: ``jax=0.9.2``. The values after it are of the same framework, and one
+    may stand for others: ``newest``, ``0.9.*`` (`suite.releases.resolve`).
+    """
+
+    is_repeated = True
+
+    @property
+    def example(self) -> str:
+        return "jax=0.9.2,0.10.2"
+
+    def complete(self, parts: list[str]) -> list[str]:
+        """Each value with its framework. Raises `CellError` where the first has none."""
+        framework, completed = "", []
+        for part in parts:
+            name, equals, version = part.rpartition("=")
+            framework = name if equals else framework
+            if not framework:
+                raise CellError(f"{self.name} is {part!r}; begin with a framework, such as {self.example}")
+            completed.append(f"{framework}={version}")
+        return completed
+
+    def parse(self, text: str) -> Any:
+        """The text itself, whose version may be open (`is_open`). Raises `CellError`."""
+        framework, _, version = text.partition("=")
+        if framework not in FRAMEWORKS:
+            raise CellError(unknown("framework", framework, FRAMEWORKS))
+        if version != INSTALLED and not is_open(version):
+            self.check(version)
+        return text
+
+    def check(self, value: Any) -> None:
+        if value and not (isinstance(value, str) and re.fullmatch(self.pattern, value)):
+            raise CellError(f"{self.name} is {value!r}; write a version, such as {self.example}")
+
+    def text(self, value: Any) -> str:
+        return value or INSTALLED
+
+    def spell(self, value: Any) -> str:
+        return str(value)
+
+    def rank(self, value: Any) -> Any:
+        """Versions in their order, and after them the environment that is installed."""
+        return version_key(value) if value else ((math.inf,), 0, 0)
+
+
+#: Stands for the environment that is installed, beside releases.
+INSTALLED = "installed"
+
+#: A version by PEP 440 as frameworks have them: numbers, and at most one of a pre-release, a post-release, a nightly.
+VERSION = r"[0-9]{1,6}(\.[0-9]{1,8}){1,3}((a|b|rc|\.post|\.dev)[0-9]{1,10})?"
+_STAGES = (".dev", "a", "b", "rc", "", ".post")
+
+
+def is_open(version: str) -> bool:
+    """Whether it stands for a version that an index has to name."""
+    return version == "newest" or re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,8}){0,2}\.\*", version) is not None
+
+
+def version_key(version: str) -> tuple[tuple[float, ...], int, int]:
+    """Sorts versions that `VERSION` matches as PEP 440 does."""
+    stage = next((each for each in _STAGES if each and each in version), "")
+    numbers, _, count = version.partition(stage) if stage else (version, "", "")
+    parts = [int(part) for part in numbers.split(".")]
+    while len(parts) > 1 and not parts[-1]:  # 0.9 and 0.9.0 are the same
+        parts.pop()
+    return tuple(parts), _STAGES.index(stage), int(count or 0)

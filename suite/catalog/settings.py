@@ -14,7 +14,7 @@ from suite.catalog import installed
 from suite.catalog.frameworks import COMPILES, FRAMEWORKS, NOT_MEASURED, STRATEGIES
 from suite.catalog.loaders import LOADERS, Loader
 from suite.catalog.precisions import PRECISIONS, searched
-from suite.catalog.setting import Count, Loaders, Setting
+from suite.catalog.setting import VERSION, Count, Loaders, Releases, Setting
 from workloads.spec import WORKLOADS, read_declaration
 
 SIZES = ("full", "small")
@@ -158,6 +158,15 @@ _ALL = (
         help=f"of images in memory, {_some(LAYOUTS)}; a framework that chooses it itself, and a workload without "
         f"convolutions, are reported as unsupported (default: {LAYOUTS[0]})",
         meaning="layout of images in memory", subject="{} memory", phrases=("in {} memory", "in memory", "layouts"),
+    ),
+    Releases(
+        name="release", pattern=VERSION, is_of_framework=True, is_later=True, is_choice=False, starts_at_default=False,
+        help="of frameworks, such as jax=0.9.2,0.10.2 or pytorch=newest, each in an environment of its own that is "
+        "built once; may be repeated. installed stands for the usual environment. Without --framework, the frameworks "
+        "that are named here are measured (default: installed)",
+        meaning="release of the framework that was asked for; empty for the environment that is installed",
+        words="release {}", subject="release {}", short="{}", phrases=("in release {}", "in releases", "releases"),
+        id_place=5, sort_place=10,
     ),
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from suite.report.html.folder import Compared, text_of
 from suite.report.json.comparison import to_json
 from suite.report.screen import markdown
 from suite.report.screen.short import Room, screen
-from suite.report.tables import accuracy, columns, inference, scaling
+from suite.report.tables import accuracy, columns, inference, releases, scaling
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
 from suite.report.tables.words import legend
@@ -86,7 +86,9 @@ def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str]) ->
         terminal.say(text)
     terminal.print()
     views = [
-        view for each in compared.tables for view in (columns.view(each), *scaling.views(each), *inference.views(each))
+        view
+        for each in compared.tables
+        for view in (columns.view(each), *scaling.views(each), *inference.views(each), *releases.views(each))
     ]
     views += map(accuracy.view, compared.learned)
     for number, view in enumerate(views):

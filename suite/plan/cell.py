@@ -74,6 +74,7 @@ if TYPE_CHECKING:  # for type checkers; what a setting is, and its default, is i
         interface: str = ""
         threads: int = 0
         layout: str = ""
+        release: str = ""
 
 else:
     _FIELDS = ((name, each.type, field_of(default=each.default)) for name, each in SETTINGS.items())
@@ -94,7 +95,8 @@ class Cell(_Settings):
     (see `suite.plan.settings.allocators`), and ``tuning`` sets the free switches of a CPU (see
     `suite.plan.settings.tunings`). The ``interface`` is what drives the training; with Keras, the framework is its
     backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch. ``threads`` are those that compute on a
-    CPU, 0 for the framework's own number, and ``layout`` is that of images in memory.
+    CPU, 0 for the framework's own number, and ``layout`` is that of images in memory. A ``release`` is the
+    version of the framework, in an environment of its own (`suite.releases`); without one the installed one is meant.
     """
 
     def __post_init__(self) -> None:
@@ -145,11 +147,11 @@ class Cell(_Settings):
     def but(self, **changes: Any) -> Cell:
         """The same cell with some settings changed.
 
-        A new framework gets its usual compile mode, and its usual strategy, as another number of devices does that
-        has or had none.
+        A new framework gets its usual compile mode and no release, and its usual strategy, as another number of devices
+        does that has or had none.
         """
         if "framework" in changes:
-            changes.setdefault("compile", "")
+            changes = {"compile": "", "release": ""} | changes
         if "framework" in changes or 1 in (self.devices, changes.get("devices")):
             changes.setdefault("strategy", "")
         return replace(self, **changes)

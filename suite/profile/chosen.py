@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from suite.catalog.setting import Count, Setting
+from suite.catalog.setting import VERSION, Count, Releases, Setting
 from suite.catalog.settings import BY_ID
 from suite.catalog.suggest import unknown
 from suite.plan.cell import COMPILES, FRAMEWORKS, LOADERS, PRECISIONS, REFERENCE_STRATEGY, WORKLOADS, Cell, Loader
@@ -66,6 +66,9 @@ def _settings(parts: Sequence[str]) -> dict[str, object]:
             letter = setting.short.partition("{")[0]
             if left and re.fullmatch(rf"{letter}\d{{1,9}}", left[0]):
                 settings[setting.name] = _number(setting.title, left.pop(0), letter)
+        elif isinstance(setting, Releases):
+            if left and re.fullmatch(VERSION, left[0]):
+                settings[setting.name] = left.pop(0)
         elif part := next((part for part in values if [*left, ""][: part.count("-") + 1] == part.split("-")), ""):
             settings[setting.name] = values[part]
             del left[: part.count("-") + 1]
@@ -80,7 +83,7 @@ def _of_loader(parts: Sequence[str]) -> list[str]:
     letters = "".join(each.short.partition("{")[0] for each in PLACES if isinstance(each, Count))
     taken = []
     for part in parts:
-        if part in later or re.fullmatch(rf"[{letters}]\d+", part):
+        if part in later or re.fullmatch(rf"[{letters}]\d+|{VERSION}", part):
             break
         taken.append(part)
     return taken

@@ -32,6 +32,7 @@ from suite.record.text import clean
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import LEFT, RIGHT, Grid
 from suite.reproduce.install import install
+from suite.reproduce.releases import rebuild
 from suite.reproduce.verdicts import Verdict, differences, judge
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
@@ -46,6 +47,7 @@ EPILOG = """\
 Workload, seed, windows and device are those of the stored run. Differences in the machine and in versions are listed.
 --install DIR first builds an environment per framework with the versions in the records, and measures in those. It
 shows what it will install and asks before it does; it installs the frameworks and their known dependencies only.
+Releases are built from the stored lock, and what differs from it is said.
 
 verdicts, from the 95 % interval of new over stored throughput:
   reproduced          the whole interval lies within the margin
@@ -77,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stored = select_cells([launch.record for launch in loaded.launches if not launch.record.control], options.k)
         if options.install:
             install(stored, options.install, options.yes, _ask, _say)
+        rebuild(stored, loaded.runs, options.install, agreed=options.yes, ask=_ask, say=_say)
         restore_handlers = interruptible()
         try:
             rerun = by_cell(run_again(stored, options))

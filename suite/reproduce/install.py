@@ -60,10 +60,13 @@ def install(
 ) -> None:
     """Build an environment per framework with the versions of its records, and make workers start there.
 
+    Cells of releases have environments of their own (`suite.reproduce.releases`).
+
     The list of packages is shown first; unless it is ``agreed`` already, ``ask`` must answer yes. Raises `LoadError` if
     a record names a package that is not allowed, if the user does not agree, or if ``folder`` holds something else.
     """
     environments: dict[Path, tuple[str, list[str]]] = {}
+    stored = {cell: launches for cell, launches in stored.items() if not cell.release}
     for framework in dict.fromkeys(cell.framework for cell in stored):
         records = [record for cell, launches in stored.items() if cell.framework == framework for record in launches]
         target = folder / framework
@@ -74,7 +77,7 @@ def install(
         environments[target] = framework, requirements_of(framework, records)
     for target, (framework, requirements) in environments.items():
         say(f"{framework}: {' '.join([*requirements, *WORKER_REQUIREMENTS])} into {target}")
-    if not agreed and ask("install these? [y/N] ").strip().lower() not in ("y", "yes"):
+    if environments and not agreed and ask("install these? [y/N] ").strip().lower() not in ("y", "yes"):
         raise LoadError("nothing was installed and nothing was run; answer y, or use --yes")
     for target, (framework, requirements) in environments.items():
         python = target / "bin" / "python"

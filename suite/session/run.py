@@ -16,21 +16,21 @@ from suite.plan.measuring import CONTROL, SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
+from suite.session.engines import LOCAL
 from suite.session.engines.cluster import open_hosts
 from suite.session.eta import Eta, durations
 from suite.session.formatting import count_launches, describe_launch, duration
 from suite.session.hosts import Host
 from suite.session.hosts.site import prepare
 from suite.session.journal import Journal, JournalError
-from suite.session.launches import batch_finder, devices
-from suite.session.launches.launch import LaunchError, interpreter
+from suite.session.launches import batch_finder, interpreters
+from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
 from suite.session.resume import cells_digest, journal_of
 from suite.session.stopping import Stopping
 from suite.session.terminal import CommandTerminal
-from workloads.data.progress import waiting
 
 
 @dataclass
@@ -54,9 +54,10 @@ class Run:
 
     def __post_init__(self) -> None:
         cells = [cell for cell, _ in self.planned]
+        locks = self._build(cells)
         self._hosts = open_hosts(self.settings, cells, self.say, self._open)
         try:
-            self.journal = self._open_journal()
+            self.journal = self._open_journal(locks)
         except BaseException:
             self._open.close()
             raise
@@ -64,6 +65,7 @@ class Run:
         self.info = self.journal.run | {"id": self.journal.path.stem}
         self.info |= {"launches": self.settings.launches, "planned": self.total}
         self.info |= {"background": self.background} if self.background else {}
+        self._add(locks)
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
@@ -130,6 +132,7 @@ class Run:
 
     def next(self, cell: Cell, number: int) -> Record:
         """Run a launch that a search has just decided on, or take it from the journal."""
+        self._add(self._build([cell]))
         self.planned[self.done :] = [(cell, number)]
         self.info["planned"] = self.total
         self.ahead([(cell, number)])
@@ -186,7 +189,7 @@ class Run:
         """Check the interpreters, say how long the run may take, and get the data ready."""
         cells = [cell for cell, _ in self.planned]
         if not self._hosts.cluster:  # hosts of a cluster answer for themselves
-            self._check(cells)
+            interpreters.check(cells, self.settings.device)
         remaining = self._remaining()
         trained = [cell for cell in remaining if cell.recipe]
         if trained:
@@ -204,16 +207,13 @@ class Run:
         self.observers.begin(self.journal.path, self.info, self.total, journalled)
         self._begin()
 
-    def _check(self, cells: list[Cell]) -> None:
-        """Check the interpreters of this host. Raises `LaunchError`."""
-        interpreters = {framework: interpreter(framework) for framework in dict.fromkeys(c.framework for c in cells)}
-        if self.settings.device == "cuda":
-            with waiting("checking that the frameworks were built with CUDA"):
-                problem = devices.cuda_problem(interpreters)
-            if problem:
-                raise LaunchError(f"no launch can be on CUDA: {problem}")
-        if self.settings.device != "cpu" and (problem := devices.other_problem(interpreters)):
-            raise LaunchError(problem)
+    def _build(self, cells: Sequence[Cell]) -> dict[str, str]:
+        """Build the environments of these cells' releases here, and return their locks."""
+        return interpreters.build(cells, self.say) if self.settings.on == LOCAL else {}
+
+    def _add(self, locks: dict[str, str]) -> None:
+        if locks:
+            self.info["locks"] = self.info.get("locks", {}) | locks
 
     def _begin(self) -> None:
         """Start the launches: one after the other here, in blocks side by side on a cluster."""
@@ -263,7 +263,7 @@ class Run:
         searches = {cell for cell in cells if cell.batch == AUTO and cell not in self._fits}
         return self._eta.left_s(cells, searches) / self.side_by_side
 
-    def _open_journal(self) -> Journal:
+    def _open_journal(self, locks: dict[str, str]) -> Journal:
         settings = self.settings
         cells = cells_digest(cell for cell, _ in self.planned)
         if settings.resume:
@@ -278,6 +278,7 @@ class Run:
             run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
         info |= {"typed": settings.typed, **({"design": SEQUENTIAL} if settings.budget_s else {})}
+        info |= {"locks": locks} if locks else {}
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 

@@ -16,6 +16,7 @@ from suite.session.benchmarks import save_run
 from suite.session.formatting import count_launches
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
+from suite.session.launches import interpreters
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
 from suite.session.resume import command
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = command_line.parser().parse_args(arguments)
     restore_handlers = interruptible()
     try:
+        options.release = interpreters.resolve(options.release)
         search = command_line.search(options)
         on_cpu = options.device == "cpu" or (options.on == LOCAL and not has_gpu())
         if on_cpu or options.on == LOCAL:  # what the hosts of a cluster measure is theirs to say

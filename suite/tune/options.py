@@ -27,9 +27,11 @@ from suite.plan.command.common import (
     TRUSTED_NETWORK,
     WAIT_IDLE,
     WORKLOADS,
+    action,
     add,
     check_numbers,
     command_parser,
+    joined,
 )  # fmt: skip
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
@@ -129,7 +131,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     for axis in AXES:
         words = SETTINGS[axis].help.partition(" (default:")[0]
-        where.add_argument(f"--{axis}", metavar="LIST", help=words)
+        where.add_argument(f"--{axis}", metavar="LIST", help=words, action=action(axis))
     how = made.add_argument_group("how to measure")
     add(how.add_argument, MIN_WINDOW, MAX_TIME, EPOCHS, MEMORY_LIMIT, SEED, DATA, DATA_DIR, DEVICE, *engine_options())
     resume = RESUME.but(help="continue the search with this id, or without an id the last one with these options")
@@ -173,7 +175,7 @@ def usual_budget(cells: int, trained: bool = False) -> int:
 
 def axes(options: argparse.Namespace) -> dict[str, tuple[Any, ...]]:
     """The axes of the command line with their values. Raises `MatrixError` or `CellError`."""
-    return {axis: parsed(axis, text) for axis in AXES if (text := getattr(options, axis)) is not None}
+    return {axis: parsed(axis, text) for axis in AXES if (text := joined(getattr(options, axis))) is not None}
 
 
 def typed(options: argparse.Namespace) -> str:

@@ -42,6 +42,7 @@ from suite.worker.launch.inference import measure_inference, model_of
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
+from suite.worker.launch.releases import in_force
 from suite.worker.launch.training import Saved, follow
 from workloads import registry
 from workloads.data.augment import Batches
@@ -102,7 +103,7 @@ class _Launch:
             resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
             settings["memory_limit_bytes"] = job.memory_limit
         self.module = interfaces.module(self.cell)
-        settings |= interfaces.prepare(self.cell, self.device, job.seed)
+        settings |= interfaces.prepare(self.cell, self.device, job.seed) | in_force(self.cell)
         if job.plan.serves and not self.cell.recipe:
             model_of(self.cell)  # which says now where there is none
         self.loaders = import_module(f"suite.worker.loaders.{self.cell.framework}")

@@ -27,8 +27,8 @@ them. [Commands](commands.md) has the exit statuses. This page is made from the 
 COMMANDS = (
     "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
     "suite.export mlflow", "suite.export tensorboard", "suite.export wandb", "suite.export prometheus",
-    "suite.checks plain", "suite.checks loaders", "suite.checks monitor", "workloads.data fetch",
-    "workloads.data verify", "workloads.data where",
+    "suite.releases", "suite.bisect", "suite.checks plain", "suite.checks loaders", "suite.checks monitor",
+    "workloads.data fetch", "workloads.data verify", "workloads.data where",
 )  # fmt: skip
 #: At the end of a help text.
 DEFAULT = re.compile(r" \(default: [^()]*\)$")

@@ -184,7 +184,7 @@ def test_what_is_no_loader_is_refused_with_the_way_out(text: str, words: str) ->
 @pytest.mark.parametrize("axis", AXES)
 def test_an_empty_value_is_refused_with_an_example(axis: str) -> None:
     with pytest.raises(
-        MatrixError, match=rf"^--{axis} is ''; write values with commas between them, such as [\w-]+,\w+"
+        MatrixError, match=rf"^--{axis} is ''; write values with commas between them, such as [\w.=-]+,[\w.]+"
     ):
         parsed(axis, "")
 

@@ -85,3 +85,21 @@ def test_a_worker_keeps_freed_memory_unless_the_user_says_otherwise(monkeypatch:
     assert variables(lstm, "/scratch")["MALLOC_ARENA_MAX"] == "8", "whose step takes longer with one"
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
     assert variables(JOB, "/scratch")["MALLOC_ARENA_MAX"] == "2"
+
+
+def test_a_release_that_is_too_old_is_unsupported_without_a_process(tmp_path: Path) -> None:
+    record = launch(replace(JOB, cell=JOB.cell.but(release="0.1.0")), tmp_path / "log", 60.0)
+    assert record.outcome.status == "unsupported"
+    assert record.outcome.reason.startswith("jax 0.1.0 is older than ")
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_release_starts_in_the_interpreter_of_its_own_variable(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(GOOD)
+    monkeypatch.setenv("SUITE_PYTHON_JAX_0_9_2", os.environ["SUITE_PYTHON_JAX"])
+    monkeypatch.setenv("SUITE_PYTHON_JAX", "nowhere")
+    record = launch(replace(JOB, cell=JOB.cell.but(release="0.9.2")), tmp_path / "log", 60.0)
+    assert record.outcome.ok
+    assert record.cell.release == "0.9.2"

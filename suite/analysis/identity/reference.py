@@ -9,9 +9,16 @@ from typing import Any
 from suite.plan.cell import INTERFACES
 from suite.record.record import Record
 
+#: What counts as one implementation: a framework's interface, and where there is one alone, each of its releases.
+Implementation = tuple[str, ...]
 
-def implementation(record: Record) -> tuple[str, str]:
+
+def implementation(record: Record) -> Implementation:
     return record.cell.framework, record.cell.interface
+
+
+def of_release(record: Record) -> Implementation:
+    return *implementation(record), record.cell.release
 
 
 def group_by(records: Iterable[Record], key: Callable[[Record], Hashable]) -> dict[Any, list[Record]]:

@@ -10,19 +10,27 @@ No framework is the norm. With three or more frameworks the reference is the med
 the median of each framework's launches). With two it is the other framework. With one it is its own median, so that at
 least its launches and cells are compared with each other. What a high-level interface trains is an implementation of
 its own: it is held against the suite's own loops, and is part of no reference where there are any, as all backends of
-Keras would share a mistake of it. Evidence that needs no reference (the optimizer's formula,
+Keras would share a mistake of it. Releases of a framework are one implementation beside other frameworks, and where
+there are none, each is one of its own. Evidence that needs no reference (the optimizer's formula,
 dropout's spread, the batches and steps of what is timed) is judged by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
 from suite.analysis.identity.by_itself import by_itself
-from suite.analysis.identity.reference import group_by, implementation, majority, reference_records
+from suite.analysis.identity.reference import (
+    Implementation,
+    group_by,
+    implementation,
+    majority,
+    of_release,
+    reference_records,
+)
 from suite.analysis.identity.tolerances import (
     Tolerance,
     relative,
@@ -123,7 +131,9 @@ def _batch_kind(record: Record) -> tuple[int, str]:
 
 def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     records = [record for launches in rows.values() for record in launches]
-    implementations = {(record.cell.framework, record.cell.interface) for record in records}
+    several = len({implementation(record) for record in records}) > 1
+    own = implementation if several else of_release
+    implementations = {own(record) for record in records}
     workload, precision = records[0].cell.workload, records[0].cell.precision
     cuda = any(record.settings.get("device") == "cuda" for record in records)
     tolerance = tolerance_of(workload, precision, cuda)
@@ -136,7 +146,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     for kind, of_kind in group_by(records, _batch_kind).items():
         by_kind[kind] = [(record.cell.framework, _identity(record).batches) for record in reference_records(of_kind)]
     batches = {kind: majority(digests) for kind, digests in by_kind.items()}
-    references = _references(records)
+    references = _references(records, own)
     judged = {}
     for key, launches in rows.items():
         evidence = [_identity(record) for record in launches]
@@ -151,7 +161,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
             for name, introduction in COMPARED.items():
                 if (trace := _trace(record, name)) is None:
                     continue
-                reference = references[name, _kind(record, name), implementation(record)]
+                reference = references[name, _kind(record, name), own(record)]
                 bounds = tolerance_of(workload, precision, cuda, name) or tolerance
                 if name == "dropout":  # a layer's input that one framework does not show is not judged
                     trace = replace(trace, updates={k: v for k, v in trace.updates.items() if k in reference.updates})
@@ -191,7 +201,9 @@ def _kind(record: Record, name: str) -> Hashable:
     return (record.effective_batch, record.cell.accumulate) if name == "own" else ()
 
 
-def _references(records: Iterable[Record]) -> dict[tuple[str, Hashable, tuple[str, str]], Trace]:
+def _references(
+    records: Iterable[Record], own: Callable[[Record], Implementation]
+) -> dict[tuple[str, Hashable, Implementation], Trace]:
     """The reference for each implementation's evidence, by the name and kind of the evidence."""
     comparable: dict[tuple[str, Hashable], list[Record]] = {}
     for record in records:
@@ -200,16 +212,16 @@ def _references(records: Iterable[Record]) -> dict[tuple[str, Hashable, tuple[st
                 comparable.setdefault((name, _kind(record, name)), []).append(record)
     found = {}
     for (name, kind), with_evidence in comparable.items():
-        traces: dict[tuple[str, str], list[Trace]] = {}
+        traces: dict[Implementation, list[Trace]] = {}
         for record in reference_records(with_evidence):
             if trace := _trace(record, name):
-                traces.setdefault(implementation(record), []).append(trace)
-        for own in dict.fromkeys(map(implementation, with_evidence)):
-            found[name, kind, own] = _reference(own, traces)
+                traces.setdefault(own(record), []).append(trace)
+        for each in dict.fromkeys(map(own, with_evidence)):
+            found[name, kind, each] = _reference(each, traces)
     return found
 
 
-def _reference(own: tuple[str, str], traces: Mapping[tuple[str, str], Sequence[Trace]]) -> Trace:
+def _reference(own: Implementation, traces: Mapping[Implementation, Sequence[Trace]]) -> Trace:
     """The median over implementations; for one of two, the other."""
     others = {name: each for name, each in traces.items() if name != own} if len(traces) == 2 else traces
     return _median([_median(each) for each in others.values()])

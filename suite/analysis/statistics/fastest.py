@@ -67,7 +67,8 @@ class FastestBySetting:
 
     ``settings`` has the values of `Group.varying` that the rows share. ``gaps`` is keyed by the names of two
     frameworks, the one that stands first in ``rows`` first. ``unranked`` says by framework why it cannot be ranked.
-    ``modes`` has the compile mode of each framework that ran in several modes, ``strategies`` the same for strategies.
+    ``modes`` has the compile mode of each framework that ran in several modes, ``strategies`` and ``releases`` the same
+    for those.
     """
 
     settings: tuple[tuple[str, str], ...]
@@ -76,6 +77,7 @@ class FastestBySetting:
     unranked: Mapping[str, str]
     modes: Mapping[str, str] = field(default_factory=dict)
     strategies: Mapping[str, str] = field(default_factory=dict)
+    releases: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def top(self) -> str:

@@ -18,6 +18,7 @@ from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import LEAST, MARGIN, Paired
 from suite.analysis.statistics.sequential import Common, common, stopped
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
 from suite.record.record import Record
 
@@ -84,7 +85,8 @@ def decided(formed: Mapping[Key, Ratio], tested: Mapping[Key, Paired], margin: f
 def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     """The row at the base that this one is compared with.
 
-    Rows of the same run and machine come first, and among several compile modes and strategies the usual ones.
+    Rows of the same run and machine come first, among several compile modes and strategies the usual ones, and then the
+    environment that is installed before the newest release.
     """
     axis = at.axis
     candidates = [
@@ -100,7 +102,8 @@ def counterpart(row: Row, group: Group, at: Base) -> Row | None:
         of_usual = modes.index(other.cell.compile), strategies.index(other.cell.strategy)
         return other.run != row.run, other.machine != row.machine, *of_usual
 
-    return min(candidates, key=distance, default=None)
+    newest_first = sorted(candidates, key=lambda other: SETTINGS["release"].rank(other.cell.release), reverse=True)
+    return min(newest_first, key=distance, default=None)
 
 
 def _ratio(

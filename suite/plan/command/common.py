@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from suite.catalog import devices, phases
+from suite.catalog.settings import SETTINGS
 from suite.plan.command.choice import one_of
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
@@ -118,6 +119,16 @@ PROFILE_CODE = option(
     help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
 )  # fmt: skip
 JOURNAL_FOLDER = option("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
+
+
+def action(axis: str) -> str:
+    """What the option of an axis does with its text: some may be given several times."""
+    return "append" if SETTINGS[axis].is_repeated else "store"
+
+
+def joined(values: str | list[str] | None) -> str | None:
+    """The values of an option that may be given several times as one list."""
+    return ",".join(values) if isinstance(values, list) else values
 
 
 class _Parser(argparse.ArgumentParser):

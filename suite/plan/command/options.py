@@ -35,7 +35,9 @@ from suite.plan.command.common import (
     WAIT_IDLE,
     WORKLOADS,
     Option,
+    action,
     check_numbers,
+    joined,
 )  # fmt: skip
 from suite.plan.command.common import add as add_options
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
@@ -80,7 +82,7 @@ def add(parser: pytest.Parser, *more: Option) -> None:
         "(default: smoke on a CPU, gpu on a GPU)",
     )  # fmt: skip
     for axis in AXES:
-        group.addoption(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help)
+        group.addoption(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help, action=action(axis))
     workloads = WORKLOADS.but(help=f"{WORKLOADS.help}. Without --workload, only what is in there is measured")
     add_options(group.addoption, workloads, CORES, LAUNCHES)
     group.addoption(
@@ -154,7 +156,7 @@ def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     Raises `MatrixError` or `workloads.registry.RegistryError`.
     """
     own = [name for place in config.getoption("workloads") for name in registry.register(place)]
-    axes = {axis: parsed(axis, text) for axis in AXES if (text := config.getoption(axis)) is not None}
+    axes = {axis: parsed(axis, text) for axis in AXES if (text := joined(config.getoption(axis))) is not None}
     return {"workload": tuple(dict.fromkeys(own)), **axes} if own else axes
 
 

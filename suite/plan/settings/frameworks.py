@@ -1,13 +1,14 @@
-"""The environment variables with which each framework's process starts."""
+"""The environment variables with which each framework's process starts, and which releases are supported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from suite.catalog.frameworks import FRAMEWORKS, MEMORY_FRACTION
+from suite.catalog.setting import version_key
 from suite.plan.cell import Cell
 
-__all__ = ("MEMORY_FRACTION", "VARIABLES", "variables_of")
+__all__ = ("MEMORY_FRACTION", "VARIABLES", "interpreter_variable", "too_old", "variables_of")
 
 #: Environment variables that must be set before the framework is imported.
 VARIABLES: dict[str, Mapping[str, str]] = {name: each.variables for name, each in FRAMEWORKS.items()}
@@ -19,3 +20,16 @@ def variables_of(cell: Cell) -> dict[str, str]:
     backend = {"KERAS_BACKEND": framework.keras_backend} if cell.interface.startswith("keras") else {}
     threads = dict.fromkeys(framework.thread_variables, str(cell.threads)) if cell.threads else {}
     return {**framework.variables, **backend, **threads}
+
+
+def interpreter_variable(framework: str, release: str = "") -> str:
+    """The variable that names the interpreter of a framework, or of one release: ``SUITE_PYTHON_JAX_0_9_2``."""
+    return "_".join(filter(None, ["SUITE_PYTHON", framework, release.replace(".", "_")])).upper()
+
+
+def too_old(framework: str, release: str) -> str:
+    """Why the suite does not support a release, in words; empty if it does."""
+    oldest = FRAMEWORKS[framework].oldest
+    if not release or not oldest or version_key(release) >= version_key(oldest):
+        return ""
+    return f"{framework} {release} is older than {oldest}, the oldest release that the suite supports"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from suite.catalog.setting import INSTALLED, is_open
 from suite.catalog.settings import SETTINGS, SWEPT
 from suite.catalog.suggest import unknown
 from suite.plan.cell import (
@@ -47,13 +48,15 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
 
     A workload or framework that the matrix has keeps its cells; one that it lacks gets those of the others. Of compile
     modes and of strategies each framework takes those that it has; one that has none of them keeps all, which end as
-    unsupported. A kernel is set for the workloads that have it, the strategy for several devices only. Raises
-    `MatrixError`.
+    unsupported. A kernel is set for the workloads that have it, the strategy for several devices only, a release for
+    its framework; unless frameworks are named, those of the releases are measured. Raises `MatrixError`.
     """
     cells: Sequence[Cell] = base.cells
-    for axis in ("workload", "framework"):
-        if axis in axes:
-            cells = [cell for value in axes[axis] for cell in _own(cells, axis, value)]
+    released = _released(axes)
+    chosen = {"workload": axes.get("workload"), "framework": axes.get("framework", released)}
+    for axis, values in chosen.items():
+        if values:
+            cells = [cell for value in values for cell in _own(cells, axis, value)]
     if "framework" not in axes:  # of a workload from outside, those that it has a file for
         cells = [cell for cell in cells if cell.workload in WORKLOADS or _is_written(cell)]
     if "kernel" in axes and not any(_kernels(cell.workload, axes["kernel"]) for cell in cells):
@@ -75,6 +78,10 @@ def parsed(axis: str, text: str) -> tuple[Any, ...]:
         raise MatrixError(
             f"--{axis} is {text!r}; write values with commas between them, such as {SETTINGS[axis].example}"
         )
+    try:
+        parts = SETTINGS[axis].complete(parts)
+    except CellError as error:
+        raise MatrixError(f"--{error}") from None
     return tuple(dict.fromkeys(_value(axis, part) for part in parts))
 
 
@@ -119,6 +126,10 @@ def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
         return _kernels(cell.workload, values) or (cell.kernel,)
     if axis == "compile":
         return [mode for mode in values if not mode or mode in COMPILES_OF[cell.framework]] or values
+    if axis == "release":
+        own = [value.partition("=") for value in values]
+        versions = [version for name, _, version in own if name == cell.framework]
+        return ["" if version == INSTALLED else version for version in versions] or (cell.release,)
     if axis == "strategy":
         taken = [name for name in values if not name or name in STRATEGIES_OF[cell.framework]] or values
         return taken if cell.devices > 1 else ("",)
@@ -137,8 +148,19 @@ def _value(axis: str, text: str) -> Any:
         raise MatrixError(f"--{error}" if str(error).startswith(f"{axis} is ") else f"--{axis}: {error}") from None
 
 
+def _released(axes: Axes) -> tuple[str, ...]:
+    """The frameworks of which releases are named. Raises `MatrixError` for one that is not measured, or an open one."""
+    values = [value.partition("=") for value in axes.get("release", ())]
+    for framework, _, version in values:
+        if framework not in axes.get("framework", (framework,)):
+            raise MatrixError(f"--release names {framework}, which is not measured: add it to --framework")
+        if is_open(version):
+            raise MatrixError(f"release is {framework}={version}; name it in the option --release, or write a version")
+    return tuple(dict.fromkeys(framework for framework, _, _ in values))
+
+
 def _label(axis: str, value: Any) -> str:
-    return SETTINGS[axis].short.format(spelled(axis, value)).replace(" ", "-")
+    return SETTINGS[axis].short.format(spelled(axis, value)).replace(" ", "-").replace("=", "-")
 
 
 def _is_written(cell: Cell) -> bool:

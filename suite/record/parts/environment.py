@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import socket
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
@@ -34,6 +35,9 @@ NOT_RECORDED = re.compile(
 #: Variables that may hold a secret or a host: the record says only that they are set.
 PRIVATE = re.compile(r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|ADDR|HOST|URL)")
 
+#: In the environment of a release: what it was built from (`suite.releases.environments`).
+LOCK_FILE = "suite-lock.txt"
+
 #: Where Linux shows its control groups, and which of them this process is in.
 GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -46,8 +50,10 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
     """The environment of the calling process, with the versions of those distributions that are installed.
 
     ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
+    ``lock`` is that of the lock file that a release's environment was built from.
     """
     installed = _installed()
+    lock = Path(sys.prefix, LOCK_FILE)
     found = (line.partition("==") for line in reversed(installed))  # the first on the path is imported, so it stays
     versions = {_normal(name): version for name, _, version in found}
     return {
@@ -57,6 +63,7 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
         "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
         "variables": recorded(os.environ),
         "digest": hashlib.sha256("\n".join(sorted(installed)).encode()).hexdigest(),
+        **({"lock": hashlib.sha256(lock.read_bytes()).hexdigest()} if lock.is_file() else {}),
     }
 
 

@@ -24,7 +24,7 @@ from suite.report.format.text import no_formula
 from suite.report.html.page import Link, report
 from suite.report.html.summary import SummaryError, entries, read, summary
 from suite.report.screen import markdown
-from suite.report.tables import accuracy, columns, inference, scaling
+from suite.report.tables import accuracy, columns, inference, releases, scaling
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table, cell_frame
 from suite.report.tables.tidy import launch_frame, write_parquet
@@ -142,7 +142,9 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
 def text_of(compared: Compared) -> str:
     """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
     views = [
-        view for each in compared.tables for view in (columns.view(each), *scaling.views(each), *inference.views(each))
+        view
+        for each in compared.tables
+        for view in (columns.view(each), *scaling.views(each), *inference.views(each), *releases.views(each))
     ]
     views += map(accuracy.view, compared.learned)
     parts = [markdown.document(view) for view in views]

@@ -12,7 +12,7 @@ from suite.report.format.names import workload
 from suite.report.format.text import capital
 from suite.report.format.view import View
 from suite.report.html.document import PageTable
-from suite.report.tables import accuracy, columns, inference, scaling
+from suite.report.tables import accuracy, columns, inference, releases, scaling
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
 from suite.report.text.why import PairExplanation, explain_sides, is_profiled
@@ -24,7 +24,7 @@ LESS_PREFIXES = ("epochs to ",)
 
 @dataclass(frozen=True)
 class Section:
-    """A table under its heading with its notes; below it scaling and inference, and folded what explains its ratios."""
+    """A table under its heading, with notes; below it scaling, inference and releases; folded, what explains ratios."""
 
     title: str
     subtitle: str
@@ -40,7 +40,7 @@ def sections(tables: Sequence[Table], learned: Sequence[AccuracyComparison]) -> 
     made = []
     for number, table in enumerate(tables):
         section = _section(f"table{number}", columns.view(table), table.group)
-        scalings = _parts(f"table{number}-scaling", scaling.views(table))
+        scalings = _parts(f"table{number}-scaling", [*scaling.views(table), *releases.views(table)])
         scalings += _parts(f"table{number}-inference", inference.views(table))
         if is_profiled([table]):
             parts = _parts(f"table{number}-part", breakdowns(table))

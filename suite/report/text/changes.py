@@ -70,7 +70,8 @@ def along(group: Group, gains: Sequence[Speedup], base: str) -> str:
         for at, each in enumerate(told.values())
     ]
     if rest := [name for name in dict.fromkeys(gain.framework for gain in gains) if name not in largest]:
-        reference = f"another {_axis(group)} than {'the usual one' if group.by in OF_A_FRAMEWORK else base}"
+        usual = "the oldest" if group.by == "release" else "the usual one" if group.by in OF_A_FRAMEWORK else base
+        reference = f"another {_axis(group)} than {usual}"
         where = "" if parts else f" on the {workload(group)}"
         parts.append(f"for {frameworks(rest)} no difference of {reference} is decided{where}")
     return "; ".join(parts)

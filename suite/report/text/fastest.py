@@ -221,7 +221,7 @@ def _alike(contests: Sequence[FastestBySetting]) -> list[list[FastestBySetting]]
 def _name(group: Sequence[FastestBySetting], name: str) -> str:
     """Returns ``PyTorch``, or ``PyTorch in mode compile``, the fastest, where several modes were measured.
 
-    The same for strategies, where all of these contests are of several devices: ``PyTorch with FSDP``.
+    The same for releases, and for strategies where all of these contests are of several devices: ``PyTorch with FSDP``.
     """
     cells = [row.cell for contest in group for row in contest.rows if row.cell.framework == name]
     words = framework(name)
@@ -231,6 +231,9 @@ def _name(group: Sequence[FastestBySetting], name: str) -> str:
     if all(name in contest.strategies for contest in group):
         ways = {cell.strategy for cell in cells}
         words += f" with {strategy(ways.pop()) if len(ways) == 1 else 'its fastest strategy'}"
+    if any(name in contest.releases for contest in group):
+        releases = {contest.releases[name] for contest in group if name in contest.releases}
+        words += f" {releases.pop() if len(releases) == 1 else 'in its fastest release'}"
     return words
 
 

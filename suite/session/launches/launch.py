@@ -28,7 +28,7 @@ import psutil
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.settings import allocators
-from suite.plan.settings.frameworks import variables_of
+from suite.plan.settings.frameworks import interpreter_variable, too_old, variables_of
 from suite.plan.settings.tunings import host_memory
 from suite.record.files.scratch import scratch
 from suite.record.handover.job import Job
@@ -56,10 +56,16 @@ class LateError(LaunchError):
     """The process gave no answer before its deadline."""
 
 
-def interpreter(framework: str) -> str:
-    """The Python that has this framework: ``SUITE_PYTHON_<FRAMEWORK>``, else the running one."""
-    name = f"SUITE_PYTHON_{framework.upper()}"
+def interpreter(framework: str, release: str = "") -> str:
+    """The Python that has this framework: ``SUITE_PYTHON_<FRAMEWORK>``, else the running one.
+
+    A release is in an interpreter of its own. Raises `LaunchError`.
+    """
+    name = interpreter_variable(framework, release)
     setting = os.environ.get(name)
+    if not setting and release:
+        build = f"python -m suite.releases {framework} --build {release}"
+        raise LaunchError(f"{name}, the Python with {framework} {release}, is not set; `{build}` makes one")
     if not setting:
         return sys.executable
     program = shutil.which(setting)
@@ -81,6 +87,8 @@ def launch(
     of the monotonic clock. Raises `LaunchError` if the process cannot be spawned or watched, and passes on
     KeyboardInterrupt after ending the whole process tree.
     """
+    if reason := too_old(job.cell.framework, job.cell.release):
+        return _unsupported(job, reason)
     alone = job.cell.devices == 1 and not job.cores
     if not alone and (reason := ranks.impossible(job.cell, job.device, job.cores, part)):
         return _unsupported(job, reason)
@@ -196,7 +204,7 @@ def _spawned(
 
     ``inside`` are the words before a command that run it in another network.
     """
-    python = interpreter(job.cell.framework)
+    python = interpreter(job.cell.framework, job.cell.release)
     environments = ranks.environments(job.cell, job.device, job.cores, part)
     spawned_ns, tag = time.perf_counter_ns(), cleanup.new_tag()
     text = replace(job, spawned_ns=spawned_ns).dumps()

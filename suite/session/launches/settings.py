@@ -12,7 +12,7 @@ import pytest
 
 from suite.catalog.devices import has_gpu
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.command.common import JOURNALS, LOCAL, bytes_of
+from suite.plan.command.common import JOURNALS, LOCAL, bytes_of, joined
 from suite.plan.command.options import chosen_axes
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
@@ -123,7 +123,7 @@ def typed(config: pytest.Config) -> dict[str, Any]:
     """
     values = {
         "matrix": [_public(name) for name in config.getoption("matrix") or ()],
-        **{axis: config.getoption(axis) for axis in AXES},
+        **{axis: joined(config.getoption(axis)) for axis in AXES},
         "cores": config.getoption("cores"),
         "budget": config.getoption("budget"),
         "min-window": config.getoption("min_window"),

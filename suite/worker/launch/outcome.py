@@ -11,6 +11,7 @@ from suite.record.handover.job import Job
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError
 from suite.worker.launch.probe import PrecisionError
+from suite.worker.launch.releases import ReleaseError, lacking
 from workloads.faults import describe_fault
 from workloads.spec import UnavailableKernelError
 
@@ -22,8 +23,9 @@ class DivergedError(RuntimeError):
 def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
     """Status and reason."""
     name = job.cell.framework
-    if isinstance(error, (UnsupportedError, UnavailableKernelError)):
-        return "unsupported", str(error)
+    reason = lacking(job.cell, error)
+    if reason or isinstance(error, (UnsupportedError, UnavailableKernelError)):
+        return "unsupported", reason or str(error)
     if isinstance(error, ModuleNotFoundError) and framework is None:
         return "unsupported", (
             f"{name} {NOT_IMPORTABLE} ({error}): install its extra, for example "
@@ -31,7 +33,7 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
         )
     if isinstance(error, DivergedError):
         return "diverged", str(error)
-    if isinstance(error, (PrecisionError, RecompiledError)):
+    if isinstance(error, (PrecisionError, RecompiledError, ReleaseError)):
         return "error", str(error)
     first_line = (str(error).strip().splitlines() or [""])[0]
     if framework is not None and framework.out_of_memory(error):

@@ -1,0 +1,1 @@
+"""Finds the release that made a cell slower: a bisection whose steps are sequential tests."""

@@ -1,0 +1,1 @@
+"""Environments of releases of a framework: which there are, how one is resolved, built, kept and removed."""

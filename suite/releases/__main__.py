@@ -1,0 +1,112 @@
+"""Lists the releases of a framework, and builds or removes their environments: ``python -m suite.releases``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.plan.command.choice import one_of
+from suite.plan.command.common import command_parser
+from suite.plan.matrix import MatrixError
+from suite.plan.sweeps.sweep import parsed
+from suite.record.text import clean
+from suite.releases.environments import Environment, build, built, folder, remove, size_of
+from suite.releases.index import releases, resolve
+from suite.releases.pythons import pythons
+from suite.report.format.terminal import Terminal
+from suite.report.format.view import LEFT, RIGHT, Grid, View
+
+EPILOG = """\
+examples:
+  python -m suite.releases                            what is built here, of all frameworks
+  python -m suite.releases jax                        what there is, and what fits the Pythons of this machine
+  python -m suite.releases jax --build 0.9.2,0.10.2,newest
+  python -m suite.releases jax --remove 0.9.2
+  pytest suite --benchmark-save --workload imdb_lstm --release jax=0.9.2,0.10.2    builds what is missing, and measures
+
+Environments are in the cache folder (SUITE_CACHE_DIR). They are built by uv where it is installed, else by venv and
+pip, with the newest Python of this machine that the release fits. docs/releases.md explains more.
+
+exit status: 0; 2 for wrong usage, or where something cannot be built or removed; 130 if interrupted
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """List, build or remove, and return the exit status."""
+    options = _parse(arguments)
+    try:
+        for framework, release in _named(options.framework, options.remove):
+            print(f"{framework} {release}: removed, {remove(framework, release) / 1e6:,.0f} MB")
+        for framework, release in _named(options.framework, options.build):
+            build(framework, release, lambda text: print(text, flush=True))
+        if not options.build and not options.remove:
+            _list(options.framework)
+    except (MatrixError, OSError) as error:
+        print(f"suite.releases: {clean(error, 1000)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("suite.releases: interrupted; what was built before is kept", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = command_parser("suite.releases", __doc__, EPILOG)
+    parser.add_argument(
+        "framework", nargs="?", type=one_of("framework", FRAMEWORKS), metavar="FRAMEWORK", help=", ".join(FRAMEWORKS)
+    )
+    for name, words in (("build", "build these, where they are not built yet"), ("remove", "remove these")):
+        parser.add_argument(f"--{name}", metavar="LIST", help=f"{words}, such as 0.9.2,newest or jax=0.9.2")
+    return parser.parse_args(arguments)
+
+
+def _named(framework: str | None, text: str | None) -> list[tuple[str, str]]:
+    """The frameworks and releases of a list. Raises `MatrixError`."""
+    if text is None:
+        return []
+    values = parsed("release", text if "=" in text or not framework else f"{framework}={text}")
+    chosen = [value.partition("=") for value in resolve(values)]
+    return [(name, release) for name, _, release in chosen]
+
+
+def _list(framework: str | None) -> None:
+    terminal = Terminal()
+    if framework:
+        terminal.show(_view(framework))
+        return
+    rows = [[name, made.release, *_of(made)] for name in FRAMEWORKS for made in built(name)]
+    if not rows:
+        terminal.say("No release is built. `python -m suite.releases FRAMEWORK` lists what there is.")
+        return
+    headers = ["framework", "release", "Python", "size", "lock"]
+    terminal.show(View("Built releases", Grid(headers, rows, [LEFT, LEFT, LEFT, RIGHT, LEFT], 2), [f"In {folder()}."]))
+
+
+def _view(framework: str) -> View:
+    """All releases of the index, the newest first, with what is built of them."""
+    there = {made.release: made for made in built(framework)}
+    declared, rows = FRAMEWORKS[framework], []
+    for each in reversed(releases(framework)):
+        made = there.get(each.version)
+        download = "" if each.size is None else f"{each.size / 1e6:,.0f} MB"
+        fits = ", ".join(f"3.{minor}" for minor in each.minors) or "none"
+        rows.append([each.version, each.day, fits, download, *(_of(made) if made else ("", "", ""))])
+    headers = ["release", "published", "fits Python", declared.wheels, "built with Python", "size", "lock"]
+    here = ", ".join(python.version for python in pythons())
+    notes = [
+        f"Pythons of this machine: {here}. The suite supports {declared.title} from {declared.oldest} on.",
+        f"In {folder()}.",
+    ]
+    return View(
+        f"Releases of {declared.title}", Grid(headers, rows, [LEFT, LEFT, LEFT, RIGHT, LEFT, RIGHT, LEFT]), notes
+    )
+
+
+def _of(made: Environment) -> tuple[str, str, str]:
+    return made.python_version, f"{size_of(made.place) / 1e6:,.0f} MB", made.digest[:12]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

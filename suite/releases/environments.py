@@ -1,0 +1,245 @@
+"""The environments of releases in the cache folder: built whole or not at all, one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from suite.catalog.devices import has_gpu
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.setting import VERSION, version_key
+from suite.plan.settings.frameworks import too_old
+from suite.record.files.scratch import scratch
+from suite.record.parts.environment import LOCK_FILE
+from suite.releases.locks import Locked, download_size, lock_text, read_pylock
+from suite.releases.pythons import Python, pythons
+from suite.releases.tools import ReleaseError, Tool, UnresolvedError, python_of, run, tool
+from workloads.data.files import regular
+from workloads.data.prepare import cache_directory
+from workloads.data.progress import waiting
+
+#: What a worker needs besides its framework: the dependencies in pyproject.toml.
+WORKER = ("msgspec>=0.22,<0.23", "numpy>=2.0,<3", "psutil>=7.0")
+
+#: An installed environment takes about so many times the size of its download.
+UNPACKED = 4
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A built environment. ``lock`` is the text of its lock file, by which the same is built again."""
+
+    framework: str
+    release: str
+    place: Path
+    lock: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.framework} {self.release}"
+
+    @property
+    def python(self) -> Path:
+        return python_of(self.place)
+
+    @property
+    def digest(self) -> str:
+        """The one in the records."""
+        return hashlib.sha256(self.lock.encode()).hexdigest()
+
+    @property
+    def python_version(self) -> str:
+        return self.lock.partition("\n")[0].rpartition(" ")[2]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A release, and the versions by distribution that its resolver must keep to."""
+
+    framework: str
+    release: str
+    wanted: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.framework} {self.release}"
+
+
+def folder() -> Path:
+    """Where environments are."""
+    return cache_directory() / "releases"
+
+
+def find(framework: str, release: str, parent: Path | None = None) -> Environment | None:
+    """The built environment of a release; None without one. Raises `ReleaseError` for one whose Python is gone.
+
+    ``parent`` is the folder of environments, here and in `build`: without one, that in the cache.
+    """
+    place = (parent or folder()) / _name(framework, release)
+    try:
+        lock = (place / LOCK_FILE).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    made = Environment(framework, release, place, lock)
+    if not made.python.exists():
+        remove = f"python -m suite.releases {framework} --remove {release}"
+        raise ReleaseError(f"the Python of {made.name} is gone from this machine; `{remove}`, then build it anew")
+    return made
+
+
+def built(framework: str) -> list[Environment]:
+    """The environments of a framework that are there, the oldest release first."""
+    pattern = re.compile(rf"{framework}-(?P<release>{VERSION}){_mark()}")
+    names = [pattern.fullmatch(path.name) for path in folder().glob(f"{framework}-*")]
+    releases = sorted((match["release"] for match in names if match), key=version_key)
+    return [made for release in releases if (made := find(framework, release))]
+
+
+def remove(framework: str, release: str) -> int:
+    """Remove an environment, and return the bytes that it took. Raises `ReleaseError` where there is none."""
+    place = folder() / _name(framework, release)
+    if place.is_symlink() or not (place / LOCK_FILE).is_file() or not (place / "pyvenv.cfg").is_file():
+        raise ReleaseError(f"{framework} {release} is not built here; `python -m suite.releases` lists what is")
+    with _lock(place, lambda _: None):
+        size = size_of(place)
+        with scratch(place.parent, "removing-") as aside:  # so that a kill leaves nothing half
+            place.rename(aside / place.name)
+    return size
+
+
+def build(
+    framework: str,
+    release: str,
+    say: Say,
+    *,
+    wanted: Mapping[str, str] = MappingProxyType({}),
+    minor: int | None = None,
+    parent: Path | None = None,
+) -> Environment:
+    """The environment of a release, built unless it is there.
+
+    ``wanted`` are versions by distribution that the resolver must keep to, and ``minor`` that of the Python. Raises
+    `ReleaseError`.
+    """
+    what = f"{framework} {release}"
+    if reason := too_old(framework, release):
+        raise ReleaseError(f"{reason}; `python -m suite.releases {framework}` lists those that it does")
+    place = (parent or folder()) / _name(framework, release)
+    with _lock(place, say):
+        if made := find(framework, release, place.parent):
+            return made
+        chosen = [each for each in pythons() if minor in (None, each.minor)]
+        if not chosen:
+            raise ReleaseError(f"{what} was built with Python 3.{minor}, which this machine lacks")
+        problems: list[UnresolvedError] = []
+        for python in chosen:
+            try:
+                return _built(place, python, Asked(framework, release, wanted), say)
+            except UnresolvedError as error:
+                problems.append(error)
+            except OSError as error:
+                words = f"{what} cannot be built in {place.parent}: {error.strerror}"
+                raise ReleaseError(f"{words}; name another folder in SUITE_CACHE_DIR") from None
+        tried = ", ".join(python.version for python in chosen)
+        raise ReleaseError(f"{problems[0]}. `python -m suite.releases {framework}` lists what fits Python {tried}")
+
+
+def _built(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
+    """Resolve and install in a temporary folder, and move the environment into its place when it is whole."""
+    by, what = tool(), asked.name
+    with scratch(final.parent, "building-") as temporary:
+        place = temporary / "environment"
+        with waiting(f"resolving {what} for Python {python.version}"):
+            run(by.create(str(place), python.path), what)
+            files = _resolved(by, place, asked)
+            size = download_size(files)
+        _check_room(what, size, final.parent)
+        megabytes = f"{size / 1e6:,.0f} MB" if size is not None else "of unknown size"
+        say(f"{what}: {len(files)} packages ({megabytes}) with {by.name} for Python {python.version}")
+        lock = temporary / LOCK_FILE
+        lock.write_text(lock_text(python, files), encoding="utf-8")
+        with waiting(f"installing {what}") as describe:
+
+            def watch() -> None:
+                done = sum(1 for _ in place.glob("lib/python3*/site-packages/*.dist-info"))
+                describe(f"installing {what}, {megabytes}: {done} of {len(files)} packages")
+
+            run(by.install(str(python_of(place)), str(lock)), what, watch)
+        lock.rename(place / LOCK_FILE)
+        place.rename(final)
+    made = find(asked.framework, asked.release, final.parent)
+    assert made
+    say(f"{what}: built, {size_of(made.place) / 1e6:,.0f} MB")
+    return made
+
+
+def _resolved(by: Tool, place: Path, asked: Asked) -> list[Locked]:
+    constraints = [f"{name}=={version}" for name, version in asked.wanted.items()]
+    texts = {"requirements": requirements(asked.framework, asked.release), "constraints": constraints}
+    paths = {name: place.with_name(f"{name}.txt") for name in texts}
+    for name, lines in texts.items():
+        paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    lock = place.with_name("pylock.toml")
+    files = (python_of(place), paths["requirements"], paths["constraints"], lock)
+    run(by.lock(*map(str, files)), asked.name)
+    return read_pylock(lock.read_text(encoding="utf-8"))
+
+
+def requirements(framework: str, release: str) -> list[str]:
+    """What an environment of a release holds: the framework, what fits beside it, and what a worker needs."""
+    declared = FRAMEWORKS[framework]
+    own = declared.cuda_release if has_gpu() else declared.release
+    return [own.format(release), *declared.beside, *WORKER]
+
+
+def size_of(place: Path) -> int:
+    """The bytes of all files of an environment."""
+    return sum(path.lstat().st_size for path in place.rglob("*") if not path.is_dir())
+
+
+def _check_room(what: str, size: int | None, place: Path) -> None:
+    free = shutil.disk_usage(place).free
+    if size is not None and free < UNPACKED * size:
+        raise ReleaseError(
+            f"{what} needs about {UNPACKED * size / 1e9:.1f} GB, and {place} has {free / 1e9:.1f} GB free; free "
+            "some, or name another folder in SUITE_CACHE_DIR"
+        )
+
+
+def _name(framework: str, release: str) -> str:
+    return f"{framework}-{release}{_mark()}"
+
+
+def _mark() -> str:
+    """What tells environments for a GPU from those for a CPU."""
+    return "-cuda" if has_gpu() else ""
+
+
+@contextlib.contextmanager
+def _lock(place: Path, say: Say) -> Iterator[None]:
+    """One process at a time for each environment. Raises `ReleaseError` where the folder cannot be written."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = open(str(place.with_name(f"{place.name}.lock")), "a", opener=regular)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ReleaseError(
+            f"{place.parent} cannot be written: {error.strerror}; name another folder in SUITE_CACHE_DIR"
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process that builds {place.name}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks; renames keep environments whole there too
+            pass
+        yield

@@ -1,0 +1,30 @@
+"""Gets the environments of a run's releases ready, and names their interpreters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from suite.plan.settings.frameworks import interpreter_variable
+from suite.releases.environments import build, find
+
+
+def prepare(releases: Iterable[tuple[str, str]], say: Callable[[str], None]) -> dict[str, str]:
+    """Build what is not there, so that launches find each release; returns the text of each one's lock, by its name.
+
+    ``releases`` are frameworks and releases; a framework without one is left as it is, and so is a release whose
+    interpreter the user has named. Raises `suite.releases.tools.ReleaseError`.
+    """
+    locks = {}
+    for framework, release in releases:
+        if not release:
+            continue
+        variable = interpreter_variable(framework, release)
+        made = None if os.environ.get(variable) else build(framework, release, say)
+        if made:
+            os.environ[variable] = str(made.python)
+        elif (there := find(framework, release)) and os.environ[variable] == str(there.python):
+            made = there
+        if made:
+            locks[made.name] = made.lock
+    return locks

@@ -1,0 +1,56 @@
+"""The interpreters of a run's cells on this host: those of releases are built, and all are checked, before a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from suite.plan.cell import Cell
+from suite.plan.command.common import joined
+from suite.plan.settings.frameworks import too_old
+from suite.plan.sweeps.sweep import parsed
+from suite.session.launches import devices
+from suite.session.launches.launch import LaunchError, interpreter
+from workloads.data.progress import waiting
+
+
+def resolve(values: list[str] | None) -> list[str] | None:
+    """The values of ``--release``, with exact ones in place of open ones such as ``newest``. Raises `MatrixError`."""
+    if not values:
+        return None
+    from suite.releases.index import resolve as exact  # which no other run needs
+
+    return exact(parsed("release", joined(values) or ""))
+
+
+def build(cells: Iterable[Cell], say: Callable[[str], None]) -> dict[str, str]:
+    """Build the environments of the cells' releases, where they are not there yet; the lock of each, by its name.
+
+    Raises `suite.releases.ReleaseError`, which is a `MatrixError`.
+    """
+    chosen = _releases(cells)
+    if not any(release for _, release in chosen):
+        return {}
+    from suite.releases.prepare import prepare  # which no other run needs
+
+    return prepare(chosen, say)
+
+
+def check(cells: Iterable[Cell], device: str) -> None:
+    """Check that the interpreters are there, and that their frameworks use the device. Raises `LaunchError`."""
+    by_release: dict[str, dict[str, str]] = {}
+    for framework, release in _releases(cells):
+        by_release.setdefault(release, {})[framework] = interpreter(framework, release)
+    for interpreters in by_release.values():
+        if device == "cuda":
+            with waiting("checking that the frameworks were built with CUDA"):
+                problem = devices.cuda_problem(interpreters)
+            if problem:
+                raise LaunchError(f"no launch can be on CUDA: {problem}")
+        if device != "cpu" and (problem := devices.other_problem(interpreters)):
+            raise LaunchError(problem)
+
+
+def _releases(cells: Iterable[Cell]) -> list[tuple[str, str]]:
+    """Each framework and release once; one that is too old is not launched."""
+    chosen = dict.fromkeys((cell.framework, cell.release) for cell in cells)
+    return [each for each in chosen if not too_old(*each)]

@@ -1,0 +1,100 @@
+"""The release of a framework as a setting: cells without one are as they were, and lists are of a framework."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.setting import is_open, version_key
+from suite.plan.cell import Cell, CellError
+from suite.plan.matrix import Matrix, MatrixError
+from suite.plan.settings.frameworks import interpreter_variable, too_old
+from suite.plan.sweeps.sweep import described, parsed, swept, usual
+from suite.profile.chosen import chosen
+
+ORDER = ["0.6", "0.9.0.dev20260101", "0.9.0a1", "0.9.0rc1", "0.9.0", "0.9.0.post1", "0.9.0.1", "0.9.2", "0.10.0", "1.0"]
+
+
+def sweep(**texts: str) -> Matrix:
+    return swept(usual(gpu=False), {axis: parsed(axis, text) for axis, text in texts.items()})
+
+
+def test_a_cell_without_a_release_is_as_it_was() -> None:
+    cell = Cell("imdb_lstm", "jax")
+    assert cell.id == "imdb_lstm-jax-fp32-b32-compile-tuned"
+    assert "release" not in cell.to_json()
+
+
+def test_a_release_is_at_the_end_of_an_id_and_in_the_json() -> None:
+    cell = Cell("imdb_lstm", "jax", size="small", release="0.9.2")
+    assert cell.id == "imdb_lstm-jax-fp32-b32-compile-tuned-small-0.9.2"
+    assert Cell.from_json(cell.to_json()) == cell
+    assert chosen(cell.id) == cell
+    assert cell.but(framework="pytorch").release == ""
+
+
+@pytest.mark.parametrize("release", ["newest", "0.9.*", "0.9.2; evil", "../0.9", "0.9.2+cpu", "-e", "9" * 20, 1, None])
+def test_what_is_no_version_is_refused(release: str) -> None:
+    with pytest.raises(CellError):
+        Cell.from_json(Cell("imdb_lstm", "jax").to_json() | {"release": release})
+
+
+def test_versions_are_in_their_order() -> None:
+    assert sorted(set(ORDER), key=version_key) == ORDER
+    assert version_key("0.9") == version_key("0.9.0")
+
+
+def test_releases_are_of_the_framework_before_them_and_measured_alone() -> None:
+    found = sweep(workload="imdb_lstm", release="jax=0.9.2,0.10.2,pytorch=2.13.0,installed")
+    assert [(cell.framework, cell.release) for cell in found.cells] == [
+        ("jax", "0.9.2"), ("jax", "0.10.2"), ("pytorch", "2.13.0"), ("pytorch", ""),
+    ]  # fmt: skip
+    assert found.name == "sweep-imdb_lstm-jax-0.9.2+jax-0.10.2+pytorch-2.13.0+pytorch-installed"
+
+
+def test_frameworks_that_are_named_stay_beside_the_releases_of_another() -> None:
+    found = sweep(workload="imdb_lstm", framework="pytorch,jax", release="jax=0.9.2")
+    assert [(cell.framework, cell.release) for cell in found.cells] == [("pytorch", ""), ("jax", "0.9.2")]
+
+
+def test_axes_as_text_can_be_typed_again() -> None:
+    axes = {"release": parsed("release", "jax=0.9.2,0.10.2")}
+    assert described(axes) == "release jax=0.9.2,jax=0.10.2"
+    assert parsed("release", described(axes).split()[1]) == axes["release"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({"release": "0.9.2"}, "begin with a framework, such as jax=0.9.2"),
+        ({"release": "jaxx=0.9.2"}, "did you mean 'jax'"),
+        ({"release": "jax=x"}, "write a version"),
+        ({"release": "jax=newest"}, "name it in the option --release, or write a version"),
+        ({"release": "jax=0.9.2", "framework": "pytorch"}, "add it to --framework"),
+    ],
+)
+def test_a_wrong_list_is_refused_in_one_line(axes: dict[str, str], words: str) -> None:
+    with pytest.raises(MatrixError, match=words) as caught:
+        sweep(**axes)
+    assert "\n" not in str(caught.value)
+
+
+def test_open_releases_are_known() -> None:
+    assert all(map(is_open, ("newest", "0.9.*", "2.*")))
+    assert not any(map(is_open, ("0.9.2", "*", "installed", "0.*.1")))
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_each_framework_says_its_oldest_release_in_one_place(framework: str) -> None:
+    oldest = FRAMEWORKS[framework].oldest
+    assert too_old(framework, oldest) == ""
+    assert too_old(framework, "") == ""
+    assert (
+        too_old(framework, "0.0.1")
+        == f"{framework} 0.0.1 is older than {oldest}, the oldest release that the suite supports"
+    )
+
+
+def test_each_release_has_a_variable_for_its_interpreter() -> None:
+    assert interpreter_variable("jax") == "SUITE_PYTHON_JAX"
+    assert interpreter_variable("jax", "0.9.2") == "SUITE_PYTHON_JAX_0_9_2"
