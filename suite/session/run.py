@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from suite.plan.cell import AUTO, Cell
+from suite.plan.command.common import LOCAL
 from suite.plan.measuring import CONTROL, SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
-from suite.session.engines import LOCAL
 from suite.session.engines.cluster import open_hosts
 from suite.session.eta import Eta, durations
 from suite.session.formatting import count_launches, describe_launch, duration
