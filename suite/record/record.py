@@ -30,7 +30,7 @@ from suite.record.parts.history import (
     Seconds,
     Some,
     TrainingHistory,
-)
+)  # fmt: skip
 from suite.record.parts.profile import Profile
 from suite.record.parts.ranks import Ranks
 

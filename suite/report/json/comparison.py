@@ -206,12 +206,9 @@ def _described(meaning: str, unit: str) -> dict[str, Any]:
 
 
 def to_json(
-    tables: Sequence[Table],
-    learned: Sequence[AccuracyComparison],
-    loaded: Loaded,
-    sources: Sequence[str],
-    notes: Sequence[str],
-) -> str:
+    tables: Sequence[Table], learned: Sequence[AccuracyComparison], loaded: Loaded,
+    sources: Sequence[str], notes: Sequence[str],
+) -> str:  # fmt: skip
     """Returns the comparison as JSON, with a line break at its end."""
     found = answer(tables, learned)
     verdicts = [card.verdict for card in found.cards]
