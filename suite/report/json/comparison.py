@@ -262,8 +262,9 @@ def _scaling(scaling: efficiency.Scaling) -> Scaling:
 def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
     figures: dict[str, Any] = {}
     if causes := pair.causes:
-        names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
-        figures = {name: getattr(causes, name) for name in names}
+        figures = {
+            name: getattr(causes, name) for name in ("per", "step_s", "other_step_s", "blocks", "causes", "against")
+        }
         figures |= {"covered": causes.row.covered, "other_covered": causes.other.covered}
     figures |= {"cell": pair.row.cell.id, "other": pair.other.cell.id}
     return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)
