@@ -31,7 +31,7 @@ from suite.record.parts.history import (
     Seconds,
     Some,
     TrainingHistory,
-)
+)  # fmt: skip
 from suite.record.parts.profile import Profile
 from suite.record.parts.ranks import Ranks
 
@@ -48,20 +48,15 @@ SKIPPED = ("unsupported", "out-of-memory")
 #: that cannot allocate.
 DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 
-#: The phases of every cell.
+#: The phases of every cell; and of some, with several devices or where launches serve.
 PHASES = tuple(name for name, each in CATALOG.items() if each.of_every_cell)
-
-#: And those of some: a cell with several devices has the same steps without communication, and some launches serve.
 ALL_PHASES = tuple(CATALOG)
 
 #: Objects and lists within one another, at most.
 LEVELS_MOST = 50
 
-#: Less than a call of a function takes in Python.
-STEP_LEAST_S = 1e-8
-
-#: More bytes than any memory has.
-BYTES_MOST = 2**62
+#: Less than a call of a function takes in Python, and more bytes than any memory has.
+STEP_LEAST_S, BYTES_MOST = 1e-8, 2**62
 
 #: The fields that the parent of a worker fills in; those of a worker's messages are ignored.
 PARENTS = ("schema", "cell", "launch", "started", "run", "metrics", "flags", "log")

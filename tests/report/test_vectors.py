@@ -140,11 +140,11 @@ def test_pictures_of_a_page_share_the_classes_of_their_looks() -> None:
         svg = vectors.draw_svg(throughput(tables(records.launches(n=2))[0]))
     looks: dict[str, str] = {}
     first, second = (vectors.embed(svg, number, "bars", looks) for number in (0, 1))
-    assert re.findall(r'class="(look\d+)"', first) == re.findall(r'class="(look\d+)"', second)
-    assert {*re.findall(r'class="(look\d+)"', first)} == {*looks.values()}
+    assert re.findall(r'class="(l\d+)"', first) == re.findall(r'class="(l\d+)"', second)
+    assert {*re.findall(r'class="(l\d+)"', first)} == {*looks.values()}
     assert len(first) < 0.9 * len(vectors.embed(svg, 0, "bars"))
     style = vectors.style_of(looks)
-    assert ".look0{" in style
+    assert ".l0{" in style
     assert "url(" not in style
     assert style.count("{") == style.count("}") == len(looks)
 

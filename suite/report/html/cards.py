@@ -63,16 +63,19 @@ class Card:
 Answer = tuple[str, Summary, Entry]  # the run's folder, its summary, and one of its entries
 
 
-def cards(runs: Iterable[tuple[str, Summary]]) -> list[Card]:
-    """Returns a card for each kind of measurement, workload and machine, in the order of ``runs``: the newest first."""
+def cards(runs: Iterable[tuple[str, Summary]], looks: dict[str, str] | None = None) -> list[Card]:
+    """Returns a card for each kind of measurement, workload and machine, in the order of ``runs``: the newest first.
+
+    ``looks`` is that of `suite.report.plots.style.vectors.embed`.
+    """
     alike: dict[tuple[str, str, str], list[Answer]] = {}
     for folder, run in runs:
         for entry in run.entries:
             alike.setdefault((entry.kind, entry.workload, entry.machine), []).append((folder, run, entry))
-    return [_card(answers, number) for number, answers in enumerate(alike.values())]
+    return [_card(answers, number, looks) for number, answers in enumerate(alike.values())]
 
 
-def _card(answers: Sequence[Answer], number: int) -> Card:
+def _card(answers: Sequence[Answer], number: int, looks: dict[str, str] | None) -> Card:
     best = max(answers, key=_rank)  # of equals the first, which is the newest
     entry = best[2]
     others = [each for each in answers if each is not best]
@@ -85,14 +88,14 @@ def _card(answers: Sequence[Answer], number: int) -> Card:
         title=f"{capital(entry.title)}: {'training to the end' if entry.kind == ACCURACY else 'throughput'}",
         machine=entry.machine or "machine not recorded",
         best=_line(*best),
-        picture=_picture(entry, number),
+        picture=_picture(entry, number, looks),
         further=[_line(*each) for each in questions.values()],
         others=[_line(*each) for each in rest],
         trend=_trend(answers, entry),
     )
 
 
-def _picture(entry: Entry, number: int) -> Markup:
+def _picture(entry: Entry, number: int, looks: dict[str, str] | None) -> Markup:
     """Returns the highest median of each framework, or its accuracy by epoch."""
     epochs = max((len(each.values) for each in entry.figures), default=0)
     unit, shown = ("test accuracy by epoch", epochs) if epochs > 1 else ("test accuracy after one epoch", 1)
@@ -101,7 +104,7 @@ def _picture(entry: Entry, number: int) -> Markup:
     values: dict[str, list[Sequence[float]]] = {}
     for each in entry.figures:
         values.setdefault(each.framework, []).append(each.values[:shown])
-    return Markup(drawing.draw_card(values, unit, number))  # noqa: S704 - which escapes all text
+    return Markup(drawing.draw_card(values, unit, number, looks))  # noqa: S704 - which escapes all text
 
 
 def _rank(answer: Answer) -> tuple[bool, int, int]:

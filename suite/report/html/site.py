@@ -21,6 +21,7 @@ from suite.report.html.cards import cards
 from suite.report.html.document import PageTable, render
 from suite.report.html.folder import GENERATOR, INDEX, MARK, staged
 from suite.report.html.summary import Summary, SummaryError, read
+from suite.report.plots.style.vectors import style_of
 
 COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "versions")
 
@@ -68,12 +69,15 @@ def page(runs: Sequence[tuple[str, Summary]]) -> str:
     """Returns the index page: a card for each workload and machine, and a row per run."""
     rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
+    looks: dict[str, str] = {}
+    made = cards(runs, looks)
     return render(
         "index.html.jinja",
+        looks=style_of(looks),
         title="Training benchmarks: all runs",
         generator=GENERATOR,
         counted=f"{count(len(runs), 'run')} on {count(machines, 'machine')}",
-        cards=cards(runs),
+        cards=made,
         runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
         links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],
     )

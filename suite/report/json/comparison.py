@@ -208,12 +208,9 @@ def _described(meaning: str, unit: str) -> dict[str, Any]:
 
 
 def to_json(
-    tables: Sequence[Table],
-    learned: Sequence[AccuracyComparison],
-    loaded: Loaded,
-    sources: Sequence[str],
-    notes: Sequence[str],
-) -> str:
+    tables: Sequence[Table], learned: Sequence[AccuracyComparison], loaded: Loaded,
+    sources: Sequence[str], notes: Sequence[str],
+) -> str:  # fmt: skip
     """Returns the comparison as JSON, with a line break at its end."""
     found = answer(tables, learned)
     verdicts = [card.verdict for card in found.cards]
@@ -263,8 +260,9 @@ def _scaling(scaling: efficiency.Scaling) -> Scaling:
 def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
     figures: dict[str, Any] = {}
     if causes := pair.causes:
-        names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
-        figures = {name: getattr(causes, name) for name in names}
+        figures = {
+            name: getattr(causes, name) for name in ("per", "step_s", "other_step_s", "blocks", "causes", "against")
+        }
         figures |= {"covered": causes.row.covered, "other_covered": causes.other.covered}
     figures |= {"cell": pair.row.cell.id, "other": pair.other.cell.id}
     return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)

@@ -26,8 +26,8 @@ LEFT, ACROSS = 0.21, 0.48
 Values = Mapping[str, Sequence[Sequence[float]]]
 
 
-def draw_card(values: Values, unit: str, number: int) -> str:
-    """Returns a picture for a page: a bar per framework, or a curve per cell if cells have several values."""
+def draw_card(values: Values, unit: str, number: int, looks: dict[str, str] | None = None) -> str:
+    """Returns a picture for a page, as `embed` does: a bar per framework, or a curve per cell with several values."""
     shown = {name: values[name] for name in FRAMEWORKS if values.get(name)}
     if not shown:
         return ""
@@ -42,7 +42,7 @@ def draw_card(values: Values, unit: str, number: int) -> str:
         words = _curves(axes, shown) if curves else _bars(axes, shown)
         caption = f"{unit}, higher is better{' (dot: one setting)' if several else ''}"
         plot.text(LEFT, 0.05 / up, caption, size=SMALL, color=PALE)
-        return embed(draw_svg(plot), number, f"{unit}: {words}")
+        return embed(draw_svg(plot), number, f"{unit}: {words}", looks)
 
 
 def _bars(axes: Any, values: Values) -> str:

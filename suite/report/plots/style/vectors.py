@@ -112,14 +112,14 @@ def style_of(looks: Mapping[str, str]) -> str:
 def _name_look(element: ElementTree.Element, looks: dict[str, str]) -> None:
     """Replaces what an element says of its look by a class, if that is shorter."""
     said = {name: value for name, value in element.items() if name in LOOK and "url(" not in value}
-    if len(said) > 1:
-        look = ";".join(f"{name}:{value}" for name, value in sorted(said.items()))
+    look = ";".join(f"{name}:{value}" for name, value in sorted(said.items()))
+    if len(look) > len('class="l00"'):
         element.attrib = {name: value for name, value in element.items() if name not in said}
-        element.set("class", looks.setdefault(look, f"look{len(looks)}"))
+        element.set("class", looks.setdefault(look, f"l{len(looks)}"))
 
 
 def _drop_clips(root: ElementTree.Element) -> None:
-    """Drops the frame of lines that lie within it anyway."""
+    """Drops the frame of lines that lie within it anyway, and definitions that say nothing."""
     frames = {}
     for clip in root.iter(f"{_SVG}clipPath"):
         x, y, width, height = (float(clip[0].get(name, "nan")) for name in ("x", "y", "width", "height"))
@@ -129,6 +129,12 @@ def _drop_clips(root: ElementTree.Element) -> None:
             points = [(float(x), float(y)) for _, x, y in _STEP.findall(path.get("d", "")) if x]
             if all(_is_within(point, frame) for point in points):
                 del path.attrib["clip-path"]
+    used = {each.get("clip-path") for each in root.iter()}
+    for defs in root.findall(f"{_SVG}defs"):
+        for clip in [each for each in defs if f"url(#{each.get('id')})" in frames.keys() - used]:
+            defs.remove(clip)
+        if not len(defs):
+            root.remove(defs)
 
 
 def _is_within(point: tuple[float, float], frame: tuple[float, float, float, float]) -> bool:
