@@ -19,6 +19,8 @@ COMMANDS = {
     "compare": ("suite.compare", "compare one or more runs: tables, plots, a report, a site, a check for CI"),
     "doctor": ("suite.doctor", "show what this machine can measure, and how to fix what it cannot"),
     "reproduce": ("suite.reproduce", "run a stored result again, and say whether it holds"),
+    "submit": ("suite.submit", "make one file of a run for others, with nothing personal in it"),
+    "verify": ("suite.verify", "check such a file by numbered rules"),
     "tune": ("suite.tune", "search for the best setting, with few launches and a known risk"),
     "profile": ("suite.profile", "profile one cell: where the time of its step goes, and a trace"),
     "export": ("suite.export", "send runs to MLflow, TensorBoard, W&B or Prometheus"),

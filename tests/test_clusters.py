@@ -194,8 +194,12 @@ def test_containerfiles_name_what_exists_and_say_that_they_were_not_built(path: 
     text = path.read_text(encoding="utf-8")
     assert "nobody has built it yet" in " ".join(text.replace("\n#", "").split())
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    (asked,) = re.findall(r'-e "\.\[(.*?)\]"', text)
-    assert set(asked.split(",")) <= extras.keys()
+    asked = {name for extra in re.findall(r'-e "\.\[(.*?)\]"', text) for name in extra.split(",")}
+    asked = {
+        name.replace("$name", framework).replace("$KIND", kind)
+        for name in asked for framework in FRAMEWORKS for kind in ("cpu", "cuda")
+    }  # fmt: skip
+    assert asked <= extras.keys()
     instructions = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
     known = {"ARG", "FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER", "CMD"}
     assert {line.split()[0] for line in instructions} <= known
@@ -210,11 +214,14 @@ def test_containerfiles_name_what_exists_and_say_that_they_were_not_built(path: 
 
 
 def test_there_is_a_containerfile_for_each_framework_and_the_controller_has_all() -> None:
-    assert {path.suffix[1:] for path in CONTAINERS} == {*FRAMEWORKS, "controller"}
+    assert {path.suffix[1:] for path in CONTAINERS} == {*FRAMEWORKS, "controller", "all"}
     text = (CLUSTERS / "containers" / "Containerfile.controller").read_text()
     for name in FRAMEWORKS:
         assert f"COPY --from={name} /opt/{name} /opt/{name}" in text
         assert f"SUITE_PYTHON_{name.upper()}=/opt/{name}/bin/python" in text
+    alone = (CLUSTERS / "containers" / "Containerfile.all").read_text()
+    assert f"for name in {' '.join(FRAMEWORKS)};" in alone
+    assert all("\nUSER 65532:65532\n" in each for each in (text, alone))
     assert not [one for one, next_ in pairwise(text.splitlines()) if one.endswith("\\") and not next_.strip()]
 
 

@@ -75,7 +75,7 @@ FLOORS = {
     "report": ("format", "tables", "text", "plots", "screen", "json", "html"),
     "worker": ("distributed", "launch", "evidence"),
 }  # fmt: skip
-COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect"}
+COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect", "submit", "verify"}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
 

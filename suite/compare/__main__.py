@@ -16,6 +16,7 @@ from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.regress import Change, changes
+from suite.compare import bundles
 from suite.compare.options import parse
 from suite.compare.show import left_alone, show
 from suite.plan.cell import FRAMEWORKS
@@ -34,10 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output folder that cannot be written.
     """
     options = parse(arguments)
+    submitted = bundles.named(options.run) if options.publish else []
+    if len(submitted) > 1:  # of other machines, so each gets a report of its own
+        return max(_compare(Namespace(**{**vars(options), "run": [str(path)]})) for path in submitted)
+    return _compare(options)
+
+
+def _compare(options: Namespace) -> int:
+    """Compare the runs of a command line; returns the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
     try:
         paths, notes = find(options.run, options.storage)
+        submitted = " ".join(bundles.checked(path) for path in paths if options.publish and bundles.is_bundle(path))
         with waiting("reading the launches") as describe:
             loaded = load(paths)
             describe("comparing the launches")
@@ -67,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     try:
         with waiting("drawing the plots and writing the report"):
-            late, page = _write(folder, compared, options, stands)
-    except OSError as error:
+            late, page = _write(folder, compared, options, stands, submitted)
+    except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     Terminal().out(page, end="")
@@ -94,14 +104,19 @@ def _place(options: Namespace, name: str, runs: Iterable[str]) -> Path:
     return folder
 
 
-def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -> tuple[list[str], str]:
-    """Write the comparison, unless one ``stands`` there; returns notes on it, and the page if that is to be printed."""
+def _write(folder: Path, compared: Compared, options: Namespace, stands: bool, submitted: str) -> tuple[list[str], str]:
+    """Write the comparison, unless one ``stands`` there; returns notes on it, and the page if that is to be printed.
+
+    ``submitted`` is what the rules say of a bundle that is published.
+    """
     printed = options.format == "html"
     if stands and not printed:
         return [], ""
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere) if stands else folder
         notes = write(place, compared, options.extra)
+        if submitted and len(compared.paths) == 1:
+            bundles.add(place, compared.paths[0], submitted, compared.tables)
         notes += publish(options.publish) if options.publish else []
         return notes, (place / REPORT).read_text(encoding="utf-8") if printed else ""
 

@@ -35,8 +35,7 @@ from suite.record.parts.history import (
 from suite.record.parts.profile import Profile
 from suite.record.parts.ranks import Ranks
 
-# 1 had no span and no metrics, 2 no course; up to 3 a window was an object, a phase had one span, and there was no
-# evidence of identity besides the fingerprint; 4 had no profile.
+# 1 had no span or metrics, 2 no course, 3 windows as objects, a span a phase and only a fingerprint, 4 no profile.
 SCHEMA = 5
 
 #: How a launch can end. `unsupported` and `out-of-memory` skip, `ok` passes, the others fail the test.
@@ -44,8 +43,7 @@ Status = Literal["ok", "unsupported", "out-of-memory", "timeout", "crashed", "di
 STATUSES = get_args(Status)
 SKIPPED = ("unsupported", "out-of-memory")
 
-#: Outcomes that mean that the batch did not fit: also a process that the system kills, or one that aborts in a library
-#: that cannot allocate.
+#: Outcomes that mean that the batch did not fit: also a process that the system kills, or that aborts for want of memory.
 DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 
 #: The phases of every cell; and of some, with several devices or where launches serve.
@@ -183,14 +181,12 @@ class Record:
     @property
     def resumed(self) -> int:
         """How many times its run had been resumed before."""
-        times = self.run.get("resumed", 0)
-        return times if isinstance(times, int) else 0
+        return times if isinstance(times := self.run.get("resumed", 0), int) else 0
 
     @property
     def effective_batch(self) -> int:
         """Samples per update: the cell's, or for a cell with batch `AUTO`, the largest that fits."""
-        batch: int = self.cell.effective_batch or self.settings.get("effective_batch", 0)
-        return batch
+        return self.cell.effective_batch or self.settings.get("effective_batch", 0)  # type: ignore[no-any-return]
 
     @property
     def samples_per_s(self) -> float | None:

@@ -1,7 +1,8 @@
 """The journal of a run: one record per line, on disk before the next launch starts.
 
 A journal survives what kills the run. Its first line says which run it is; a line that a kill cut short is dropped on
-reading and cut off before anything is appended.
+reading and cut off before anything is appended. Each record has a digest of the line before it (`suite.record.chain`);
+those of older versions have none.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import fcntl
 import itertools
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from suite.record.chain import BEFORE, digest
 from suite.record.record import Record, RecordError
 from workloads.data.files import regular
 
@@ -30,6 +33,7 @@ class Journal:
         self.path = path
         self.run = run
         self.records: list[Record] = []
+        self._last = ""  # the digest of the last line
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: a write that a full disk refused must not be repeated on closing.
@@ -42,10 +46,15 @@ class Journal:
             self._file.close()
             raise
 
-    def append(self, record: Record) -> None:
-        """Write one record through to the disk. Raises `JournalError`, with the way out, when the disk is full."""
+    def append(self, record: Record) -> Record:
+        """Write one record through to the disk; returns it as it stands there, with the digest of the line before.
+
+        Raises `JournalError`, with the way out, when the disk is full.
+        """
+        record = replace(record, run=record.run | {BEFORE: self._last})
         self._write(record.to_json())
         self.records.append(record)
+        return record
 
     def close(self) -> None:
         self._file.close()
@@ -62,6 +71,7 @@ class Journal:
         if self.path.stat().st_size:
             self.run, self.records, complete_bytes = read(self.path)
             self._file.truncate(complete_bytes)
+            self._last = self._digest_of_line(complete_bytes)
         else:
             self._write({"run": self.run})
 
@@ -79,6 +89,18 @@ class Journal:
                 f"cannot write {self.path.name}: {error.strerror}; what was there is kept. "
                 f"Free some space, then continue with --resume={self.path.stem}"
             ) from None
+        self._last = digest(data)
+
+    def _digest_of_line(self, end: int) -> str:
+        """The digest of the line that ends here."""
+        size = 1 << 16
+        while True:
+            begin = max(0, end - size)
+            self._file.seek(begin)
+            _, newline, line = self._file.read(end - begin)[:-1].rpartition(b"\n")
+            if newline or not begin:
+                return digest(json.loads(line))
+            size *= 4
 
 
 def description(path: Path) -> dict[str, Any]:

@@ -247,9 +247,7 @@ class Run:
     def _keep(self, record: Record, took_s: float, searching_s: float) -> Record:
         """Write a record to the journal; returns it with the time that it took."""
         self._eta.add(record.cell, took_s, searching_s)
-        record = replace(record, run=record.run | durations(took_s, searching_s))
-        self.journal.append(record)
-        return record
+        return self.journal.append(replace(record, run=record.run | durations(took_s, searching_s)))
 
     def _counter(self, position: int) -> str:
         total = "" if self.settings.search else f"/{self.total}"
@@ -277,8 +275,8 @@ class Run:
         if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
             run_id += f"-{now.microsecond:06d}"
         info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
-        info |= {"typed": settings.typed, **({"design": SEQUENTIAL} if settings.budget_s else {})}
-        info |= {"locks": locks} if locks else {}
+        info |= {"design": SEQUENTIAL, "budget_s": settings.budget_s} if settings.budget_s else {}
+        info |= {"typed": settings.typed, **({"locks": locks} if locks else {})}
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 

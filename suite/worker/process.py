@@ -69,9 +69,8 @@ def main(descriptor: str, text: str) -> None:
             pipe.write(json.dumps(message) + "\n")
             pipe.flush()
 
-        status, reason = "ok", ""
+        status, reason, ranks = "ok", "", ALONE
         framework: ModuleType | None = None
-        ranks = ALONE
         try:
             send(progress="starting")
             interpreter_s = _since(job.spawned_ns)

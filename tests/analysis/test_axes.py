@@ -270,5 +270,5 @@ def test_a_base_that_is_not_there_is_one_line(
 def test_every_setting_has_an_axis() -> None:
     assert set(AXES) == {
         "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
-        "devices", "strategy", "checkpointing", "allocator", "tuning", "interface", "release",
+        "devices", "strategy", "checkpointing", "allocator", "tuning", "interface", "release", "threads", "layout",
     }  # fmt: skip

@@ -61,7 +61,7 @@ ASKED = """
     from suite.analysis.rows.groups import group
     from suite.report.screen.short import short
     from suite.report.tables.columns import view
-    from suite.report.tables.frame import cells, table
+    from suite.report.tables.frame import cell_frame, table
     usually = records.launches(n=6)
     changed = [replace(each, cell=each.cell.but(compile=each.cell.compile, rounding="stochastic")) for each in usually]
     launches = [Launch(each, "run-a", "a.json") for each in (*usually, *changed)]
@@ -72,7 +72,7 @@ ASKED = """
     seen["ratios are to"], seen["title of one"] = along.baseline, alone.group.constant
     seen["screen"] = short([each.record for each in launches], "run-a", 200, 60)
     seen["label"] = across.group.label(across.group.rows[-1])
-    seen["cells.csv"] = list(cells([across]).columns)
+    seen["cells.csv"] = list(cell_frame([across]).columns)
 
     from suite.report.tables.launch_columns import documented
     from suite.report.tables import tidy

@@ -28,7 +28,7 @@ COMMANDS = (
     "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
     "suite.export mlflow", "suite.export tensorboard", "suite.export wandb", "suite.export prometheus",
     "suite.releases", "suite.bisect", "suite.checks plain", "suite.checks loaders", "suite.checks monitor",
-    "workloads.data fetch", "workloads.data verify", "workloads.data where",
+    "workloads.data fetch", "workloads.data verify", "workloads.data where", "suite.submit", "suite.verify",
 )  # fmt: skip
 #: At the end of a help text.
 DEFAULT = re.compile(r" \(default: [^()]*\)$")

@@ -129,8 +129,8 @@ def test_of_two_versions_on_the_path_the_one_that_is_imported_is_recorded(
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: twice-installed\nVersion: {version}\n")
         monkeypatch.syspath_prepend(tmp_path / place)
-    environment._installed.cache_clear()
+    environment.installed.cache_clear()
     try:
         assert describe(["twice_installed"])["packages"]["twice_installed"] == "2.0"
     finally:
-        environment._installed.cache_clear()
+        environment.installed.cache_clear()

@@ -5,15 +5,30 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from suite.record.chain import BEFORE, PRIVATE, digest
+from suite.record.record import Record
 from suite.session.journal import Journal, JournalError, read
 from tests import records
 
 RUN = {"id": "run-a", "seed": 1, "matrix": "smoke"}
 ROOT = Path(__file__).parents[2]
+
+
+def plain(found: list[Record]) -> list[Record]:
+    """The records without the digests of the lines before them."""
+    return [replace(each, run={name: value for name, value in each.run.items() if name != BEFORE}) for each in found]
+
+
+def chain(path: Path) -> list[tuple[str, str]]:
+    """What each record says of the line before, and what that is."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    return [(line["run"].get(BEFORE, ""), digest(before)) for before, line in pairwise(lines)]
 
 
 @pytest.fixture
@@ -29,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 def test_what_is_appended_is_read_back(path: Path) -> None:
     run, found, size = read(path)
     assert run == RUN
-    assert found == records.launches(n=1)
+    assert plain(found) == records.launches(n=1)
     assert size == path.stat().st_size
 
 
@@ -44,21 +59,21 @@ def test_a_record_is_in_the_file_before_the_next_launch_starts(tmp_path: Path) -
 def test_an_opened_journal_goes_on_as_the_run_that_it_is(path: Path) -> None:
     journal = Journal(path, {"id": "another"})
     assert journal.run == RUN
-    assert journal.records == records.launches(n=1)
+    assert plain(journal.records) == records.launches(n=1)
     journal.append(records.record(launch=1))
     journal.close()
-    assert read(path)[1] == [*records.launches(n=1), records.record(launch=1)]
+    assert plain(read(path)[1]) == [*records.launches(n=1), records.record(launch=1)]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 400])
 def test_a_half_written_last_line_is_dropped_on_reading_and_cut_off_before_appending(path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
-    assert read(path)[1] == records.launches(n=1)[:2]
+    assert plain(read(path)[1]) == records.launches(n=1)[:2]
     assert len(path.read_bytes()) > read(path)[2], "reading changes nothing"
     journal = Journal(path, {})
     journal.append(records.record(launch=7))
     journal.close()
-    assert read(path)[1] == [*records.launches(n=1)[:2], records.record(launch=7)]
+    assert plain(read(path)[1]) == [*records.launches(n=1)[:2], records.record(launch=7)]
     assert [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -122,7 +137,7 @@ def test_a_full_disk_keeps_what_was_there_and_the_run_can_go_on(path: Path) -> N
         "cannot write run-a.jsonl: File too large; what was there is kept. "
         "Free some space, then continue with --resume=run-a\n"
     )
-    assert read(path)[1] == [*records.launches(n=1), records.record(launch=2)]
+    assert plain(read(path)[1]) == [*records.launches(n=1), records.record(launch=2)]
 
 
 def test_a_disk_without_room_for_the_first_line_is_named_and_leaves_no_line(
@@ -149,3 +164,42 @@ def test_a_folder_without_room_for_another_file_is_named_in_one_line(
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(JournalError, match=r"^cannot open a\.jsonl: No space left on device; name another folder$"):
         Journal(tmp_path / "new" / "a.jsonl", RUN)
+
+
+def test_each_line_has_the_digest_of_the_one_before(path: Path) -> None:
+    assert all(named == made for named, made in chain(path))
+    journal = Journal(path, {})
+    kept = journal.append(records.record(launch=1))
+    journal.close()
+    assert len(chain(path)) == 4
+    assert all(named == made for named, made in chain(path))
+    assert kept == read(path)[1][-1], "what is saved is what the journal has"
+
+
+def test_a_long_last_line_is_found_again(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "a.jsonl", RUN)
+    journal.append(records.record(log=tuple(f"{number:08}" for number in range(30_000))))
+    journal.close()
+    journal = Journal(tmp_path / "a.jsonl", RUN)
+    journal.append(records.record(launch=1))
+    journal.close()
+    assert all(named == made for named, made in chain(tmp_path / "a.jsonl"))
+
+
+def test_an_older_journal_without_digests_goes_on_with_them(tmp_path: Path) -> None:
+    path = records.journal(tmp_path / "a.jsonl", records.launches(n=1))
+    journal = Journal(path, {})
+    journal.append(records.record(launch=1))
+    journal.close()
+    assert [bool(named) for named, _ in chain(path)] == [False, False, False, True]
+    assert chain(path)[-1][0] == chain(path)[-1][1]
+
+
+def test_what_a_bundle_may_leave_out_changes_no_digest() -> None:
+    line = records.failed(records.record(environment={"variables": {"A": "1"}, "digest": "x"})).to_json()
+    line["run"] |= {"host": "h1", "typed": {"k": "jax"}}
+    other = {**line, "log": ["said"], "outcome": {**line["outcome"], "reason": ""}}
+    other |= {"run": {**line["run"], "host": "h2", "typed": {}}, "environment": {"digest": "x"}}
+    assert digest(line) == digest(other)
+    assert digest(line) != digest({**line, "started": "2027"})
+    assert ("log",) in PRIVATE

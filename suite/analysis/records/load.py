@@ -1,4 +1,4 @@
-"""Loads records from files: the pytest-benchmark JSON that the suite saves, and the suite's journal.
+"""Loads records from files: the pytest-benchmark JSON that the suite saves, the suite's journal, and bundles.
 
 Nothing is repaired: a file that cannot be trusted is refused with one line that names it and the way out. The one
 exception is the last line of a journal, which a killed run may leave half written: it is ignored, and a note says so.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
@@ -22,13 +22,15 @@ from suite.analysis.records.lines import Place
 from suite.analysis.records.reader import Reader
 from suite.analysis.records.saved import EMPTY, find_records
 from suite.catalog.suggest import nearest
+from suite.record.bundle import SUFFIX, BundleError
+from suite.record.bundle import read as read_bundle
 from suite.record.record import Record, RecordError
 from suite.record.retry import may_pass
 from suite.record.text import clean
 from workloads.data.files import regular
 
 STORAGE = Path("results/runs")
-SUFFIXES = (".json", ".jsonl")
+SUFFIXES = (".json", ".jsonl", SUFFIX)
 
 #: Files that a comparison writes: a summary beside a report is no run.
 SUMMARY, REPORT = "run.json", "report.html"
@@ -86,7 +88,7 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
         if path.is_dir():
             inside = sorted(filter(_is_run, path.rglob("*")))
             if not inside:
-                raise LoadError(f"{run}: no run in this folder (no .json, no .jsonl)")
+                raise LoadError(f"{run}: no run in this folder (no .json, no .jsonl, no bundle)")
             paths += inside
         elif path.exists():
             paths.append(path)
@@ -115,7 +117,7 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
     for path in paths:
         conflicts: list[str] = []
         with _collector_off():
-            for launch in (_journal if path.suffix == ".jsonl" else _saved)(path, notes, reader, runs):
+            for launch in _READERS.get(path.suffix, _saved)(path, notes, reader, runs):
                 before = launches.setdefault(key := launch.key, launch)
                 if tried_again := before.source == launch.source and may_pass(before.record.outcome):
                     launches[key] = launch
@@ -189,6 +191,20 @@ def _journal(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterat
         raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
 
 
+def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Iterator[Launch]:
+    """The launches of a bundle, all of them in memory, since the file has them compressed."""
+    try:
+        bundle = read_bundle(path)
+        run = _described(bundle.about.run, path, runs)
+        whole = Reader(whole=True)
+        for line in bundle.lines[1:]:
+            yield _launch(whole.record(line, Place(path, 0, 0, 0)), path, run)
+    except OSError as error:
+        raise LoadError(f"{path}: {error.strerror or error}") from None
+    except (BundleError, ValueError) as error:
+        raise LoadError(clean(f"{path}: {error}; `python -m suite.verify` tells more")) from None
+
+
 def _described(description: Any, path: Path, runs: Runs) -> Any:
     """The id of the run that the file describes, if it does; its description is added to ``runs``."""
     if not isinstance(description, dict):
@@ -203,6 +219,11 @@ def _run_id(run: Any, path: Path) -> str:
 
 def _launch(record: Record, path: Path, run: Any) -> Launch:
     return Launch(record, intern(_run_id(record.run.get("id") or run, path)), intern(clean(path.name)))
+
+
+_READERS: Mapping[str, Callable[[Path, list[str], Reader, Runs], Iterator[Launch]]] = {
+    ".jsonl": _journal, SUFFIX: _bundle,
+}  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -52,9 +52,9 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
     ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
     ``lock`` is that of the lock file that a release's environment was built from.
     """
-    installed = _installed()
+    everything = installed()
     lock = Path(sys.prefix, LOCK_FILE)
-    found = (line.partition("==") for line in reversed(installed))  # the first on the path is imported, so it stays
+    found = (line.partition("==") for line in reversed(everything))  # the first on the path is imported, so it stays
     versions = {_normal(name): version for name, _, version in found}
     return {
         "machine": machine(),
@@ -62,13 +62,18 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
         "variables": recorded(os.environ),
-        "digest": hashlib.sha256("\n".join(sorted(installed)).encode()).hexdigest(),
+        "digest": digest_of(everything),
         **({"lock": hashlib.sha256(lock.read_bytes()).hexdigest()} if lock.is_file() else {}),
     }
 
 
+def digest_of(distributions: Iterable[str]) -> str:
+    """SHA-256 over all installed distributions, each with its version as `installed` writes it."""
+    return hashlib.sha256("\n".join(sorted(distributions)).encode()).hexdigest()
+
+
 @cache
-def _installed() -> tuple[str, ...]:
+def installed() -> tuple[str, ...]:
     """Every installed distribution with its version, in lower case, in the path's order; each is a file to read."""
     headers = [distribution.metadata for distribution in metadata.distributions()]  # each access reads the file anew
     return tuple(dict.fromkeys(f"{header['Name']}=={header['Version']}".lower() for header in headers))

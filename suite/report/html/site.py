@@ -17,6 +17,7 @@ from suite.analysis.rows.wording import DASH, NONE
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.view import LEFT
+from suite.report.html import leaderboards
 from suite.report.html.cards import cards
 from suite.report.html.document import PageTable, render
 from suite.report.html.folder import GENERATOR, INDEX, MARK, staged
@@ -41,9 +42,12 @@ def publish(site: Path) -> list[str]:
     """Write the index of all runs in the folder. Returns notes on those that could not be listed; raises `OSError`."""
     with _locked(site):
         runs, notes = scan(site)
+        submitted, left_out = leaderboards.scan(site)
         with staged(site, ours=True) as place:  # `check` has verified that the index is ours
-            (place / INDEX).write_text(page(runs), encoding="utf-8")
-    return notes
+            (place / INDEX).write_text(page(runs, bool(submitted)), encoding="utf-8")
+            if submitted:
+                (place / leaderboards.PAGE).write_text(leaderboards.page(submitted), encoding="utf-8")
+    return [*notes, *left_out]
 
 
 def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
@@ -65,8 +69,11 @@ def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
     return runs, notes
 
 
-def page(runs: Sequence[tuple[str, Summary]]) -> str:
-    """Returns the index page: a card for each workload and machine, and a row per run."""
+def page(runs: Sequence[tuple[str, Summary]], boards: bool = False) -> str:
+    """Returns the index page: a card for each workload and machine, and a row per run.
+
+    With ``boards`` it leads to the leaderboards of submitted runs.
+    """
     rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
     looks: dict[str, str] = {}
@@ -77,6 +84,7 @@ def page(runs: Sequence[tuple[str, Summary]]) -> str:
         title="Training benchmarks: all runs",
         generator=GENERATOR,
         counted=f"{count(len(runs), 'run')} on {count(machines, 'machine')}",
+        leaderboards=leaderboards.PAGE if boards else "",
         cards=made,
         runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
         links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],

@@ -1,0 +1,37 @@
+"""Publishing bundles: each is checked by the rules, gets a report of its own, and a place on the leaderboards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.analysis.records.load import LoadError
+from suite.record.bundle import SUFFIX, read
+from suite.report.html.standings import write
+from suite.report.tables.frame import Table
+from suite.verify.rule import WARNING
+from suite.verify.rules import refusal, verify
+
+
+def is_bundle(path: Path) -> bool:
+    return path.suffix == SUFFIX
+
+
+def named(runs: Sequence[str]) -> list[Path]:
+    """The bundles that a command line names, in folders too, if it names nothing else."""
+    paths = [path for run in map(Path, runs) for path in (sorted(run.glob(f"*{SUFFIX}")) if run.is_dir() else [run])]
+    return paths if all(map(is_bundle, paths)) else []
+
+
+def checked(path: Path) -> str:
+    """What the rules say of a bundle, in words. Raises `LoadError` if one refuses it, and `OSError`."""
+    answers = verify(path)
+    if words := refusal(answers):
+        raise LoadError(f"{path}: is not published: {words}")
+    warnings = sum(answer.kind == WARNING for answer in answers)
+    return f"{warnings} warning{'' if warnings == 1 else 's'}" if warnings else "no warnings"
+
+
+def add(folder: Path, path: Path, words: str, tables: Sequence[Table]) -> None:
+    """Give a bundle its place on the leaderboards of the site that ``folder`` is in. Raises `OSError`, `LoadError`."""
+    write(folder, path, words, tables, read(path).about.price_hour)

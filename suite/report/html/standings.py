@@ -1,0 +1,144 @@
+"""What a site's leaderboards show of a bundle: `leaderboard.json`, written beside its report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+from urllib.parse import quote
+
+from msgspec import Meta
+
+from suite.analysis.records.hardware import processor
+from suite.analysis.records.load import LoadError
+from suite.analysis.rows.groups import Row
+from suite.analysis.rows.metrics import Prices
+from suite.analysis.statistics.fastest import FastestBySetting
+from suite.plan.schema import SchemaError, decode
+from suite.record.record import Record
+from suite.record.text import clean
+from suite.report.html.folder import staged
+from suite.report.tables.frame import Table
+from workloads.data.files import read_regular
+
+FILE = "leaderboard.json"
+#: Bytes of the file, rows and characters of a text, at most: anybody may have written it.
+LARGEST, ROWS_MOST = 1 << 20, 1000
+
+Text = Annotated[str, Meta(max_length=300)]
+Rate = Annotated[float, Meta(ge=0, lt=1e15)]
+
+FASTEST, UNTESTED, ALONE, UNDECIDED = "fastest", "not tested", "alone", "not decided"
+#: The verdict on the fastest row, seen from one of the others.
+SEEN = {"faster": "slower", "equal": "equal", "inconclusive": "inconclusive", "": UNTESTED}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The best row of a framework in one setting of a run.
+
+    ``samples_per_s`` is the median over ``n`` launches, with the lowest and the highest. ``to_fastest`` is its ratio to
+    the fastest framework of the same run, with its interval. ``price`` is that of a million samples.
+    """
+
+    workload: Text
+    precision: Text
+    devices: Annotated[int, Meta(ge=1, lt=10**6)]
+    batch: Text
+    framework: Text
+    cell: Text
+    version: Text
+    n: Annotated[int, Meta(ge=1, lt=10**6)]
+    samples_per_s: tuple[Rate, Rate, Rate]
+    to_fastest: tuple[Rate, Rate, Rate] | None
+    verdict: Text
+    price: Rate | None = None
+
+
+@dataclass(frozen=True)
+class Standings:
+    """The rows of a bundle. ``kind`` is the kind of device, ``checked`` what the rules said, ``bundle`` its address."""
+
+    run: Text
+    kind: Text
+    date: Text
+    checked: Text
+    bundle: Text
+    rows: Annotated[tuple[Standing, ...], Meta(max_length=ROWS_MOST)]
+
+
+def write(folder: Path, bundle: Path, checked: str, tables: Sequence[Table], price_hour: float | None) -> None:
+    """Add a bundle's standings to its report in ``folder``; the bundle too, if it lies outside of the site.
+
+    Raises `OSError`, and `LoadError` for a bundle without a row to show.
+    """
+    found = [(table, contest) for table in tables for contest in table.findings.contests]
+    rows = tuple(row for table, contest in found for row in _rows(table, contest, Prices(price_hour)))[:ROWS_MOST]
+    if not rows:
+        raise LoadError(f"{bundle}: has no throughput that could be ranked, so no place on a leaderboard")
+    record = found[0][1].rows[0].ok[0]
+    site, path = folder.resolve().parent, bundle.resolve()
+    inside = path.is_relative_to(site)
+    address = f"../{path.relative_to(site).as_posix()}" if inside else clean(bundle.name, 200)
+    run = clean(record.run.get("id", ""), 80)
+    made = Standings(run, kind(record), clean(record.started, 40)[:10], checked, quote(address), rows)
+    with staged(folder, ours=True) as place:
+        (place / FILE).write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
+        if not inside:
+            shutil.copyfile(bundle, place / address)
+
+
+def read(folder: Path) -> Standings:
+    """The standings in a folder. Raises `SchemaError`, and `OSError` if there are none."""
+    try:
+        data = json.loads(read_regular(folder / FILE, LARGEST))
+    except (ValueError, RecursionError):
+        raise SchemaError("it is no JSON") from None
+    made: Standings = decode(Standings, data)
+    return made
+
+
+def kind(record: Record) -> str:
+    """The kind of device that a launch trained on: the GPU's name, or the processor with its cores."""
+    names = (record.environment.get("machine") or {}).get("gpus")
+    if record.settings.get("device") != "cpu" and isinstance(names, list) and names:
+        return clean(names[0], 80)
+    return processor(record) or "device not recorded"
+
+
+def _rows(table: Table, contest: FastestBySetting, prices: Prices) -> Iterator[Standing]:
+    for row in contest.rows:
+        name, cell = row.cell.framework, row.cell
+        rates = sorted(rate for record in row.ok if (rate := record.samples_per_s))
+        gap = None if name == contest.top else contest.gap(name, contest.top)
+        ratio = (gap.value, gap.low, gap.high) if gap and gap.value and gap.low and gap.high else None
+        middle = median(rates)
+        yield Standing(
+            f"{cell.workload} {table.group.size}", cell.precision, cell.devices, row.batch,
+            name, cell.id, _version(row), len(rates), (_short(middle), _short(rates[0]), _short(rates[-1])),
+            (_short(ratio[0]), _short(ratio[1]), _short(ratio[2])) if ratio else None, _verdict(contest, name),
+            prices.of_a_million(middle, None),
+        )  # fmt: skip
+
+
+def _verdict(contest: FastestBySetting, name: str) -> str:
+    if name != contest.top:
+        return SEEN[contest.gap(contest.top, name).verdict]
+    if not contest.rivals:
+        return ALONE
+    if contest.is_untested:
+        return UNTESTED
+    return FASTEST if len(contest.behind) == len(contest.rivals) else UNDECIDED
+
+
+def _version(row: Row) -> str:
+    packages = next((record.environment.get("packages") for record in row.ok), None)
+    return " ".join(clean(part, 40) for part in next(iter(packages.items()))) if packages else ""
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")

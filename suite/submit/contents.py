@@ -1,0 +1,136 @@
+"""What goes into the bundle of a run: its journal where there is one, else the launches of the saved run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite import __version__
+from suite.analysis.records.load import LoadError, load
+from suite.doctor import checks
+from suite.plan.cell import FRAMEWORKS
+from suite.record.bundle import FORMAT, SUFFIX, About
+from suite.record.files.saved import unpack
+from suite.record.parts.environment import digest_of, redact
+from suite.record.record import Record
+from suite.record.text import clean
+from suite.session.launches.launch import LaunchError, ask
+from suite.submit.privacy import described, hidden, public
+from suite.verify.rule import VERSION
+
+#: Seconds that a framework's environment has to list its packages.
+LIST_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """``lines`` are those of `suite.record.bundle.write`; ``notes`` tell what is not in it, and why."""
+
+    about: About
+    lines: list[dict[str, Any]]
+    records: list[Record]
+    notes: tuple[str, ...] = ()
+
+
+def contents(
+    path: Path, journals: Path, *, redacted: bool = False, price_hour: float | None = None, look: bool = True
+) -> Contents:
+    """The content of the bundle of a saved run or a journal. Raises `LoadError`.
+
+    Unless it is to ``look``, neither the doctor nor the environments are asked about this machine.
+    """
+    if path.suffix == SUFFIX:
+        raise LoadError(f"{path}: is a bundle already")
+    loaded = load([path])
+    if len(loaded.runs) != 1 or len({launch.run for launch in loaded.launches}) != 1:
+        raise LoadError(f"{path}: has launches of several runs; a bundle has those of one")
+    records = [launch.record for launch in loaded.launches]
+    run = dict(next(iter(loaded.runs.values())))
+    journal = path if path.suffix == ".jsonl" else journals / f"{run.get('id')}.jsonl"
+    lines, notes = _journal(journal, records), []
+    ordered = bool(lines)
+    if not ordered:
+        lines = [{"run": run}, *_saved(path)]
+        notes.append(f"{journal.name} is not there or not of this run: the bundle has the launches without their order")
+    installed = dict(_installed(records)) if look and not redacted else {}
+    missing = {record.cell.framework for record in records} - installed.keys()
+    if missing and not redacted:
+        notes.append(
+            f"the packages of {', '.join(sorted(missing))} are left out: the environments are not those that ran"
+        )
+    hide = hidden()
+    about = About(
+        FORMAT, __version__, VERSION, described(run, redacted), ordered, redacted,
+        tuple(_doctor()) if look and not redacted else (), installed, price_hour,
+    )  # fmt: skip
+    return Contents(about, [public(line, hide, redacted) for line in lines], records, tuple(notes))
+
+
+def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:
+    """The lines of the run's journal, if it has all of these launches; else none."""
+    try:
+        texts = path.read_bytes().split(b"\n")[:-1]
+        lines = [json.loads(text) for text in texts if text.strip()]
+        held = {Record.from_json(line).key for line in lines[1:]}
+    except (OSError, ValueError):
+        return []
+    return lines if all(record.key in held for record in records) else []
+
+
+def _saved(path: Path) -> list[dict[str, Any]]:
+    """The records of a saved run by the time at which they started."""
+    content = unpack(json.loads(path.read_bytes()))
+    entries = [entry.get("extra_info", {}).get("record") for entry in content["benchmarks"]]
+    found = [record for record in (*entries, *content["suite"]["failed"]) if record]
+    return sorted(found, key=lambda record: (record["started"], record["run"].get("position", 0)))
+
+
+def _installed(records: list[Record]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The distributions of each framework's environment, where it is still the one that the launches ran in."""
+    for framework in dict.fromkeys(record.cell.framework for record in records):
+        digests = {record.environment.get("digest") for record in records if record.cell.framework == framework}
+        try:
+            found = ask(framework, "suite.submit.installed", [], LIST_WITHIN_S)
+        except LaunchError:
+            continue
+        if digest_of(found) in digests:
+            yield framework, tuple(sorted(found))
+
+
+def _doctor() -> Iterator[str]:
+    """What the doctor says of this machine and its GPUs."""
+    for finding in (*checks.host(), *checks.gpus()[1]):
+        yield clean(redact(f"{finding.status}: {finding.area}: {finding.text}"), 500)
+
+
+def shown(made: Contents) -> Iterator[str]:
+    """Lines that say what the bundle has in it, and what it tells of the machine."""
+    about, records = made.about, made.records
+    first = next((record for record in records if record.outcome.ok), records[0])
+    hardware, environment = first.environment.get("machine") or {}, first.environment
+    days = sorted(record.started[:10] for record in records)
+    yield f"run          {clean(about.run.get('id', '?'))}, {days[0]} to {days[-1]}, {len(made.lines) - 1} launches"
+    yield f"cells        {', '.join(sorted({record.cell.id for record in records}))}"
+    memory_gib = (hardware.get("memory_bytes") or 0) / 2**30
+    yield f"processor    {clean(hardware.get('cpu'))}, {hardware.get('cores')} cores, {memory_gib:.1f} GiB"
+    yield f"GPUs         {', '.join(map(clean, hardware.get('gpus') or ())) or 'none'}"
+    yield f"system       {clean(environment.get('system'))}, Python {clean(environment.get('python'))}"
+    for framework in FRAMEWORKS:
+        named = (r.environment.get("packages") for r in records if r.cell.framework == framework)
+        packages: dict[str, str] = next(filter(None, named), {})
+        if packages:
+            every = about.installed.get(framework)
+            also = f"; and the names of all {len(every)} packages there" if every else ""
+            yield f"{framework:12} {', '.join(f'{name} {number}' for name, number in packages.items())}{also}"
+    names = sorted({n for line in made.lines for n in (line.get("environment") or {}).get("variables") or ()})
+    yield f"variables    {', '.join(names) or 'none'}"
+    if typed := about.run.get("typed"):
+        yield f"typed        {clean(json.dumps(typed))}"
+    yield f"log lines    {sum(len(line.get('log') or ()) for line in made.lines)}, of launches that failed"
+    yield from (f"doctor       {line}" for line in about.doctor)
+    if about.price_hour is not None:
+        yield f"price        {about.price_hour:g} for an hour"
+    yield from (f"note         {note}" for note in made.notes)

@@ -1,0 +1,113 @@
+"""Rules on the evidence and the figures of each launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import median
+
+from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.ledger import UNACCOUNTED, problems, unaccounted
+from suite.plan.cell import Cell
+from suite.record.record import Record
+from suite.verify.rule import FAILED, WARNING, Problem, Submission
+
+#: Windows lie within their bursts, whose times are rounded to microseconds.
+ROUNDED_S = 2e-6
+#: The time between windows over that in them, in the middle phase of a run. Published: 0.00004 to 0.0010 (21 runs).
+BETWEEN_MOST = 0.005
+#: Windows that determine a launch: as many that agree to this many digits are no chance.
+WINDOWS_LEAST, DIGITS = 3, 7
+
+MEASURE = "measure again, unchanged"
+
+
+def copies(run: Submission) -> Iterator[Problem]:
+    """No launch has figures or evidence of another, not even scaled."""
+    seen: dict[tuple[object, ...], str] = {}
+    for record in run.ended:
+        for name, key in _figures(record):
+            other = seen.setdefault((name, *key), record.key)
+            if other != record.key:
+                yield Problem(FAILED, f"{name} of {record.key} are those of {other}", MEASURE)
+
+
+def _figures(record: Record) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Figures that two processes never share: times to the nanosecond, in their proportions."""
+    for name, phase in record.phases.items():
+        seconds = [window.seconds for window in (*phase.warmup, *phase.windows)]
+        if len(seconds) >= WINDOWS_LEAST and len(set(seconds)) > 1:
+            yield f"the windows of {name}", tuple(f"{each / seconds[0]:.{DIGITS}f}" for each in seconds)
+    if len(record.startup) >= WINDOWS_LEAST:
+        yield "the seconds of its start", tuple(sorted(record.startup.items()))
+    if record.identity and len(record.identity.seconds) >= WINDOWS_LEAST:
+        yield "the seconds of its evidence", tuple(sorted(record.identity.seconds.items()))
+
+
+def planned(run: Submission) -> Iterator[Problem]:
+    """A cell has the whole evidence in its first launch, and digests of the same program in all others."""
+    old = 0
+    for cell, records in run.cells.items():
+        identities = [record.identity for record in records if record.identity]
+        if len(identities) < len(records):
+            yield Problem(FAILED, f"a launch of {cell.id} has no evidence of identity", MEASURE)
+        elif not any(identity.losses for identity in identities):
+            yield Problem(FAILED, f"no launch of {cell.id} has a fingerprint", MEASURE)
+        elif any(not identity.weights or not identity.batches for identity in identities):
+            yield Problem(FAILED, f"a launch of {cell.id} has no digests of its weights and batches", MEASURE)
+        elif len(programs := {identity.program for identity in identities}) > 1:
+            yield Problem(FAILED, f"the launches of {cell.id} ran {len(programs)} programs", MEASURE)
+        elif programs == {""} or any(record.ledger is None for record in records):
+            old += 1
+        elif not cell.recipe and any(identity.last is None for identity in identities):
+            yield Problem(FAILED, f"a launch of {cell.id} has no evidence from after its last window", MEASURE)
+    of_program: dict[str, Cell] = {}
+    for record in run.ok:
+        program = record.identity.program if record.identity else ""
+        if program and (other := of_program.setdefault(program, record.cell)) != record.cell:
+            yield Problem(FAILED, f"{record.key} has the program of {other.id}", MEASURE)
+    if old:
+        yield Problem(WARNING, f"{old} of {len(run.cells)} cells lack evidence that this version takes",
+                      "measure again with this version")  # fmt: skip
+
+
+def same(run: Submission) -> Iterator[Problem]:
+    """All frameworks computed the same."""
+    for each in run.groups:
+        for (_, cell), verdict in verdicts({row.key: row.ok for row in each.rows if row.ok}).items():
+            if verdict.kind == "alone":
+                yield Problem(WARNING, f"{cell.id} has no other framework beside it", "measure all frameworks")
+            elif verdict.kind not in ("same", UNACCOUNTED):
+                yield Problem(FAILED, f"{cell.id} {verdict}", MEASURE)
+
+
+def ledger(run: Submission) -> Iterator[Problem]:
+    """Every step, batch and second is accounted for, and no rate is beyond the device's."""
+    rows = {row.key: row.ok for each in run.groups for row in each.rows}
+    for key, words in unaccounted(rows).items():
+        found = [record for record in rows[key] if problems(record)] or rows[key]
+        if all("contaminated" in record.flags for record in found):  # as a busy machine has it; the row is not ranked
+            yield Problem(WARNING, f"{key[1].id} is not ranked: {words}", "measure on an idle machine")
+        else:
+            yield Problem(FAILED, f"{key[1].id}: {words}", MEASURE)
+
+
+def clock(run: Submission) -> Iterator[Problem]:
+    """Windows fill the bursts in which they were taken, to the resolution of the clock."""
+    between = []
+    for record in run.timed:
+        for name, phase in record.phases.items():
+            if not phase.spans:
+                continue
+            seconds = math.fsum(window.seconds for window in phase.windows)
+            left_s = sum(end - begin for begin, end in phase.spans) - seconds
+            between.append(left_s / seconds)
+            if left_s < -ROUNDED_S * len(phase.spans):
+                yield Problem(FAILED, f"the windows of {name} of {record.key} take {seconds:.6f} s, "
+                              f"{-left_s:.6f} s more than passed", MEASURE)  # fmt: skip
+    if not between and run.timed:
+        yield Problem(WARNING, "its launches do not say when their windows ran", "measure again with this version")
+    elif between and (middle := median(between)) > BETWEEN_MOST:
+        yield Problem(
+            FAILED, f"{middle:.1%} of the time lies between windows, and {BETWEEN_MOST:.1%} is the most", MEASURE
+        )

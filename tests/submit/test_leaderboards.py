@@ -1,0 +1,108 @@
+"""Leaderboards from the bundles of several machines: two kinds of real CPUs, and a GPU's made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from suite.compare.__main__ import main
+from suite.report.html.leaderboards import PAGE
+from suite.report.html.standings import FILE, read
+from tests.documents import ROOT
+from tests.submit import tampering
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+INTEL, AMD, AMD_TOO = "0025_evidence", "0010_cnn", "0013_resnet18"
+#: Made by hand, from the launches of a CPU.
+GPU = "by-hand-gpu"
+
+
+@pytest.fixture
+def bundles(tmp_path: Path) -> list[str]:
+    paths = []
+    for name in (INTEL, AMD, AMD_TOO):
+        made = tampering.honest(name, tmp_path)
+        paths.append(tampering.bundle(tmp_path / f"{name}.bundle", made, tampering.chained(made.lines)))
+    made = tampering.honest(INTEL, tmp_path)
+    lines = made.lines
+    tampering.gpu(lines)
+    for line in lines[1:]:
+        line["run"]["id"] = GPU
+    lines[0]["run"]["id"] = GPU
+    run = made.about.run | {"id": GPU}
+    paths.append(tampering.bundle(tmp_path / f"{GPU}.bundle", made, tampering.chained(lines), run=run, price_hour=2.5))
+    return list(map(str, paths))
+
+
+def test_each_machine_gets_a_report_and_each_kind_a_board(tmp_path: Path, bundles: list[str]) -> None:
+    site = tmp_path / "site"
+    assert main(["--publish", str(site), *bundles]) == 0
+    page = (site / PAGE).read_text(encoding="utf-8")
+    for words in ("Intel(R) Xeon(R) Processor, 2 cores", "AMD EPYC, 2 cores", tampering.MADE_BY_HAND,
+                  "are not ranked against each other", "python -m suite.submit", "Ranges over runs"):  # fmt: skip
+        assert words in page, words
+    for name in (INTEL, AMD, AMD_TOO, GPU):
+        assert f'href="{name}/report.html"' in page
+        assert f'href="{name}/{name}.bundle"' in page
+        assert (site / name / f"{name}.bundle").read_bytes() == (tmp_path / f"{name}.bundle").read_bytes()
+    assert "http" not in page.replace("http-equiv", "")
+    assert PAGE in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_row_has_its_verdict_within_the_run_and_its_price(tmp_path: Path, bundles: list[str]) -> None:
+    site = tmp_path / "site"
+    assert main(["--publish", str(site), bundles[1], bundles[3]]) == 0
+    amd, gpu = read(site / AMD), read(site / GPU)
+    by_name = {row.framework: row for row in amd.rows}
+    assert by_name["jax"].verdict == "slower"
+    assert by_name["jax"].to_fastest
+    assert by_name["jax"].to_fastest[2] < 1
+    assert all(row.n == 6 and row.price is None for row in amd.rows)
+    assert all(row.price and row.verdict == "not tested" for row in gpu.rows), "two launches are not tested"
+    assert gpu.kind == tampering.MADE_BY_HAND
+
+
+def test_the_documentation_says_how_large_a_bundle_is(bundles: list[str]) -> None:
+    assert "24 launches has about 70 kB" in (ROOT / "docs" / "submit.md").read_text(encoding="utf-8")
+    assert 60_000 < Path(bundles[0]).stat().st_size < 80_000
+
+
+def test_a_folder_of_bundles_is_published_one_by_one(tmp_path: Path, bundles: list[str]) -> None:
+    assert len(bundles) == 4
+    assert main(["--publish", str(tmp_path / "site"), str(tmp_path)]) == 0
+    assert len([*(tmp_path / "site").glob(f"*/{FILE}")]) == 4
+
+
+def test_a_bundle_inside_of_the_site_is_not_copied(tmp_path: Path, bundles: list[str]) -> None:
+    inside = tmp_path / "site" / "submitted" / "a.bundle"
+    inside.parent.mkdir(parents=True)
+    inside.write_bytes(Path(bundles[1]).read_bytes())
+    assert main(["--publish", str(tmp_path / "site"), str(inside)]) == 0
+    assert not (tmp_path / "site" / "a" / "a.bundle").exists()
+    assert 'href="submitted/a.bundle"' in (tmp_path / "site" / PAGE).read_text(encoding="utf-8")
+
+
+def test_a_refused_bundle_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = tampering.honest(INTEL, tmp_path)
+    tampering.scale(tampering.ok(made.lines), 0.9)
+    path = tampering.bundle(tmp_path / "a.bundle", made, made.lines)
+    assert main(["--publish", str(tmp_path / "site"), str(path)]) == 2
+    assert "is not published: rule" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_strangers_standings_are_left_out_or_escaped(tmp_path: Path, bundles: list[str]) -> None:
+    site = tmp_path / "site"
+    assert main(["--publish", str(site), bundles[0], bundles[1]]) == 0
+    (site / INTEL / FILE).write_text("nonsense", encoding="utf-8")
+    data = json.loads((site / AMD / FILE).read_text(encoding="utf-8"))
+    data |= {"kind": "<script>alert(1)</script>", "bundle": "javascript:alert(1)"}
+    (site / AMD / FILE).write_text(json.dumps(data), encoding="utf-8")
+    assert main(["--publish", str(site), bundles[2]]) == 0
+    page = (site / PAGE).read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert 'href="javascript' not in page
+    assert f"{INTEL}/report.html" not in page

@@ -1,0 +1,92 @@
+"""Journals of real sessions, whose workers are stand-ins: no rule on journals raises a false alarm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite import __version__
+from suite.plan.measuring import FIRST_LOOK, SEQUENTIAL
+from suite.record.bundle import FORMAT, About, write
+from suite.submit.contents import contents
+from suite.verify.rule import FAILED, PASSED, WARNING, Answer
+from suite.verify.rules import verify
+from tests.session.test_stopping import launched
+from tests.sessions import Done, Suite
+from tests.submit.tampering import Line, chained
+
+OF_JOURNALS = ("container", "schema", "chain", "complete", "order", "stopping", "one run")
+SMALL = ("--workload=imdb_lstm", "--size=small", "--benchmark-save=a")
+
+
+def judged(done: Done, tmp_path: Path) -> dict[str, Answer]:
+    """What the rules on journals say of a session's last run."""
+    path = max(done.folder.rglob("*_a.json"))
+    made = contents(path, done.folder / "journals", look=False)
+    assert made.about.journal
+    bundle = tmp_path / "a.bundle"
+    write(bundle, made.about, made.lines)
+    return {answer.rule.name: answer for answer in verify(bundle) if answer.rule.name in OF_JOURNALS}
+
+
+def alarms(done: Done, tmp_path: Path) -> dict[str, str]:
+    return {name: answer.why for name, answer in judged(done, tmp_path).items() if answer.kind != PASSED}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--launches=2",), ("--launches=6",), ("--launches=2", "--seed=7", "--batch=32,64")]
+)
+def test_a_session_raises_no_alarm(arguments: tuple[str, ...], suite: Suite, tmp_path: Path) -> None:
+    done = suite("suite", *SMALL, *arguments)
+    assert done.status == 0, done.output
+    assert alarms(done, tmp_path) == {}
+
+
+def test_a_session_that_went_on_with_more_launches_raises_no_alarm(suite: Suite, tmp_path: Path) -> None:
+    suite("suite", *SMALL, "--launches=2")
+    done = suite("suite", *SMALL, "--launches=3", "--resume")
+    assert alarms(done, tmp_path) == {}
+
+
+def test_a_session_with_a_budget_raises_no_alarm(suite: Suite, tmp_path: Path) -> None:
+    done = suite("suite", *SMALL, "--budget=1h")
+    assert alarms(done, tmp_path) == {}
+
+
+def test_cells_chosen_by_k_are_a_warning(suite: Suite, tmp_path: Path) -> None:
+    done = suite("suite", *SMALL, "--launches=2", "-k", "jax or pytorch")
+    assert {name: answer.kind for name, answer in judged(done, tmp_path).items() if answer.kind != PASSED} == {
+        "order": WARNING
+    }
+
+
+def of_budget(tmp_path: Path, blocks: int, budget_s: float | None = 3600.0, **steps: float) -> Answer:
+    """What the rule says of a run with a budget that has so many blocks of all three frameworks."""
+    held = launched(blocks, {"pytorch": 1.0, "tensorflow": 1.5, "jax": 2.0} | steps)
+    run = {"id": "run-a", "design": SEQUENTIAL, "launches": 20, "seed": 1, "budget_s": budget_s}
+    lines: list[Line] = [{"run": run}, *(replace(each, run=each.run | {"position": at}).to_json()
+                                         for at, each in enumerate(held))]  # fmt: skip
+    path = tmp_path / "a.bundle"
+    path.unlink(missing_ok=True)
+    write(path, About(FORMAT, __version__, 1, run), chained(lines))
+    return {answer.rule.name: answer for answer in verify(path)}["stopping"]
+
+
+def test_a_run_that_stopped_when_its_rule_says_passes(tmp_path: Path) -> None:
+    assert of_budget(tmp_path, FIRST_LOOK).kind == PASSED
+    assert of_budget(tmp_path, FIRST_LOOK, 600.0, tensorflow=1.03).kind == PASSED, "its budget was used up"
+
+
+def test_a_run_that_went_on_after_all_was_decided_is_refused(tmp_path: Path) -> None:
+    answer = of_budget(tmp_path, FIRST_LOOK + 1)
+    assert answer.kind == FAILED
+    assert answer.why == "block 4 has 3 cells, and 0 were undecided before it"
+
+
+def test_a_run_that_ended_at_a_good_moment_is_refused(tmp_path: Path) -> None:
+    assert of_budget(tmp_path, FIRST_LOOK, tensorflow=1.03).why == "it ended with 2 cells that need more launches"
+    assert of_budget(tmp_path, FIRST_LOOK, None, tensorflow=1.03).kind == WARNING, (
+        "an older run does not say its budget"
+    )
