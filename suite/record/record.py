@@ -43,7 +43,7 @@ Status = Literal["ok", "unsupported", "out-of-memory", "timeout", "crashed", "di
 STATUSES = get_args(Status)
 SKIPPED = ("unsupported", "out-of-memory")
 
-#: Outcomes that mean that the batch did not fit: also a process that the system kills, or that aborts for want of memory.
+#: Outcomes that mean that the batch did not fit: also a process that is killed, or aborts for want of memory.
 DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 
 #: The phases of every cell; and of some, with several devices or where launches serve.
@@ -186,7 +186,7 @@ class Record:
     @property
     def effective_batch(self) -> int:
         """Samples per update: the cell's, or for a cell with batch `AUTO`, the largest that fits."""
-        return self.cell.effective_batch or self.settings.get("effective_batch", 0)  # type: ignore[no-any-return]
+        return self.cell.effective_batch or self.settings.get("effective_batch", 0)
 
     @property
     def samples_per_s(self) -> float | None:

@@ -15,7 +15,7 @@ from tests.submit import tampering
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-INTEL, AMD, AMD_TOO = "0025_evidence", "0010_cnn", "0013_resnet18"
+INTEL, AMD, AMD_TOO = "0025_evidence", "0014_cpu_lstm", "0023_compiled"
 #: Made by hand, from the launches of a CPU.
 GPU = "by-hand-gpu"
 
