@@ -133,7 +133,7 @@ def _searched(cell: Cell, versions: Sequence[str], options: argparse.Namespace) 
     plan = plan if options.min_window is None else with_windows(plan, options.min_window, "--min-window")
     asked = {"releases": list(versions), "risk": options.risk, "cell": cell.id}
     settings = Settings.of(options, f"bisect-{cell.id}", LAST_LOOK, plan, search=asked, profile=options.why)
-    run = Run(settings, [(cells[0], 0)], terminal.say, terminal.show)
+    run = Run(settings, [(cells[0], 0), (cells[-1], 0)], terminal.say, terminal.show)
     found, done = None, False
     try:
         run.prepare()

@@ -160,7 +160,7 @@ _ALL = (
         meaning="layout of images in memory", subject="{} memory", phrases=("in {} memory", "in memory", "layouts"),
     ),
     Releases(
-        name="release", pattern=VERSION, is_of_framework=True, is_later=True, is_choice=False, starts_at_default=False,
+        name="release", pattern=VERSION, is_of_framework=True, is_later=True, starts_at_default=False,
         help="of frameworks, such as jax=0.9.2,0.10.2 or pytorch=newest, each in an environment of its own that is "
         "built once; may be repeated. installed stands for the usual environment. Without --framework, the frameworks "
         "that are named here are measured (default: installed)",

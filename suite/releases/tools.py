@@ -96,8 +96,9 @@ def _problem(what: str, output: str) -> ReleaseError:
     if _SILENT.search(output):
         return ReleaseError(f"{what}: the package index does not answer; try again, what is built stays")
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if re.match(r"(?i)(error|cause)", line)] or lines[-1:]
-    words = clean(redact("; ".join(telling)), 300)
+    of_uv = [line for line in lines if line.startswith(("error:", "cause:"))]
+    telling = of_uv or [line for line in lines if line.startswith("ERROR:")][-1:] or lines[-1:]
+    words = clean(redact("; ".join(telling)), 300).rstrip(".")
     return (UnresolvedError if _UNRESOLVED.search(output) else ReleaseError)(f"{what}: {words or 'it said nothing'}")
 
 

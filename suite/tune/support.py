@@ -38,7 +38,9 @@ def unsupported(cells: Iterable[Cell]) -> dict[Cell, str]:
 
     A framework that gives no answer in time is not held to lack anything; its launches decide.
     """
-    cells = list(cells)
+    cells = [cell for cell in cells if not cell.release]  # whose environments may still have to be built
+    if not cells:
+        return {}
     frameworks = list(dict.fromkeys(cell.framework for cell in cells))
     with ThreadPoolExecutor(len(frameworks)) as pool:
         answers = dict(

@@ -12,10 +12,12 @@ from suite.bisect import __main__ as command
 from suite.bisect.__main__ import main
 from suite.plan.cell import Cell
 from suite.plan.settings.frameworks import interpreter_variable
-from suite.record.record import Outcome
+from suite.record.handover.job import Job
+from suite.record.record import Outcome, Record
 from suite.releases.index import Release
 from suite.session import benchmarks
 from suite.session.hosts import local
+from tests.profiles import profiled
 from tests.tuning import Launcher
 
 VERSIONS = ["0.8.0", "0.8.1", "0.9.0", "0.9.1", "0.10.0", "0.10.2"]
@@ -63,6 +65,23 @@ def test_it_names_the_first_slow_release_and_keeps_every_launch(
     (journal,) = (tmp_path / "journals").glob("*.jsonl")
     assert {len(load([path]).launches) for path in (saved, journal)} == {len(launcher.made)}
     assert {cell.release for cell, _ in launcher.made} < set(VERSIONS), "not all were needed"
+
+
+def test_with_profiles_it_says_what_changed(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[bool] = []
+
+    def launch(job: Job, *rest: object, **more: object) -> Record:
+        asked.append(job.profile)
+        return profiled(launcher(job, *rest, **more))
+
+    monkeypatch.setattr(local, "launch", launch)
+    assert main(arguments(tmp_path, "--why")) == 0
+    told = capsys.readouterr().out
+    assert "Why: JAX with release 0.9.1 against release 0.9.0: 0.8" in told
+    assert told.count("Why:") == 1
+    assert all(asked)
 
 
 def test_an_interrupted_search_goes_on_where_it_was(

@@ -90,11 +90,11 @@ ASKED = """
     seen["exported"], seen["labels of metrics"] = settings(changed[0]), list(CELL)
 
     from suite.analysis.search.effects import SETTINGS
-    from suite.analysis.statistics.speedups import gains
+    from suite.analysis.statistics.speedups import find_speedups
     from suite.plan.space import space
     from suite.report.text.search import label
     seen["effects"] = list(SETTINGS)
-    seen["gains"] = sorted({gain.axis for gain in gains(across.group, across.identities)})
+    seen["gains"] = sorted({gain.axis for gain in find_speedups(across.group, across.identities)})
     seen["search"] = len(space([], {"rounding": ("nearest", "stochastic")}, gpu=False).cells)
     seen["label of a search"] = label(cell, [cell, usual_cell])
 

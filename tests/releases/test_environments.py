@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import multiprocessing
@@ -9,6 +10,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -54,6 +58,11 @@ def test_a_release_is_built_once_with_a_lock_of_its_files(tool: Path) -> None:
     assert built("jax") == [made]
 
 
+def test_a_worker_gets_what_the_project_itself_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(environments.WORKER) == set(project["dependencies"])
+
+
 def test_launches_find_it_by_its_variable_and_records_name_its_lock(
     tool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +88,21 @@ def test_an_interpreter_that_the_user_names_is_left_alone(tool: Path, monkeypatc
     assert not tool.exists()
 
 
+def test_one_process_at_a_time_builds_an_environment(tool: Path) -> None:
+    told: list[str] = []
+    tool.mkdir(parents=True)
+    with (tool / "jax-0.9.2.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = threading.Thread(target=build, args=("jax", "0.9.2", told.append))
+        second.start()
+        while not told:
+            time.sleep(0.01)
+        assert told == ["waiting for another process that builds jax-0.9.2"]
+        assert left(tool) == set()
+    second.join()
+    assert left(tool) == {"jax-0.9.2"}
+
+
 @pytest.mark.parametrize("word", ["create", "lock", "install"])
 def test_a_kill_in_the_middle_leaves_nothing_half(word: str, tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILS", json.dumps({word: "killed"}))
@@ -102,7 +126,10 @@ def test_a_kill_in_the_middle_leaves_nothing_half(word: str, tool: Path, monkeyp
             "the package index does not answer",
         ),
         ("OSError: [Errno 28] No space left on device", "the disk is full; free some, or name another folder"),
-        ("ERROR: No matching distribution found for jax==0.9.2", "lists what fits Python 3."),
+        (
+            "ERROR: Could not find it (from versions: 1)\nERROR: No matching distribution found for jax==0.9.2",
+            "jax 0.9.2: ERROR: No matching distribution found for jax==0.9.2. `python -m suite.releases jax` lists",
+        ),
         (
             "error: No solution found when resolving\n  cause: there is no version of jax==0.9.2",
             "no version of jax==0.9.2",

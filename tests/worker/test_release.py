@@ -25,6 +25,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_the_release_in_force_is_recorded(torch: ModuleType) -> None:
     vars(torch)["__version__"] = "2.13.0+cpu"
     assert in_force(CELL) == {"release": "2.13.0+cpu"}
+    assert in_force(CELL.but(release="2.13")) == {"release": "2.13.0+cpu"}
     assert in_force(CELL.but(release="")) == {}
 
 

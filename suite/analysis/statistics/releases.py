@@ -54,7 +54,7 @@ def release_lines(group: Group, verdicts: Mapping[RowKey, Verdict], margin: floa
     for row in group.rows:
         alike = [each for each in group.alike(row, "release") if each.run == row.run and each.ok]
         if row.ok and len(alike) > 1:
-            ordered = tuple(sorted(alike, key=_place))
+            ordered = tuple(sorted(alike, key=place_of))
             lines.setdefault(tuple(each.key for each in ordered), ordered)
     return [_tested(rows, group, verdicts, margin) for rows in lines.values()]
 
@@ -73,6 +73,7 @@ def _tested(rows: tuple[Row, ...], group: Group, verdicts: Mapping[RowKey, Verdi
     return tuple(Step(row, *found.get(at, ())) for at, row in enumerate(rows))
 
 
-def _place(row: Row) -> tuple[object, ...]:
+def place_of(row: Row) -> tuple[object, ...]:
+    """Sorts rows by their release; those that name none come last."""
     match = re.match(VERSION, release_of(row))
     return (0, version_key(match[0])) if match else (1,)

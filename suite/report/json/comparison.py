@@ -17,13 +17,12 @@ from suite.analysis.bottlenecks.explained_pairs import Pair
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.missing import counts
-from suite.analysis.scaling import efficiency
 from suite.analysis.statistics.control import Power
-from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.serving import Serving
 from suite.catalog.metrics import monitored
 from suite.record.files.json_schema import schema_of
 from suite.record.text import clean
+from suite.report.json.lines import ReleaseStep, Scaling, release_step, scaling
 from suite.report.tables.accuracy import rows
 from suite.report.tables.cells import Spread, TimedCell
 from suite.report.tables.frame import Table
@@ -33,33 +32,6 @@ from suite.report.text.why import PairExplanation, explain_pairs
 
 #: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
 SCHEMA = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScalingPoint:
-    """A cell of a scaling. ``efficiency`` is the speed-up per device; both are tested against 1.
-
-    An efficiency that is equal is linear within the margin.
-    """
-
-    cell: str
-    devices: int
-    global_batch: int
-    speed_up: Ratio
-    efficiency: Ratio
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scaling:
-    """Cells that differ in the number of devices alone, the base first.
-
-    ``kind`` is ``weak``, with the same batch on each device, or ``strong``, with the same global batch.
-    """
-
-    kind: str
-    framework: str
-    strategy: str
-    points: list[ScalingPoint]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +63,8 @@ class TimedTable:
     """Cells of one workload, size, data and spec. Their ratios are along ``by``, relative to ``baseline``.
 
     ``verdict`` is the answer of the table in a line. ``why`` explains its ratios, and is empty without any profile.
-    ``scalings`` are those of its cells of several devices; ``inference`` is there where launches measured it.
+    ``scalings`` are those of its cells of several devices, ``releases`` its lines of a framework's releases;
+    ``inference`` is there where launches measured it.
     """
 
     workload: str
@@ -108,6 +81,7 @@ class TimedTable:
     cells: Sequence[TimedCell]
     why: list[Explanation]
     scalings: list[Scaling]
+    releases: list[list[ReleaseStep]]
     inference: Sequence[Serving] = ()
 
 
@@ -238,7 +212,8 @@ def _timed(table: Table, verdict: str) -> TimedTable:
         by=table.group.by,
         **{name: getattr(table, name) for name in ("baseline", "margin", "power", "cells")},
         why=[_explanation(*each) for each in explain_pairs(table)],
-        scalings=[_scaling(each) for each in table.scalings],
+        scalings=[scaling(each) for each in table.scalings],
+        releases=[[release_step(step) for step in line] for line in table.findings.releases],
         inference=[*table.findings.servings.values()],
     )
 
@@ -246,15 +221,6 @@ def _timed(table: Table, verdict: str) -> TimedTable:
 def _head(group: Group, verdict: str) -> dict[str, Any]:
     names = ("workload", "size", "data_kind", "data_digest")
     return {"title": title(group), "verdict": verdict, **{name: getattr(group, name) for name in names}}
-
-
-def _scaling(scaling: efficiency.Scaling) -> Scaling:
-    names = ("devices", "global_batch", "speed_up", "efficiency")
-    points = [
-        ScalingPoint(cell=point.row.cell.id, **{name: getattr(point, name) for name in names})
-        for point in scaling.points
-    ]
-    return Scaling(kind=scaling.kind, framework=scaling.framework, strategy=scaling.strategy, points=points)
 
 
 def _explanation(pair: Pair, told: PairExplanation) -> Explanation:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.setting import VERSION, version_key
 from suite.plan.cell import Cell
 
 
@@ -21,7 +23,8 @@ def in_force(cell: Cell) -> dict[str, Any]:
     if not cell.release:
         return {}
     version = str(getattr(sys.modules.get(FRAMEWORKS[cell.framework].package), "__version__", "none"))
-    if version.partition("+")[0] != cell.release:
+    public = version.partition("+")[0]
+    if not re.fullmatch(VERSION, public) or version_key(public) != version_key(cell.release):
         raise ReleaseError(
             f"asked for {cell.framework} {cell.release}, but {version} is installed there; build it anew: "
             f"python -m suite.releases {cell.framework} --remove {cell.release}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from suite.analysis.statistics.releases import Step
+from suite.analysis.statistics.releases import Step, place_of, release_of
 from suite.report.format.names import FRAMEWORKS
 from suite.report.plots.kinds import kind
 from suite.report.plots.kinds.lines import DASHES, MARKS, SIDE_BY_SIDE, Look, marked
@@ -47,13 +47,14 @@ def releases(table: Table) -> Figure | None:
     )
     for axes, (name, of_framework) in zip(panels, by_framework.items(), strict=True):
         _panel(axes, of_framework, looks[name])
+    panels[-1].set_xlabel("release")
     return plot
 
 
 def _panel(axes: Any, lines: Sequence[Line], looks: Sequence[Look]) -> None:
-    longest = max(lines, key=len)
-    names = list(dict.fromkeys(step.release for line in (longest, *lines) for step in line))
-    framed(axes, "samples per second\n(higher is better)")
+    rows = sorted((step.row for line in lines for step in line), key=place_of)
+    names = list(dict.fromkeys(map(release_of, rows)))
+    framed(axes, f"{FRAMEWORKS[rows[0].cell.framework]}, samples per second\n(higher is better)")
     for line, look, aside in zip(lines, looks, apart(len(lines), DODGE_MOST / 2 * (len(lines) > 1)), strict=True):
         places = [names.index(step.release) + aside for step in line]
         rates = [[record.samples_per_s or 0.0 for record in step.row.ok] for step in line]
@@ -65,7 +66,6 @@ def _panel(axes: Any, lines: Sequence[Line], looks: Sequence[Look]) -> None:
                     f"{found.value:.2f}x", (place, max(each)), (0, 4), textcoords="offset points", ha="center",
                     size=SMALL, color=INK,
                 )  # fmt: skip
-    axes.set_xlabel(f"release of {FRAMEWORKS[lines[0][0].row.cell.framework]}")
     from_zero(axes)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_xticks(range(len(names)), names)
