@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
-from suite.record.inference import Inference
+from suite.record.inference import Answered, Inference
 from suite.record.parts.evidence import Draws, Identity, Last, Trace
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.parts.ranks import AllReduce, Rank, Ranks
@@ -267,7 +267,8 @@ def serving(record: Record) -> Record:
     one_s = step_s / record.cell.batch
     inference = Inference(1000, one_s, 1.5 * one_s, 2.5 * one_s, 9 * one_s, 1200 * one_s, 1.2, 0.7)
     phases = {"infer": phase(step_s, draw), "infer_loaded": phase(1.2 * step_s, draw)}
-    return replace(record, phases=record.phases | phases, inference=inference)
+    checked = record.identity and replace(record.identity, answered=Answered(8, 1e-7, 0, gradient=False))
+    return replace(record, phases=record.phases | phases, inference=inference, identity=checked)
 
 
 def everything(n: int = 2, gpu: bool = True) -> list[Record]:

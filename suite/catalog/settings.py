@@ -148,15 +148,13 @@ _ALL = (
     ),
     Count(
         name="threads", default=0, counts="a number of threads, or auto", is_found=True, is_later=True,
-        help="that compute on a CPU, such as 1,2,4: intra-op and inter-op threads in PyTorch and TensorFlow, those of "
-        "XLA in JAX; auto leaves them to the framework (default: auto)", unit="threads",
+        help="that compute on a CPU, such as 1,2,4; auto leaves them to the framework (default: auto)", unit="threads",
         meaning="threads that computed on a CPU; empty where the framework chose", title="number of threads",
         words="{} threads", short="t{}", phrases=("with {} threads", "with thread counts", "thread counts"),
     ),
     Setting(
         name="layout", default=LAYOUTS[0], choices=LAYOUTS, is_later=True, title="memory layout", words="{}",
-        help=f"of images in memory, {_some(LAYOUTS)}; a framework that chooses it itself, and a workload without "
-        f"convolutions, are reported as unsupported (default: {LAYOUTS[0]})",
+        help=f"of images in memory, {_some(LAYOUTS)}; unsupported where the framework chooses (default: {LAYOUTS[0]})",
         meaning="layout of images in memory", subject="{} memory", phrases=("in {} memory", "in memory", "layouts"),
     ),
     Releases(

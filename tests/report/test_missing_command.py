@@ -108,3 +108,7 @@ def test_no_shell_can_misread_the_command() -> None:
 def test_a_run_of_reproduce_has_no_such_command() -> None:
     count = Count("r", 1, 3, least=False, settings={"matrix": "reproduce", "typed": {}})
     assert sentences([count]) == ["2 of 3 launches of run r are missing."]
+
+
+def test_chosen_phases_are_chosen_again() -> None:
+    assert " --phases train,infer " in command("run-a", {"typed": {"phases": "train,infer"}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +13,24 @@ import pytest
 
 from suite.analysis.identity.by_itself import by_itself
 from suite.plan.cell import Cell
-from suite.plan.measuring import LEAST_FOR_P99
+from suite.plan.measuring import LEAST_FOR_P99, Plan
 from suite.record.inference import Answered, Inference
 from suite.record.parts.evidence import Identity
+from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence import answers as answering
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch import inference
 from suite.worker.launch.inference import WARM_UP, Answers, model_of, requests, summary
+from tests.frameworks import (
+    batches,
+    each_framework,
+    each_workload,
+    framework_of,
+    module,
+    narrow,
+    needs_frameworks,
+    switches_restored,
+)
 
 SAMPLES, CLASSES = 40, 10
 
@@ -60,6 +72,14 @@ def asked(answer: Any = None, count: int = 100, clock: Any = None) -> tuple[Answ
 
 def found(answers: Answers, precision: str = "fp32") -> Answered:
     return answering.evidence(answers, Linear(), Linear().checkpoint(), precision)
+
+
+def test_a_launch_that_is_not_asked_does_not_infer() -> None:
+    usual, asked_for = Plan(), Plan(phases=("train", "infer"), chosen=True)
+    assert not usual.serves
+    assert usual.to_json().keys() == {"min_window_s", "windows", "max_warmup_s"}
+    assert asked_for.with_parts == ("train", "infer", "infer_loaded")
+    assert asked_for.of_launch(1019) == asked_for == Plan.from_json(json.loads(json.dumps(asked_for.to_json())))
 
 
 def test_each_request_is_timed_by_itself() -> None:
@@ -125,6 +145,11 @@ def test_the_answer_of_the_previous_request_is_noticed() -> None:
     assert found(answers, "bf16").wrong == inference.KEPT
 
 
+def test_answers_that_are_no_numbers_are_noticed() -> None:
+    answers, _ = asked(lambda inputs: Linear().answer(inputs) * np.nan)
+    assert found(answers).off == NUMBER_MOST
+
+
 def test_other_answers_of_a_batch_are_noticed() -> None:
     answers, _ = asked()
     answers.logits = answers.logits * 0.9
@@ -146,8 +171,35 @@ def test_losses_of_one_output_are_those_of_both_labels() -> None:
     ],
 )
 def test_what_is_wrong_is_said(answered: Answered, words: str) -> None:
-    record: Any = SimpleNamespace(identity=Identity(answered=answered), cell=Cell("imdb_lstm", "jax"))
+    served = {"inference": summary([0.1], first_s=1.0, first_batch_s=1.0), "cell": Cell("imdb_lstm", "jax")}
+    record: Any = SimpleNamespace(identity=Identity(answered=answered), **served)
     assert by_itself([record]) == words
+    unchecked: Any = SimpleNamespace(identity=Identity(), **served)
+    assert by_itself([unchecked]) == "the answers of inference were not checked"
+
+
+@needs_frameworks
+@each_framework
+@each_workload
+def test_the_function_that_serves_answers_as_the_evaluation_does(workload: str, framework: str) -> None:
+    """After a step, so that running statistics are none that a model starts with, and with dropout in the model."""
+    spec, cell = narrow(workload), Cell(workload, framework, batch=8, size="small")
+    source = batches(spec, 8)
+    with switches_restored(framework):
+        framework_of(framework).prepare(cell, "cpu", 0)
+        make = framework_of(framework).Training
+        training = make(cell, spec, module(workload, framework), spec.reference_weights(0), "cpu", dropout=True)
+        training.fence(training.step(training.put(source[0])))
+        inputs, _ = source[1]
+        serving = model_of(cell).Model(training)
+        logits = serving.answer(np.ascontiguousarray(inputs[:1]))
+        many = serving.on_host(serving.predict(training.put(source[1])[0]))
+        assert not serving.keeps_gradient(inputs[:1])
+        serving.close()
+        labels = answering.labels_of(logits.size)
+        expected = answering.evaluated(training, inputs, labels)
+    assert answering.losses(logits.reshape(1, -1), labels)[0] == pytest.approx(expected[0], rel=1e-4, abs=1e-4)
+    assert answering.losses(many.reshape(8, -1), labels) == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,13 @@ def scores(
     model: ResNet, weights: Tree, statistics: Tree, images: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,); with running statistics."""
-    output = model.clone(evaluating=True).apply({"params": weights, "batch_stats": statistics}, images)
-    output = output.astype(model.numbers.weights)
+    output = answers(model, weights, statistics, images).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
+
+
+def answers(model: ResNet, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:
+    """The model's output in evaluation, with running statistics, (b, 100)."""
+    return model.clone(evaluating=True).apply({"params": weights, "batch_stats": statistics}, images)
 
 
 def _unbiased(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:

@@ -29,6 +29,8 @@ from workloads.spec import read_declaration
 def by_itself(launches: Sequence[Record]) -> str:
     """What is wrong with the evidence that needs no reference, in words."""
     identities = [record.identity for record in launches if record.identity]
+    if any(each.inference and each.identity and not each.identity.answered for each in launches):
+        return "the answers of inference were not checked"
     exact = launches[0].cell.precision in ("fp32", "fp64")
     problems = (problem for identity in identities if (problem := _of_launch(identity, exact)))
     dropouts = [identity.dropout for identity in identities if identity.dropout]

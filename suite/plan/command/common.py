@@ -72,9 +72,9 @@ MIN_WINDOW = option(
 )
 PHASES = option(
     "--phases", metavar="LIST",
-    help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer measures the trained "
-    "model too: passes without and with loading, and the latency of requests of one sample (default: "
-    f"{', '.join(DEFAULT_PHASES)} in the first {WHOLE_BLOCKS} launches, then {phases.TRAIN} alone)",
+    help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer is throughput and latency "
+    f"of the trained model (default: {', '.join(DEFAULT_PHASES)} in the first {WHOLE_BLOCKS} launches, then "
+    f"{phases.TRAIN} alone)",
 )  # fmt: skip
 MAX_TIME = option(
     "--max-time", type=float, metavar="S",

@@ -15,6 +15,7 @@ import numpy as np
 
 from suite.record.inference import Answered
 from suite.record.parts.evidence import Trace
+from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence.replay import restore_state
 from suite.worker.launch.inference import Answers, model_of
 from suite.worker.launch.training import scores
@@ -75,7 +76,8 @@ def losses(logits: Array, labels: Array) -> Array:
     logits = np.asarray(logits, np.float64)
     if logits.shape[1] == 1:
         return np.asarray(np.logaddexp(0.0, logits) - logits * labels)
-    return np.asarray(np.logaddexp.reduce(logits, axis=1)[:, None] - logits[:, labels])
+    with np.errstate(invalid="ignore"):  # what is no number stays none
+        return np.asarray(np.logaddexp.reduce(logits, axis=1)[:, None] - logits[:, labels])
 
 
 def evaluated(training: Any, inputs: Array, labels: Array) -> Array:
@@ -87,4 +89,6 @@ def evaluated(training: Any, inputs: Array, labels: Array) -> Array:
 
 
 def _apart(losses: Array, expected: Array) -> float:
-    return float(np.max(np.abs(losses - expected) / np.maximum(1.0, np.abs(expected))))
+    with np.errstate(invalid="ignore"):
+        apart = float(np.max(np.abs(losses - expected) / np.maximum(1.0, np.abs(expected))))
+    return apart if np.isfinite(apart) else NUMBER_MOST  # which a record can hold

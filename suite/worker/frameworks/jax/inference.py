@@ -1,6 +1,7 @@
 """How a trained model of JAX serves from Python: its forward pass under `jax.jit`, over the weights as they are.
 
-The usual way by JAX's own documentation ("Just-in-time compilation").
+The usual way by JAX's own documentation ("Just-in-time compilation"). A workload whose `logits` are those of training,
+since it has batch statistics, has `answers` besides.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class Model:
 
     def __init__(self, training: Any) -> None:
         self.state = training.state
-        logits = partial(training.module.logits, training.model)
-        self.forward = jax.jit(logits, compiler_options=training.options or None)
+        module = training.module
+        answers = partial(getattr(module, "answers", module.logits), training.model)
+        self.forward = jax.jit(answers, compiler_options=training.options or None)
 
     def predict(self, inputs: Any) -> jax.Array:
         """The logits of inputs that are on the device, still there."""
