@@ -23,8 +23,8 @@ def test_an_answer_that_is_written_twice_asks_for_its_findings_once(monkeypatch:
 
         monkeypatch.setattr(findings, name, call)
 
-    counted("contests")
-    counted("gains")
+    counted("find_fastest")
+    counted("find_speedups")
     table = records.only(records.launches(n=2))
     assert answer([table]) == answer([table])
-    assert sorted(made) == ["contests", "gains"]
+    assert sorted(made) == ["find_fastest", "find_speedups"]

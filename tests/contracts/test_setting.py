@@ -39,7 +39,7 @@ ASKED = """
     seen["sweep's name"] = name("sweep", axes)
     seen["typed"] = described(axes)
 
-    from suite.plan import sweep_file
+    from suite.plan.sweeps import sweep_file
     Path("sweep.toml").write_text('rounding = ["nearest", "stochastic"]')
     seen["TOML"] = [cell.id for cell in sweep_file.read(Path("sweep.toml"), lambda _: usual(gpu=False)).cells]
 
@@ -61,7 +61,7 @@ ASKED = """
     from suite.analysis.rows.groups import group
     from suite.report.screen.short import short
     from suite.report.tables.columns import view
-    from suite.report.tables.frame import cells, table
+    from suite.report.tables.frame import cell_frame, table
     usually = records.launches(n=6)
     changed = [replace(each, cell=each.cell.but(compile=each.cell.compile, rounding="stochastic")) for each in usually]
     launches = [Launch(each, "run-a", "a.json") for each in (*usually, *changed)]
@@ -72,7 +72,7 @@ ASKED = """
     seen["ratios are to"], seen["title of one"] = along.baseline, alone.group.constant
     seen["screen"] = short([each.record for each in launches], "run-a", 200, 60)
     seen["label"] = across.group.label(across.group.rows[-1])
-    seen["cells.csv"] = list(cells([across]).columns)
+    seen["cells.csv"] = list(cell_frame([across]).columns)
 
     from suite.report.tables.launch_columns import documented
     from suite.report.tables import tidy
@@ -90,11 +90,11 @@ ASKED = """
     seen["exported"], seen["labels of metrics"] = settings(changed[0]), list(CELL)
 
     from suite.analysis.search.effects import SETTINGS
-    from suite.analysis.statistics.speedups import gains
+    from suite.analysis.statistics.speedups import find_speedups
     from suite.plan.space import space
     from suite.report.text.search import label
     seen["effects"] = list(SETTINGS)
-    seen["gains"] = sorted({gain.axis for gain in gains(across.group, across.identities)})
+    seen["gains"] = sorted({gain.axis for gain in find_speedups(across.group, across.identities)})
     seen["search"] = len(space([], {"rounding": ("nearest", "stochastic")}, gpu=False).cells)
     seen["label of a search"] = label(cell, [cell, usual_cell])
 

@@ -99,8 +99,9 @@ def embed(svg: str, number: int, words: str, looks: dict[str, str] | None = None
     for group in root.iter("g"):
         _share(group, marks)
     _flatten(root)
-    for element in list(root.iter())[1:] if looks is not None else ():
-        _name_look(element, looks)
+    if looks is not None:
+        for element in list(root.iter())[1:]:
+            _name_look(element, looks)
     return ElementTree.tostring(root, encoding="unicode")
 
 
