@@ -268,7 +268,7 @@ def test_a_loader_setting_without_effect_is_unsupported(framework: str, loader: 
 
 EXAMPLE = """
     import numpy as np
-    from suite.worker.frameworks import imported
+    from suite.worker.frameworks import import_framework
     from suite.worker.launch.probe import lstm_error, lstm_logits, precision_errors
     from tests.frameworks import FRAMEWORKS, batches, narrow, training
     from suite.plan.cell import Cell
@@ -277,7 +277,7 @@ EXAMPLE = """
     source = batches(spec, 8)
     for framework in FRAMEWORKS:
         with training("cifar100_cnn", framework, "pure-bf16", spec=spec) as running:
-            error = precision_errors(running.cell, imported(framework), "cpu")["product"]
+            error = precision_errors(running.cell, import_framework(framework), "cpu")["product"]
             losses = running.read([running.step(running.put(source[number])) for number in range(2)])
             seen[framework] = error > 1e-3 and bool(np.isfinite(losses).all())
     shapes = {"lstm/recurrent": (1, 4), "lstm/kernel": (1, 4), "lstm/bias": 4, "embedding/table": (2, 1)}

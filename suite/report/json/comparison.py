@@ -226,9 +226,8 @@ def _head(group: Group, verdict: str) -> dict[str, Any]:
 def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
     figures: dict[str, Any] = {}
     if causes := pair.causes:
-        figures = {
-            name: getattr(causes, name) for name in ("per", "step_s", "other_step_s", "blocks", "causes", "against")
-        }
+        names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
+        figures = {name: getattr(causes, name) for name in names}
         figures |= {"covered": causes.row.covered, "other_covered": causes.other.covered}
     figures |= {"cell": pair.row.cell.id, "other": pair.other.cell.id}
     return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)
@@ -237,10 +236,9 @@ def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
 def _trained(table: AccuracyComparison, verdict: str) -> AccuracyTable:
     return AccuracyTable(
         **_head(table.group, verdict),
-        recipe_digest=table.group.spec_digest,
-        baseline=table.baseline,
+        recipe_digest=table.group.spec_digest, baseline=table.baseline,
         cells=[_trained_cell(row) for row in rows(table)],
-    )
+    )  # fmt: skip
 
 
 def _trained_cell(row: Mapping[str, Any]) -> TrainedCell:
