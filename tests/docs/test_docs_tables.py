@@ -78,22 +78,6 @@ def cells(run: str, workload: str) -> list[list[str]]:
     return table
 
 
-def details(run: str, workload: str) -> list[list[str]]:
-    """What else was measured of the same rows."""
-    head = ["framework", "batch", "step ms", "loader efficiency", "first step s", "compile s", "peak MiB"]
-    table = [[*head, "CPU cores", "background load", "MFU %"]]
-    for row in rows(run, "cells.csv"):
-        if row["workload"] == workload:
-            quartiles = DASH.join(number(row[f"step_ms_{name}"]) for name in ("q1", "q3"))
-            line = [NAMES[row["framework"]], row["batch"], f"{number(row['step_ms_median'])} ({quartiles})"]
-            line += [f"{float(row['train_of_compute']):.2f}", number(row["first_step_s"])]
-            line += [number(row["compile_s"]) if row["compile_s"] else DASH]
-            line += [f"{int(row['peak_memory_bytes']) / 2**20:,.0f}", f"{float(row['cpu_cores']):.2f}"]
-            line += [f"{float(row['other_cpu_cores']):.2f}", f"{100 * float(row['model_flops_utilisation']):.1f}"]
-            table.append(line)
-    return table
-
-
 def settings(run: str, workload: str, axis: str) -> list[list[str]]:
     """The values of an axis side by side within each framework; ratios are to its usual value."""
     table = [["framework", axis, "n", "samples/s", "ratio", "verdict", "peak MiB", "identity", "flags"]]
@@ -160,7 +144,6 @@ def _difference(row: Row, prefix: str, name: str) -> str:
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     "answer": answer,
     "cells": cells,
-    "details": details,
     "settings": settings,
     "scaling": scaling,
     "accuracy": accuracy,
@@ -186,7 +169,7 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for kind, _ in (entry[1:3] for entry in found["docs/results-cpu.md"])]
-    assert kinds == [*2 * ["cells", "details"], "cells", *3 * ["settings"]]
+    assert kinds == [*3 * ["cells"], *3 * ["settings"]]
     assert len(found["docs/accuracy.md"]) == 2
 
 
