@@ -46,7 +46,7 @@ from workloads.data.dataset import Array
 from workloads.weights import weights_digest
 
 #: How the programs of a part are compiled, where it is not ``soon``: see `Subject.programs_kept`.
-COMPILED = {"replay": "exact", "dropout": "quickly", "float64": "quickly"}
+COMPILED = {"replay": "exact", "dropout": "quickly"}
 
 
 class Evidence:
