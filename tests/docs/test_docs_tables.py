@@ -89,18 +89,6 @@ def settings(run: str, workload: str, axis: str) -> list[list[str]]:
     return table
 
 
-def scaling(run: str, workload: str) -> list[list[str]]:
-    """Several devices beside one; efficiency and the share of communication with their 95 % intervals."""
-    table = [["framework", "devices", "strategy", "n", "samples/s", "efficiency", "communication", "identity", "flags"]]
-    for row in rows(run, "cells.csv"):
-        if row["workload"] == workload:
-            line = [NAMES[row["framework"]], row["devices"], row["strategy"] or DASH, row["launches_ok"]]
-            line += [spread(row, "samples_per_s")]
-            line += [_percent(row, "efficiency", 100) if int(row["devices"]) > 1 else DASH]
-            table.append([*line, _percent(row, "communication_percent"), row["identity"], row["flags"] or DASH])
-    return table
-
-
 def _percent(row: Row, name: str, times: float = 1) -> str:
     if not row[name]:
         return DASH
@@ -145,7 +133,6 @@ MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     "answer": answer,
     "cells": cells,
     "settings": settings,
-    "scaling": scaling,
     "accuracy": accuracy,
 }
 
