@@ -89,13 +89,6 @@ def settings(run: str, workload: str, axis: str) -> list[list[str]]:
     return table
 
 
-def _percent(row: Row, name: str, times: float = 1) -> str:
-    if not row[name]:
-        return DASH
-    ends = DASH.join(f"{times * float(row[f'{name}_{end}']):.0f}" for end in ("min", "max") if row[f"{name}_{end}"])
-    return f"{times * float(row[name]):.0f} %" + (f" ({ends})" if ends else "")
-
-
 def accuracy(run: str) -> list[list[str]]:
     read = rows(run, "accuracy.csv")
     formats = len({row["precision"] for row in read}) > 1
