@@ -50,9 +50,7 @@ class Stopping:
 
         now = standing(records)
         spent_s = sum(map(_took_s, records))
-        # As long as the last launches of the cells that go on: a block is whole, or it is not begun.
-        last = {record.cell: _took_s(record) for record in records}
-        over = spent_s + sum(last.get(cell, 0.0) for cell in now.cells) > self.budget_s
+        over = is_spent(self.budget_s, records, now.cells)
         self._cells = frozenset() if over else now.cells
         self.left = now.tests - now.decided
         words = f"after {done} blocks ({duration(spent_s)}) {now.decided} of {now.tests} comparisons are decided"
@@ -60,6 +58,12 @@ class Stopping:
             self.say(f"{words}, and the budget is used up")
         else:
             self.say(f"{words}; {len(self._cells)} cells go on" if self._cells else words)
+
+
+def is_spent(budget_s: float, records: Sequence[Record], cells: Iterable[Cell]) -> bool:
+    """Whether one more block of these cells goes beyond the budget, if it takes as long as their last launches."""
+    last = {record.cell: _took_s(record) for record in records}
+    return sum(map(_took_s, records)) + sum(last.get(cell, 0.0) for cell in cells) > budget_s
 
 
 def _took_s(record: Record) -> float:

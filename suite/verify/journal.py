@@ -16,6 +16,7 @@ from suite.record.chain import BEFORE, digest
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.resume import cells_digest
+from suite.session.stopping import is_spent
 from suite.verify.rule import FAILED, WARNING, Problem, Submission
 
 #: A launch may begin so many seconds before the one before has ended by its rounded times.
@@ -141,23 +142,29 @@ def stopping(run: Submission) -> Iterator[Problem]:
         due = set(standing(before).cells) if block >= FIRST_LOOK else every
         if block <= last and ran != due:
             yield Problem(FAILED, f"block {block} has {len(ran)} cells, and {len(due)} were undecided before it", AGAIN)
-        elif block > last and due and block < LAST_LOOK and not _spent(before, budget_s):
+        elif block > last and due and block < LAST_LOOK and not _spent(before, due, budget_s):
             mend = "continue the run with --resume and a larger --budget"
             yield Problem(
                 FAILED if budget_s else WARNING, f"it ended with {len(due)} cells that need more launches", mend
             )
 
 
-def _spent(records: Sequence[Record], budget_s: object) -> bool:
-    spent_s = sum(float(record.run.get("took_s") or 0.0) for record in records)
-    return isinstance(budget_s, (int, float)) and spent_s >= budget_s
+def _spent(records: Sequence[Record], due: set[Cell], budget_s: object) -> bool:
+    return isinstance(budget_s, (int, float)) and is_spent(budget_s, records, due)
+
+
+def _plan(record: Record) -> object:
+    """How long a launch measures; its phases depend on its block."""
+    plan = record.run.get("plan")
+    return {name: value for name, value in plan.items() if name != "phases"} if isinstance(plan, dict) else plan
 
 
 def one_run(run: Submission) -> Iterator[Problem]:
     """All launches are of one run, one after the other in time."""
     first, *others = run.ended
     for name in ("id", "suite", "plan"):
-        if odd := next((each for each in others if each.run.get(name) != first.run.get(name)), None):
+        found = _plan if name == "plan" else lambda record, name=name: record.run.get(name)
+        if odd := next((each for each in others if found(each) != found(first)), None):
             mend = AGAIN if name == "id" else "measure all launches with one version and one plan"
             yield Problem(FAILED, f"{odd.key} has another {name} of the run than {first.key}", mend)
     if first.run.get("id") not in (run.run.get("id"), None) or run.header.get("id") not in (run.run.get("id"), None):

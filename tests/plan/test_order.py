@@ -12,7 +12,8 @@ from suite.session.journal import read
 from tests.sessions import Suite, refused
 
 SMOKE = matrix("smoke")
-PLANNED = [f"{cell.workload} {cell.framework} {cell.size} {n}" for cell, n in blocks(SMOKE.cells, SMOKE.launches, 0)]
+LAUNCHES = 2
+PLANNED = [f"{cell.workload} {cell.framework} {cell.size} {n}" for cell, n in blocks(SMOKE.cells, LAUNCHES, 0)]
 
 #: A plugin of somebody's that turns the order of tests round, first or last of all.
 REVERSING = """
@@ -43,14 +44,14 @@ def with_plugin(suite: Suite, **how: object) -> None:
 @pytest.mark.parametrize("when", [pytest.param("tryfirst", marks=pytest.mark.slow), "trylast"])
 def test_plugins_that_are_merely_there_change_no_order(suite: Suite, when: str) -> None:
     with_plugin(suite, when=when, late=False)
-    done = suite("suite", "-p", "reversing")
+    done = suite("suite", "-p", "reversing", f"--launches={LAUNCHES}")
     assert done.status == 0, done.output
     assert done.launched == PLANNED
 
 
 @pytest.mark.skipif(not find_spec("pytest_randomly"), reason="pytest-randomly is not installed here")
 def test_with_pytest_randomly_installed_a_plain_run_keeps_its_blocks(suite: Suite) -> None:
-    done = suite("suite")
+    done = suite("suite", f"--launches={LAUNCHES}")
     assert done.status == 0, done.output
     assert "randomly" in done.output
     assert done.launched == PLANNED
@@ -91,9 +92,9 @@ def test_other_tests_may_run_side_by_side(suite: Suite) -> None:
 
 
 def test_a_part_of_a_run_keeps_the_order_and_so_does_going_on(suite: Suite) -> None:
-    done = suite("suite", "-k", "imdb")
+    done = suite("suite", "-k", "imdb", f"--launches={LAUNCHES}")
     assert done.launched == [line for line in PLANNED if line.startswith("imdb")]
-    done = suite("suite", "--resume")
+    done = suite("suite", "--resume", f"--launches={LAUNCHES}")
     assert done.status == 0, done.output
     _, records, _ = read(*done.journals)
     assert sorted(f"{r.cell.workload} {r.cell.framework} full {r.launch}" for r in records) == sorted(PLANNED)

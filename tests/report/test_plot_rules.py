@@ -124,7 +124,7 @@ def test_every_plot_says_which_way_is_better(drawn: list[tuple[str, Figure]]) ->
 
 def test_titles_are_words_and_the_subtitle_has_machine_size_data_and_n(drawn: list[tuple[str, Figure]]) -> None:
     for name, plot in drawn:
-        words = said(plot)
+        words = " ".join(said(plot).split())
         assert "CIFAR-100 CNN" in words, name
         assert "cifar100_cnn" not in words, name
         assert "n = " in words, name

@@ -35,6 +35,7 @@ def index(**changes: object) -> str:
         "runs": table,
         "links": ["x/report.html"],
         "cards": [],
+        "leaderboards": "",
     }
     return render("index.html.jinja", **(values | changes))
 
