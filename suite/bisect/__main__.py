@@ -118,6 +118,8 @@ def _asked(options: argparse.Namespace) -> tuple[Cell, list[str]]:
     else:
         between = [each.version for each in releases(name) if each.minors]
     for version in (good, bad, *between):
+        if not version:
+            raise MatrixError("a release is empty; write versions, such as 0.9.2,0.10.2")
         cell.but(release=version)  # checks it
     inner = (each for each in between if version_key(good) < version_key(each) < version_key(bad))
     if version_key(good) >= version_key(bad):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.setting import INSTALLED
 from suite.plan.command.choice import one_of
 from suite.plan.command.common import command_parser
 from suite.plan.matrix import MatrixError
@@ -68,6 +69,8 @@ def _named(framework: str | None, text: str | None) -> list[tuple[str, str]]:
         return []
     values = parsed("release", text if "=" in text or not framework else f"{framework}={text}")
     chosen = [value.partition("=") for value in resolve(values)]
+    if wrong := next((name for name, _, release in chosen if release in ("", INSTALLED)), ""):
+        raise MatrixError(f"{wrong} names no release; write a version, such as {wrong}=0.9.2")
     return [(name, release) for name, _, release in chosen]
 
 

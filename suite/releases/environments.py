@@ -137,6 +137,8 @@ def build(
     with _lock(place, say):
         if made := find(framework, release, place.parent):
             return made
+        if place.exists():
+            raise ReleaseError(f"{place} is in the way, and is no whole environment; remove it by hand")
         chosen = [each for each in pythons() if minor in (None, each.minor)]
         if not chosen:
             raise ReleaseError(f"{what} was built with Python 3.{minor}, which this machine lacks")

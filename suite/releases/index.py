@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from http.client import HTTPException
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -113,8 +114,8 @@ def _files(distribution: str) -> list[dict[str, Any]]:
     try:
         with urlopen(Request(f"{index}/{distribution}/", headers=accepts), timeout=WITHIN_S) as answer:  # noqa: S310
             files = json.loads(answer.read())["files"]
-    except OSError as error:
-        reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
         raise ReleaseError(
             f"the package index does not answer ({reason}); try again, or name releases in full"
         ) from None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from suite.plan.settings.frameworks import interpreter_variable
 from suite.releases.environments import build, find
+from suite.releases.tools import ReleaseError
 
 
 def prepare(releases: Iterable[tuple[str, str]], say: Callable[[str], None]) -> dict[str, str]:
@@ -23,8 +25,10 @@ def prepare(releases: Iterable[tuple[str, str]], say: Callable[[str], None]) -> 
         made = None if os.environ.get(variable) else build(framework, release, say)
         if made:
             os.environ[variable] = str(made.python)
-        elif (there := find(framework, release)) and os.environ[variable] == str(there.python):
-            made = there
+        else:
+            with suppress(ReleaseError):  # one in the cache that is broken is not the one that was named
+                there = find(framework, release)
+                made = there if there and os.environ[variable] == str(there.python) else None
         if made:
             locks[made.name] = made.lock
     return locks

@@ -69,16 +69,15 @@ class Run:
         last = {record.key: record for record in self.journal.records}
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
-        about = self._hosts.hosts[0].about
-        self.on_cpu = not about.gpu
+        host = self._hosts.hosts[0]
+        self.on_cpu = not host.about.gpu
         self._eta = Eta(self.settings.plan, self.on_cpu)
         self._eta.learn(self._journalled.values())
-        host = self._hosts.hosts[0]
         self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
         self._dispatch: Dispatch | None = None
         self._stopping = Stopping(self.settings.budget_s, self.say) if self.settings.budget_s else None
-        if about.driver:
-            self.info.setdefault("driver", about.driver)
+        if host.about.driver:
+            self.info.setdefault("driver", host.about.driver)
         if last:
             retried = len(last) - len(self._journalled)
             failed = "it" if len(last) == 1 else f"{retried} of them"
@@ -127,7 +126,7 @@ class Run:
         self._unended = ""
         line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
-        self.observers.ended(record, self._left_s(self._remaining()) if self._eta.known else None)
+        self.observers.ended(record, self._capped_s() if self._eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:
@@ -280,11 +279,13 @@ class Run:
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 
+    def _capped_s(self) -> float:
+        left_s = self._left_s(self._remaining())
+        return min(left_s, self._stopping.left_s(self.records)) if self._stopping else left_s
+
     def _left(self) -> str:
-        if not (remaining := self._remaining()) or not self._eta.known:
-            return ""
-        left_s, stopping = self._left_s(remaining), self._stopping
-        return f", {stopping.left_words(left_s, self.records) if stopping else f'about {duration(left_s)}'} left"
+        known = self._eta.known and self._remaining()
+        return f", {'at most' if self._stopping else 'about'} {duration(self._capped_s())} left" if known else ""
 
 
 def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:

@@ -30,16 +30,15 @@ class Stopping:
         """When the run ends, in words."""
         return f"or until all is decided, for about {duration(self.budget_s)} at most"
 
-    def left_words(self, planned_s: float, records: Iterable[Record]) -> str:
-        """How long the run may still take: what is planned, or what these launches have left of the budget."""
-        budget_s = max(0.0, self.budget_s - sum(map(_took_s, records)))
-        return f"at most {duration(min(planned_s, budget_s))}"
+    def left_s(self, records: Iterable[Record]) -> float:
+        """The seconds of the budget that these launches have left."""
+        return max(0.0, self.budget_s - sum(map(_took_s, records)))
 
     def leaves_out(self, cell: Cell, block: int, records: Sequence[Record]) -> bool:
         """Whether a launch is not needed, given those of the blocks before."""
         if block != self._block:
             self._block = block
-            self._look(block, records)
+            self._look(block, [record for record in records if record.block < block])
         return self._cells is not None and cell not in self._cells
 
     def _look(self, block: int, records: Sequence[Record]) -> None:

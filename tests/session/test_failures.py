@@ -38,7 +38,7 @@ import sys
 if "suite.worker.process" in sys.orig_argv:
     import ctypes, json, os, resource, signal, time
     import suite.worker.evidence.collector, suite.worker.launch.measure
-    import suite.worker.launch.probe, workloads.spec
+    import suite.worker.launch.phases, suite.worker.launch.probe, workloads.spec
     from suite.record.handover.job import Job
 
     cell = Job.loads(sys.orig_argv[-1]).cell
@@ -69,7 +69,7 @@ if "suite.worker.process" in sys.orig_argv:
             exhaust()
         return original(*arguments, **named)
 
-    suite.worker.launch.measure.in_order = in_order
+    suite.worker.launch.measure.in_order = suite.worker.launch.phases.in_order = in_order
     if fault != "ok":  # what no fault looks at, and takes most of a launch; the worker imports these names after this
         suite.worker.launch.probe.precision_errors = lambda *_: {}
         suite.worker.launch.probe.denormals = lambda *_: "flushed"

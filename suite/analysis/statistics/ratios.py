@@ -67,7 +67,9 @@ def ratios(
         formed[row.key], test = _ratio(row, group, at, verdicts, shared)
         if test:
             tested[row.key] = test
-    return formed | decided(formed, tested, margin)
+    formed |= decided(formed, tested, margin)
+    looked = {row.key for row in group.rows if row.run in shared}  # whose launches are as many as it takes
+    return {key: replace(each, blocks_to_decide=None) if key in looked else each for key, each in formed.items()}
 
 
 def decided(formed: Mapping[Key, Ratio], tested: Mapping[Key, Paired], margin: float = MARGIN) -> dict[Key, Ratio]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.analysis.identity.verdicts import verdicts
@@ -15,6 +15,7 @@ from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
 from suite.analysis.statistics.speedups import find_speedups
 from suite.plan.cell import Cell
+from suite.plan.measuring import LEAST_TESTED
 from suite.record.record import Record
 
 UNDECIDED = "inconclusive"
@@ -29,7 +30,7 @@ class Standing:
     cells: frozenset[Cell]
 
 
-def standing(records: Iterable[Record], margin: float = MARGIN) -> Standing:
+def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
     """What is decided of a run, with one correction over all tests, as an answer makes it."""
     groups = group(Launch(record, str(record.run.get("id", "")), "") for record in records)
     found = [each for one in groups for each in _tests(one, margin)]
@@ -37,6 +38,9 @@ def standing(records: Iterable[Record], margin: float = MARGIN) -> Standing:
     words = inference.verdicts([test for test, _ in tested], margin)
     left = [cells for word, (_, cells) in zip(words, tested, strict=True) if word == UNDECIDED]
     left += [cells for test, cells in found if not test]
+    if not found:  # nothing to decide: as many launches as a fixed number has
+        few = len({record.block for record in records}) < LEAST_TESTED
+        return Standing(0, 0, frozenset(record.cell for record in records if few and record.outcome.ok))
     return Standing(len(found), len(found) - len(left), frozenset(cell for cells in left for cell in cells))
 
 

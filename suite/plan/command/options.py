@@ -144,7 +144,7 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
         if any(cell.recipe for cell in cells):
             raise MatrixError("--phases is for timed steps; cells that train to their end have none")
         plan = with_phases(plan, names)
-    budget_s = _budget_s(config, chosen, cells)
+    budget_s = _budget_s(config, replace(chosen, plan=plan), cells)
     launches = config.getoption("launches") or (LAST_LOOK if budget_s else chosen.launches)
     check_size(len(cells), launches)
     return replace(chosen, cells=cells, launches=launches, plan=plan, budget_s=budget_s)
@@ -175,7 +175,8 @@ def _budget_s(config: pytest.Config, chosen: Matrix, cells: Sequence[Cell]) -> f
     """The seconds of ``--budget``, or of the matrix; None for a fixed number of launches. Raises `MatrixError`."""
     text, on, recipe = config.getoption("budget"), config.getoption("on", LOCAL), any(cell.recipe for cell in cells)
     if text is None:
-        fixed = config.getoption("launches") or on != LOCAL or recipe
+        # What serves is tested with a fixed number.
+        fixed = config.getoption("launches") or on != LOCAL or recipe or chosen.plan.serves
         return None if fixed or not chosen.budget_s else chosen.budget_s * len(cells) / max(len(chosen.cells), 1)
     if recipe:
         raise MatrixError("--budget is for timed steps; cells that train to their end take --launches")

@@ -116,7 +116,9 @@ def _tests(table: Table, launched: str) -> list[str]:
     how = (
         f"group-sequential t-test on the logarithms of the ratios per block, looked at after each block from the "
         f"{FIRST_LOOK}th to the {LAST_LOOK}th and stopped when decided, repeated confidence intervals"
-        if is_sequential(table.group.rows)
+        if is_sequential(table.group.rows) and not table.group.across
+        else "Welch's t-test on the logarithms"
+        if table.group.across
         else "paired t-test on the logarithms of the ratios per block"
     )
     lines = [

@@ -128,7 +128,7 @@ class Launcher:
 
 
 def drawn_launch(cell: Cell, seed: int) -> int:
-    """The launch of a cell that has the whole evidence again, besides the first: nobody knows it beforehand."""
+    """The launch of a cell that has the whole evidence again, besides the first."""
     return random.Random(f"{seed}/{cell.id}/evidence").randrange(1, FIRST_LOOK)  # noqa: S311 - a choice, not a secret
 
 
