@@ -114,6 +114,8 @@ def _members(archive: zipfile.ZipFile) -> dict[str, bytes]:
         raise BundleError(f"holds {shown}; a bundle holds {' and '.join(MEMBERS)}, each once, and nothing else")
     members = {}
     for info in archive.infolist():
+        if info.compress_type != zipfile.ZIP_DEFLATED:  # only it is decompressed in parts
+            raise BundleError(f"{info.filename} is compressed otherwise than a bundle is")
         limit = min(MEMBERS[info.filename], RATIO_MOST * max(info.compress_size, 1 << 10))
         with archive.open(info) as member:  # which decompresses no more than what is asked for
             members[info.filename] = member.read(limit + 1)

@@ -14,11 +14,11 @@ from suite.doctor import checks
 from suite.plan.cell import FRAMEWORKS
 from suite.record.bundle import FORMAT, SUFFIX, About
 from suite.record.files.saved import unpack
-from suite.record.parts.environment import digest_of, redact
+from suite.record.parts.environment import digest_of
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.session.launches.launch import LaunchError, ask
-from suite.submit.privacy import described, hidden, public
+from suite.submit.privacy import described, hidden, public, unnamed
 from suite.verify.rule import VERSION
 
 #: Seconds that a framework's environment has to list its packages.
@@ -103,7 +103,7 @@ def _installed(records: list[Record]) -> Iterator[tuple[str, tuple[str, ...]]]:
 def _doctor() -> Iterator[str]:
     """What the doctor says of this machine and its GPUs."""
     for finding in (*checks.host(), *checks.gpus()[1]):
-        yield clean(redact(f"{finding.status}: {finding.area}: {finding.text}"), 500)
+        yield clean(unnamed(f"{finding.status}: {finding.area}: {finding.text}"), 500)
 
 
 def shown(made: Contents) -> Iterator[str]:
@@ -124,12 +124,14 @@ def shown(made: Contents) -> Iterator[str]:
         if packages:
             every = about.installed.get(framework)
             also = f"; and the names of all {len(every)} packages there" if every else ""
-            yield f"{framework:12} {', '.join(f'{name} {number}' for name, number in packages.items())}{also}"
+            versions = ", ".join(clean(f"{name} {number}", 80) for name, number in packages.items())
+            yield f"{framework:12} {versions}{also}"
     names = sorted({n for line in made.lines for n in (line.get("environment") or {}).get("variables") or ()})
-    yield f"variables    {', '.join(names) or 'none'}"
+    yield f"variables    {', '.join(map(clean, names)) or 'none'}"
     if typed := about.run.get("typed"):
         yield f"typed        {clean(json.dumps(typed))}"
-    yield f"log lines    {sum(len(line.get('log') or ()) for line in made.lines)}, of launches that failed"
+    for reason in dict.fromkeys((line.get("outcome") or {}).get("reason") for line in made.lines):
+        yield from (f"failed       {clean(reason, 160)}",) if reason else ()
     yield from (f"doctor       {line}" for line in about.doctor)
     if about.price_hour is not None:
         yield f"price        {about.price_hour:g} for an hour"

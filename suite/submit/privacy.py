@@ -7,6 +7,7 @@ what identifies a device or a host is replaced by a hash with a salt that nobody
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,18 @@ from suite.record.parts.environment import redact
 
 #: Shorter names are parts of too many words to be looked for.
 NAME_LEAST = 4
+
+
+#: What names a device, a host or a person in the words of libraries: UUIDs, addresses of all kinds, and user@host.
+_IDENTIFIERS = re.compile(
+    r"\b(?:GPU|MIG)-[0-9a-fA-F-]{8,}|\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"
+    r"|[\w.+-]+(?::[^@\s/]*)?@[\w.-]+|\b(?:[a-zA-Z0-9-]+\.){2,}[a-zA-Z]{2,}\b"
+)
+
+
+def unnamed(text: str) -> str:
+    """The text without paths, names, and what `_IDENTIFIERS` finds."""
+    return _IDENTIFIERS.sub("<name>", redact(text))
 
 
 def hidden() -> Callable[[str], str]:
@@ -31,12 +44,12 @@ def public(line: Mapping[str, Any], hide: Callable[[str], str], more: bool = Fal
     What it changes is all in `suite.record.chain.PRIVATE`, so that the digests of the lines stay right.
     """
     made = dict(line)
-    if log := line.get("log"):
-        made["log"] = [] if more else [redact(str(each)) for each in log]
+    if line.get("log"):  # which says what a library likes, and no rule reads it
+        made["log"] = []
     if isinstance(outcome := line.get("outcome"), dict) and outcome.get("reason"):
-        made["outcome"] = outcome | {"reason": "" if more else redact(outcome["reason"])}
+        made["outcome"] = outcome | {"reason": "" if more else unnamed(outcome["reason"])}
     if isinstance(environment := line.get("environment"), dict) and "variables" in environment:
-        values = {name: redact(str(value)) for name, value in environment["variables"].items()}
+        values = {name: unnamed(str(value)) for name, value in environment["variables"].items()}
         others = {name: value for name, value in environment.items() if name != "variables"}
         made["environment"] = others if more else others | {"variables": values}
     if isinstance(metrics := line.get("metrics"), dict) and isinstance(metrics.get("gpus"), list):
@@ -59,7 +72,8 @@ def described(run: Mapping[str, Any], more: bool) -> dict[str, Any]:
 def names_in(content: Any) -> Iterator[str]:
     """What still tells who measured: this machine's name or home folder, in any text; each with where it is."""
     host, home = socket.gethostname(), str(Path.home()).rstrip("/")
-    words = {f"the host's name {host!r}": host, f"the home folder {home!r}": home}
+    short = host.partition(".")[0]
+    words = {f"the host's name {host!r}": host, f"the host's name {short!r}": short, f"the home folder {home!r}": home}
     looked_for = {shown: word for shown, word in words.items() if len(word) >= NAME_LEAST and word != "/root"}
     for place, text in _texts(content):
         yield from (f"{shown} in {place}" for shown, word in looked_for.items() if word in text)
@@ -74,6 +88,7 @@ def _texts(value: Any, place: str = "the run") -> Iterator[tuple[str, str]]:
         yield place, value
     elif isinstance(value, Mapping):
         for name, each in value.items():
+            yield place, str(name)
             yield from _texts(each, str(name))
     elif isinstance(value, (list, tuple)):
         for each in value:

@@ -113,6 +113,12 @@ def protocol(run: Submission) -> Iterator[Problem]:
         yield Problem(WARNING, f"{count} of {n} launches are {clean(flag, 40)}", IDLE)
     if failed := [r for r in run.launches.values() if not r.outcome.ok and r.outcome.status not in SKIPPED]:
         yield Problem(WARNING, f"{len(failed)} launches failed, the first {failed[0].key}: {failed[0].outcome.status}")
+    for cell, records in run.cells.items():
+        if left := [r for r in run.launches.values() if r.cell == cell and r.outcome.status in SKIPPED]:
+            why = f"{len(left)} launches of {cell.id} are {left[0].outcome.status}, and {len(records)} are ok"
+            yield Problem(WARNING, why)
+    if odd := next((r for r in run.timed if r.phases["train"].steady == ("unsteady" in r.flags)), None):
+        yield Problem(FAILED, f"{odd.key} has not the flags that its windows give", "measure again, unchanged")
     asked, plan, load = (run.run.get(name) for name in ("launches", "plan", "background"))
     if run.timed and run.run.get("design") != SEQUENTIAL and (type(asked) is not int or asked < LEAST_TESTED):
         yield Problem(WARNING, f"{asked} launches of each cell are not tested", f"--resume --launches {LEAST_TESTED}")

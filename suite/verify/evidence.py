@@ -98,7 +98,11 @@ def clock(run: Submission) -> Iterator[Problem]:
     for record in run.timed:
         for name, phase in record.phases.items():
             if not phase.spans:
+                if record.ledger:  # whoever writes one writes the other
+                    yield Problem(FAILED, f"{record.key} does not say when the windows of {name} ran", MEASURE)
                 continue
+            if record.ledger and name not in record.ledger.seen_s:
+                yield Problem(FAILED, f"{record.key} lacks the parent's times of {name}", MEASURE)
             seconds = math.fsum(window.seconds for window in phase.windows)
             left_s = sum(end - begin for begin, end in phase.spans) - seconds
             between.append(left_s / seconds)

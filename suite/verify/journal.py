@@ -169,14 +169,17 @@ def one_run(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"{odd.key} has another {name} of the run than {first.key}", mend)
     if first.run.get("id") not in (run.run.get("id"), None) or run.header.get("id") not in (run.run.get("id"), None):
         yield Problem(FAILED, "its launches are not of the run that it describes", AGAIN)
-    for name in ("id", "started", "seed", "plan", "matrix"):
+    for name in ("id", "started", "seed", "plan", "matrix", "design", "budget_s", "cells", "search", "typed"):
         if run.header.get(name) != run.run.get(name):
             yield Problem(FAILED, f"its journal and its run do not agree on {name}", AGAIN)
-    if any(record.host for record in run.ended):
-        return  # hosts run their blocks side by side
-    for before, after in pairwise(run.ended):
+    if (least := run.header.get("launches")) and (run.run.get("launches") or 0) < least:
+        yield Problem(FAILED, f"its journal was begun with {least} launches of each cell", AGAIN)
+    if odd := next((record for record in run.ended if _seconds(record) is None), None):
+        yield Problem(FAILED, f"{odd.key} does not say when it started", AGAIN)
+        return
+    for before, after in _pairs(run):
         begins_s = [_seconds(record) for record in (before, after)]
-        if None in begins_s or any(record.run.get("searching_s") for record in (before, after)):
+        if any(record.run.get("searching_s") for record in (before, after)):
             continue
         passed_s = float(begins_s[1] or 0.0) - float(begins_s[0] or 0.0)
         if passed_s < -SET_S:
@@ -184,6 +187,12 @@ def one_run(run: Submission) -> Iterator[Problem]:
         elif passed_s + ROUNDING_S + SET_S < _measured_s(before):
             yield Problem(FAILED, f"{before.key} measured for {_measured_s(before):.0f} s, and the next launch started "
                           f"{passed_s:.0f} s after it", AGAIN)  # fmt: skip
+
+
+def _pairs(run: Submission) -> Iterator[tuple[Record, Record]]:
+    """Launches one after the other on each host: hosts run their blocks side by side."""
+    for host in dict.fromkeys(record.host for record in run.ended):
+        yield from pairwise(record for record in run.ended if record.host == host)
 
 
 def _seconds(record: Record) -> float | None:

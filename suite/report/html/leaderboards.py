@@ -100,7 +100,8 @@ def _address(folder: str, standings: Standings) -> str:
     """Where the bundle lies; empty for an address that leads out of the site."""
     parts = standings.bundle.split("/")
     below = parts[1:] if parts[0] == ".." else [folder, *parts]
-    return "/".join([*map(quote, below[:-1]), below[-1]]) if below and ".." not in below and ":" not in below[0] else ""
+    leads_out = not below or not all(below) or ".." in below or ":" in below[0] or "\\" in standings.bundle
+    return "" if leads_out else "/".join([*map(quote, below[:-1]), below[-1]])
 
 
 def _texts(entry: Entry, entries: Sequence[Entry]) -> list[str]:
@@ -129,7 +130,9 @@ def _batch(entry: Entry, entries: Sequence[Entry]) -> str:
 def _agreeing(entry: Entry, entries: Sequence[Entry]) -> str:
     """How many other runs of the kind measured the same cell in a range that overlaps this one's."""
     _, run, row = entry
-    others = [each for _, other, each in entries if other.run != run.run and each.cell == row.cell]
+    # No two runs are equal to the last digit: those are one.
+    others = [each for _, other, each in entries if other.run != run.run and each.cell == row.cell
+              and each.samples_per_s != row.samples_per_s]  # fmt: skip
     near = [each for each in others if each.samples_per_s[1] <= row.samples_per_s[2]
             and row.samples_per_s[1] <= each.samples_per_s[2]]  # fmt: skip
     return f"{len(near)} of {count(len(others), 'other')}" if others else "no other yet"
