@@ -103,6 +103,7 @@ def test_one_process_at_a_time_builds_an_environment(tool: Path) -> None:
     assert left(tool) == {"jax-0.9.2"}
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where another test has imported it
 @pytest.mark.parametrize("word", ["create", "lock", "install"])
 def test_a_kill_in_the_middle_leaves_nothing_half(word: str, tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILS", json.dumps({word: "killed"}))
