@@ -3,8 +3,8 @@
 Two kinds. What the *code* of a cell computes is set beside the other frameworks': the cell's first launch and one that
 the seed draws have it, and the others say by a digest that they run the same code. That what is *timed* is this code is
 shown by every launch: batches at random positions are the reference's, and steps after the last window are taken again
-by a fresh model, to the last bit. None of it runs inside or between windows, and none of it counts in the record's memory, which is read
-before what comes after the windows.
+by a fresh model, to the last bit. None of it runs inside or between windows, and none of it counts in the record's
+memory, which is read before what comes after the windows.
 """
 
 from __future__ import annotations
