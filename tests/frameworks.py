@@ -22,7 +22,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.settings.frameworks import VARIABLES
-from suite.worker.evidence.fingerprint import OWN_STEPS, at_proof_rate
+from suite.worker.evidence.fingerprint import STEPS, at_proof_rate
 from suite.worker.frameworks import UnsupportedError
 from workloads.data import synthetic
 from workloads.data.augment import Batches
@@ -52,7 +52,7 @@ each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 #: The workloads that JAX compiles for longest. Its proofs of them in float64 are slow tests: in every run, the three
 #: have the same fingerprint of the Transformer, and evaluate ResNet-18 alike after training, in float64.
-LARGE = ("cifar100_resnet18", "imdb_transformer")
+LARGE = ("cifar100_resnet18", "gpt_small", "imdb_transformer")
 
 
 def _each_workload_of(names: str, choices: Iterable[tuple[str, ...]]) -> pytest.MarkDecorator:
@@ -109,6 +109,7 @@ def narrow(workload: str) -> WorkloadSpec:
     changes: dict[str, dict[str, Any]] = {
         "cifar100_cnn": {"channels": (4, 8, 8), "hidden": 16},
         "cifar100_resnet18": {"channels": (4, 8)},
+        "gpt_small": {"length": 12, "heads": 2, "width": 16, "hidden": 32},
         "imdb_lstm": {"length": 20, "units": 8},
         "imdb_transformer": {"length": 20, "positions": 24, "heads": 2, "width": 16, "hidden": 32},
     }
@@ -117,7 +118,7 @@ def narrow(workload: str) -> WorkloadSpec:
 
 def batches(spec: WorkloadSpec, batch: int, seed: int = 0, of: DataSet | None = None) -> Batches:
     """The training batches as a worker makes them."""
-    return Batches(of or data(spec.data), batch, seed, getattr(spec, "length", None))
+    return Batches(spec.arrange(of or data(spec.data)), batch, seed, getattr(spec, "length", None))
 
 
 @contextmanager
@@ -169,9 +170,9 @@ def compute(running: Any, source: Batches, steps: int) -> Found:
     before = running.weights()
     logits = np.asarray(running.logits(put[0])).reshape(source.batch, -1)
     loss, gradients = running.gradients(put[0])
-    losses = [running.step(batch) for batch in put[:OWN_STEPS]]
+    losses = [running.step(batch) for batch in put[:STEPS]]
     early = running.weights()
-    losses += [running.step(batch) for batch in put[OWN_STEPS:]]
+    losses += [running.step(batch) for batch in put[STEPS:]]
     return Found(logits, loss, gradients, np.array(running.read(losses)), before, early, running.weights())
 
 

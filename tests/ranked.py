@@ -49,7 +49,7 @@ def main(text: str, output: str, change: str = "") -> None:
             made(*given) | {"gradient_clipping": 1.0, "zero_optimization": {"stage": 1}}
         )
     spec = specification(cell.workload, cell.size)
-    data = synthetic.generate(spec.data, 200, 20 if spec.data == "imdb" else 100)
+    data = spec.arrange(synthetic.generate(spec.data, 200, 20 if spec.data == "imdb" else 100))
     source = Batches(data, cell.effective_batch, 0, getattr(spec, "length", None), share=team and team.share())
     module = import_module(f"workloads.{cell.workload}.{cell.framework}")
     make = find_training(framework, cell, team)

@@ -22,7 +22,7 @@ def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
     cell = Cell(workload, framework, batch=BATCH, size="small")
     code.prepare(cell, "cpu", 0)
     spec = replace(specification(workload, "small"), **spec_changes)
-    return Subject(cell, code, module(workload, framework), "cpu", spec, data(spec.data))
+    return Subject(cell, code, module(workload, framework), "cpu", spec, spec.arrange(data(spec.data)))
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -124,6 +125,8 @@ def test_every_file_has_a_room_and_can_be_read_at_once() -> None:
     assert {path.parent.name for path in (ROOT / "suite").glob("*/__init__.py")} == {*ROOMS, *COMMANDS}
     files = [path for room in ("suite", "workloads", "tests") for path in ROOT.glob(f"{room}/**/*.py")]
     assert not [path for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 300]
+    folders = Counter(path.parent for path in ROOT.glob("suite/**/*.py") if path.stem != "__init__")
+    assert max(folders.values()) <= 13
 
 
 def test_frameworks_are_named_in_their_rooms_only() -> None:

@@ -24,9 +24,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from workloads import registry
 from workloads.faults import FAULTS, describe_fault
+from workloads.optimizers import LAYERWISE, Adam, AdamW, Lamb, Lars, Optimizer, Sgd
 
 if TYPE_CHECKING:
-    from workloads.data.dataset import Array  # NumPy is imported where weights are drawn, as a plan needs none
+    from workloads.data.dataset import Array, DataSet  # NumPy is imported where weights are drawn: a plan needs none
+
+__all__ = (
+    "LAYERWISE", "WORKLOADS", "Adam", "AdamW", "Bounds", "DropoutBounds", "Lamb", "Lars", "Numbers", "Optimizer", "Sgd",
+    "Tensor", "Training", "UnavailableKernelError", "WorkloadSpec", "glorot_bound", "read_declaration", "specification",
+)  # fmt: skip
 
 WORKLOADS = registry.WORKLOADS
 
@@ -51,73 +57,6 @@ class Tensor:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True)
-class Sgd:
-    """``v = momentum * v + (gradient + l2 * w)``, ``w = w - learning_rate * v``: L2 coupled, on every tensor."""
-
-    learning_rate: float
-    momentum: float
-    l2: float
-
-
-@dataclass(frozen=True)
-class Adam:
-    """Kingma and Ba (2015), algorithm 1: epsilon is added after the bias correction, as PyTorch and optax have it."""
-
-    learning_rate: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-
-
-@dataclass(frozen=True)
-class AdamW(Adam):
-    """Loshchilov and Hutter (2019): ``w = w - learning_rate * (step of Adam + decay * w)``, the decay decoupled.
-
-    As is usual, only tensors with two axes or more decay: kernels and tables, no bias and no scale.
-    """
-
-    decay: float = 0.01
-
-
-@dataclass(frozen=True)
-class Lars:
-    """You, Gitman and Ginsburg (2017, arXiv 1708.03888), algorithm 1, for each tensor ``w`` with norms over all of it:
-    ``local = coefficient * |w| / (|gradient| + l2 * |w|)``,
-    ``v = momentum * v + learning_rate * local * (gradient + l2 * w)``, ``w = w - v``.
-
-    The paper leaves open what a tensor of zeros does, as every bias is at its start, which would never move: where
-    either norm is zero, ``local`` is the coefficient alone.
-    """
-
-    learning_rate: float
-    momentum: float = 0.9
-    l2: float = 5e-4
-    coefficient: float = 1e-3
-
-
-@dataclass(frozen=True)
-class Lamb:
-    """You et al. (2020, arXiv 1904.00962), algorithm 2, for each tensor ``w`` with norms over all of it:
-    ``u = m / (sqrt(s) + epsilon) + decay * w``, ``w = w - learning_rate * |w| / |u| * u``.
-
-    ``m`` and ``s`` are Adam's moments with the bias correction. The paper's function of ``|w|`` is the identity, as in
-    its experiments. Where either norm is zero, as of a bias at its start, their quotient counts as 1.
-    """
-
-    learning_rate: float
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    decay: float = 0.01
-
-
-#: The optimizers that scale each tensor's move by its norm.
-LAYERWISE = (Lars, Lamb)
-
-Optimizer = Sgd | Adam | Lars | Lamb
-
-
 class UnavailableKernelError(ValueError):
     """A kernel that a framework does not have for these numbers on this device; the launch ends as unsupported."""
 
@@ -134,7 +73,9 @@ class Numbers:
 class Bounds:
     """The largest relative deviations between two frameworks that still count as the same, in one precision.
 
-    See `suite.analysis.identity.tolerances`, which has the measurements. Provisional bounds are derived, not measured.
+    ``early_losses`` are of steps two to four, and ``early_updates`` the tensors' after two steps; ``losses`` and
+    ``updates`` are those of later steps. Provisional bounds are derived, not measured. See
+    `suite.analysis.identity.tolerances`, which has the measurements.
     """
 
     first_loss: float
@@ -181,6 +122,10 @@ class WorkloadSpec:
     * ``stages``: PyTorch's and TensorFlow's files have a function `stages` for two devices;
     * ``batch_normalised``: it has batch normalisation;
     * ``recurrent``: its main layer is the framework's own LSTM;
+    * ``ignored_label`` is the label of a position that `scores` leaves out, where each position of a sample has a label
+      of its own, (b, positions); None where a sample has one;
+    * ``decodes``: each framework's file has `prefill` and `decode`, which go on word by word with a cache;
+    * ``evaluation_batch``: samples that go through the network of a device at once in an evaluation;
     * ``one_block`` is the reason why computing blocks again saves no memory; empty where it does;
     * ``bounds`` on the deviation between frameworks by precision; without any, wide and provisional ones;
     * ``dropout_bounds``.
@@ -193,6 +138,9 @@ class WorkloadSpec:
     stages: ClassVar[bool] = False
     batch_normalised: ClassVar[bool] = False
     recurrent: ClassVar[bool] = False
+    ignored_label: ClassVar[int | None] = None
+    decodes: ClassVar[bool] = False
+    evaluation_batch: ClassVar[int] = 500
     one_block: ClassVar[str] = ""
     bounds: ClassVar[Mapping[str, Bounds]] = {}
     dropout_bounds: ClassVar[DropoutBounds] = DropoutBounds()
@@ -203,9 +151,19 @@ class WorkloadSpec:
     optimizer: Optimizer
     batch: int  # the study's; a cell's own batch goes before it
 
+    def arrange(self, data: DataSet) -> DataSet:
+        """The samples that the workload makes of its data set: those of the data set, unless it cuts them anew."""
+        return data
+
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         raise NotImplementedError
+
+    @property
+    def label_count(self) -> int:
+        """How many labels there are: as many as logits have biases, or two where there is one; 0 if not known."""
+        logits = [tensor.shape[-1] for tensor in self.tensors if tensor.name == "logits/bias"]
+        return max(2, *logits) if logits else 0
 
     @property
     def flops_per_sample(self) -> int:

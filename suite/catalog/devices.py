@@ -12,12 +12,19 @@ from suite.catalog import installed
 
 @dataclass(frozen=True)
 class Device:
-    """One kind of device: its name in options and records, what it is called, and whether this machine has one."""
+    """One kind of device: its name in options and records, what it is called, and whether this machine has one.
+
+    Its peaks are measured with a product of square matrices of ``peak_side``, an array of ``triad_elements`` that no
+    cache holds, and a sum over devices of ``summed_bytes``.
+    """
 
     name: str
     title: str
     is_here: Callable[[], bool]
     is_accelerator: bool = True
+    peak_side: int = 8192
+    triad_elements: int = 2**28
+    summed_bytes: int = 2**28
 
 
 def has_gpu() -> bool:
@@ -28,12 +35,15 @@ def has_gpu() -> bool:
 
 
 _ALL = (
-    Device("cpu", "CPU", lambda: True, is_accelerator=False),
+    Device("cpu", "CPU", lambda: True, is_accelerator=False, peak_side=1024, triad_elements=2**24, summed_bytes=2**25),
     Device("cuda", "GPU", has_gpu),
 )
 
 #: By name.
 DEVICES: dict[str, Device] = {each.name: each for each in (*_ALL, *installed("devices"))}
+
+#: The names of those with a memory and a clock of their own.
+ACCELERATORS = tuple(name for name, each in DEVICES.items() if each.is_accelerator)
 
 #: The values of ``--device``.
 CHOICES = ("auto", *DEVICES)

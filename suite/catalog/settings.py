@@ -27,9 +27,11 @@ TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known")
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 #: The memory layouts of images, the usual one first.
 LAYOUTS = ("channels-last", "channels-first")
+#: Where the cores of a CPU lie that a launch may use (`suite.session.launches.placement`).
+COMPACT, SPREAD = BINDINGS = ("compact", "spread")
 #: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
 KERNELS_OF = {name: kernels for name in WORKLOADS if (kernels := read_declaration(name).kernels)}
-KERNELS = ("auto", *(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
+KERNELS = ("auto", *dict.fromkeys(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
 #: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
 OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
 
@@ -151,6 +153,21 @@ _ALL = (
         help="that compute on a CPU, such as 1,2,4; auto leaves them to the framework (default: auto)", unit="threads",
         meaning="threads that computed on a CPU; empty where the framework chose", title="number of threads",
         words="{} threads", short="t{}", phrases=("with {} threads", "with thread counts", "thread counts"),
+    ),
+    Count(
+        name="cores", default=0, counts="a number of cores, or auto", is_found=True, is_later=True, unit="cores",
+        help="of a CPU that each device may use, such as 1,2; auto gives one device all, and several their share "
+        "(default: auto)", meaning="cores of a CPU that each device was given; empty for all, or their share",
+        title="number of cores", words="{} cores", short="c{}",
+        phrases=("on {} cores", "with core counts", "core counts"),
+    ),
+    Setting(
+        name="bind", default="", choices=BINDINGS, is_later=True, title="placement on cores", words="{}",
+        help="a launch to cores of a CPU: compact takes both hardware threads of a core before the next core, spread "
+        "one of each core, over all sockets, and the others only if --cores asks for more; usual leaves it to the "
+        "system, or takes cores by their numbers (default: usual)", subject="{} cores",
+        meaning="how the cores of a CPU were chosen; empty where they were not",
+        phrases=("on {} cores", "on", "placements on cores"),
     ),
     Setting(
         name="layout", default=LAYOUTS[0], choices=LAYOUTS, is_later=True, title="memory layout", words="{}",

@@ -74,7 +74,8 @@ def main() -> int:
 def measure_loaders(options: argparse.Namespace) -> list[tuple[str, list[float], float, str]]:
     """Returns name, samples/s of each window, share of the ceiling and settings of every loader of one framework."""
     (framework,) = options.framework
-    data, spec = open_cached(Path(options.folder)), specification(options.workload)
+    spec = specification(options.workload)
+    data = spec.arrange(open_cached(Path(options.folder)))
     source = Batches(data, options.batch, 0, getattr(spec, "length", None))
     adapter = import_framework(framework)
     base = Cell(options.workload, framework, batch=options.batch)

@@ -1,4 +1,4 @@
-"""Is the suite's training step as fast as a plain loop of the same framework? ``python -m suite.checks plain``."""
+"""Is what the suite times as fast as a plain loop of the same framework? ``python -m suite.checks plain``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import argparse
 import json
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import numpy as np
 
 from suite.analysis.statistics.inference import interval
 from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
@@ -20,21 +23,27 @@ from suite.plan.command.common import MIN_WINDOW, add, command_parser
 from suite.plan.matrix import STUDIED
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import import_framework
+from suite.worker.launch.inference import model_of, resident
 from suite.worker.launch.measure import Steps
-from suite.worker.launch.phases import training_steps
+from suite.worker.launch.phases import Timed, training_steps
 from workloads.data import synthetic
 from workloads.data.augment import Batches
 from workloads.data.progress import waiting
+from workloads.plain import NETWORKS
 from workloads.spec import specification
 
 BATCHES = 4
+#: What both loops do; the last is for workloads that decode.
+TRAIN, INFER, DECODE = TASKS = ("train", "infer", "decode")
 EXPLANATION = """\
-Both train the same network on the same batches in one process, in rounds of four windows (suite, plain, plain, suite)
-of at least --min-window seconds, so that switching between them slows both equally. The ratio is the throughput of the
-suite's step over that of the plain loop; 1.00 means equally fast. A process counts once, with the median of its rounds,
-since processes of one program differ more than their rounds do. The interval is that of the mean over processes (95 %,
-Student's t on logarithms); with one process there is none, and the range of its rounds stands in brackets. The harness
-column is the overhead of the suite's own loop and clock as a share of a window, measured with a step that does nothing.
+Both run the same network on the same batches in one process, in rounds of four windows (suite, plain, plain, suite)
+of at least --min-window seconds, so that switching between them slows both equally. With --task infer they pass batches
+through it in evaluation mode, and with --task decode they write a window of words, each the likeliest, after one word
+of each sample. The ratio is the throughput of the suite's loop over that of the plain one; 1.00 means equally fast. A
+process counts once, with the median of its rounds, since processes of one program differ more than their rounds do. The
+interval is that of the mean over processes (95 %, Student's t on logarithms); with one process there is none, and the
+range of its rounds stands in brackets. The harness column is the overhead of the suite's own loop and clock as a share
+of a window, measured with a step that does nothing.
 
 Processes run in blocks, one of each line, so that a drift of the machine hits all lines alike. A line is printed again
 whenever a block is complete. --save writes every ratio of every process as JSON.
@@ -44,13 +53,18 @@ whenever a block is complete. --save writes every ratio of every process as JSON
 def main() -> int:
     """Time the selected workloads and frameworks, each in its own process, and print a line for each."""
     parser = command_parser("suite.checks plain", __doc__, EXPLANATION)
-    add(parser.add_argument, WORKLOAD, FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="seconds (default: 1.5)"))
+    workload = WORKLOAD.but(choices=NETWORKS, help=f"default: {', '.join(STUDIED)}; may be repeated")
+    add(parser.add_argument, workload, FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="seconds (default: 1.5)"))
+    parser.add_argument("--task", choices=TASKS, default=TRAIN, help=f"what both loops do (default: {TRAIN})")
     parser.add_argument("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32")
     parser.add_argument("--processes", type=int, default=1, help="fresh processes of each line (default: 1)")
     parser.add_argument("--rounds", type=int, default=10, help="of four windows, in a process (default: 10)")
     parser.add_argument("--save", type=Path, metavar="FILE", help="where to write all ratios, as JSON")
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
     options = parser.parse_args()
+    decoders = [name for name in NETWORKS if specification(name).decodes]
+    if options.task == DECODE and not set(options.workload or STUDIED) <= set(decoders):
+        parser.error(f"--task {DECODE} is for a workload that decodes: add --workload {' or '.join(decoders)}")
     if options.answer:
         Path(options.answer).write_text(json.dumps(pair(options)))
         return 0
@@ -90,7 +104,7 @@ class Line:
     def measure(self, options: argparse.Namespace) -> None:
         """Measure one more process."""
         arguments = ["--workload", self.workload, "--framework", self.framework, "--batch", str(self.batch)]
-        for name in ("size", "rounds", "min_window"):
+        for name in ("task", "size", "rounds", "min_window"):
             arguments += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
         try:
             self.answers.append(ask(self.framework, "suite.checks.plain", arguments, workload=self.workload))
@@ -118,22 +132,35 @@ def _batches(text: str) -> tuple[int, ...]:
 
 
 def pair(options: argparse.Namespace) -> dict[str, Any]:
-    """Time the suite's step and the plain loop in turns, in this process."""
+    """Time the suite's loop and the plain one in turns, in this process."""
     (workload,), (framework,), (batch,) = options.workload, options.framework, options.batch
     cell = Cell(workload, framework, batch=batch, size=options.size)
     spec: Any = specification(workload, cell.size)
-    data = synthetic.generate(spec.data, train=BATCHES * cell.batch, test=100)
+    test = max(100, spec.evaluation_batch)
+    data = spec.arrange(synthetic.generate(spec.data, train=BATCHES * cell.batch, test=test))
     source = Batches(data, cell.batch, 0, getattr(spec, "length", None))
-    batches = [source[number] for number in range(BATCHES)]
+    batches = [source[number % source.per_epoch] for number in range(BATCHES)]
     adapter = import_framework(framework)
     device, _ = adapter.prepare(cell, "auto", 0)
     module = import_module(f"workloads.{workload}.{framework}")
     training = adapter.Training(cell, spec, module, spec.reference_weights(0), device)
     device_batches = [training.put(batch) for batch in batches]
     training.compile(device_batches[0])
-    suite_steps = training_steps(cycle(device_batches), training, [])
     loops = import_module(f"workloads.plain.{framework}")
-    plain_steps = loops.plain(spec, batches, device)
+    if options.task == TRAIN:
+        suite_steps = training_steps(cycle(device_batches), training, [])
+        plain_steps = loops.train(spec, batches, device)
+    else:
+        serving = model_of(cell)
+        model = serving.Model(training)
+        inputs = [inputs for inputs, _ in batches]
+        if options.task == INFER:
+            suite_steps = resident(Timed(training, None, device_batches, model=model, pending=serving.PENDING))
+            plain_steps = loops.serve(spec, inputs, device)
+        else:
+            words = np.ascontiguousarray(inputs[0][:, :1])
+            suite_steps = _decoding(model, training.put((words, words))[0], spec.length)
+            plain_steps = loops.decode(spec, words, device)
     count = max(_steps_per_window(run, options.min_window) for run in (suite_steps, plain_steps))
     ratios, times = [], []
     for _ in range(options.rounds):
@@ -144,6 +171,19 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
         times += [first_s, last_s]
     idle = median(_seconds(training_steps(cycle(device_batches), _Idle(), []), count) for _ in range(20))
     return {"ratios": ratios, "step_s": median(times) / count, "harness": idle / median(times)}
+
+
+def _decoding(model: Any, words: Any, length: int) -> Steps:
+    """Writes the rest of a window after one word of each sample, as the suite times it; all of that is a step."""
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            state = model.prefill(words)
+            for _ in range(length - 1):
+                last, state = model.decode(state)
+        model.fence(deque([last, state[0]]))
+
+    return steps
 
 
 class _Idle:

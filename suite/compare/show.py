@@ -11,11 +11,10 @@ from suite.analysis.rows.missing import counts
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
-from suite.report.html.folder import Compared, text_of
+from suite.report.html.folder import Compared, text_of, views_of
 from suite.report.json.comparison import to_json
 from suite.report.screen import markdown
 from suite.report.screen.short import Room, screen
-from suite.report.tables import accuracy, columns, inference, releases, scaling
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
 from suite.report.tables.words import legend
@@ -85,13 +84,7 @@ def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str]) ->
     for text in _answer(compared):
         terminal.say(text)
     terminal.print()
-    views = [
-        view
-        for each in compared.tables
-        for view in (columns.view(each), *scaling.views(each), *inference.views(each), *releases.views(each))
-    ]
-    views += map(accuracy.view, compared.learned)
-    for number, view in enumerate(views):
+    for number, view in enumerate(views_of(compared)):
         if number:
             terminal.print("\n")
         terminal.show(view)

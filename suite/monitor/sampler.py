@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from suite.catalog.devices import ACCELERATORS
 from suite.monitor import host
 from suite.monitor.gpu import COUNTERS, POWER_CAP, THROTTLES, Gpu
 from suite.monitor.timeline import (
@@ -168,7 +169,7 @@ class Monitor:
         unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
         if self.absent or unused:
             metrics["absent"] = self.absent | unused
-        record = _named(record, used_gpus) if record.settings.get("device") == "cuda" else record
+        record = _named(record, used_gpus) if record.settings.get("device") in ACCELERATORS else record
         return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
 
     def _spans(self, phase: Phase) -> list[Span]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, make_dataclass, replace
 from dataclasses import field as field_of
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from suite.catalog import frameworks, precisions
@@ -73,6 +74,8 @@ if TYPE_CHECKING:  # for type checkers; what a setting is, and its default, is i
         tuning: str = ""
         interface: str = ""
         threads: int = 0
+        cores: int = 0
+        bind: str = ""
         layout: str = ""
         release: str = ""
 
@@ -95,8 +98,10 @@ class Cell(_Settings):
     (see `suite.plan.settings.allocators`), and ``tuning`` sets the free switches of a CPU (see
     `suite.plan.settings.tunings`). The ``interface`` is what drives the training; with Keras, the framework is its
     backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch. ``threads`` are those that compute on a
-    CPU, 0 for the framework's own number, and ``layout`` is that of images in memory. A ``release`` is the
-    version of the framework, in an environment of its own (`suite.releases`); without one the installed one is meant.
+    CPU, 0 for the framework's own number; ``cores`` are those that each device may use, 0 for all or their share, and
+    ``bind`` says which (see `suite.session.launches.placement`). ``layout`` is that of images in memory. A ``release``
+    is the version of the framework, in an environment of its own (`suite.releases`); without one the installed one is
+    meant.
     """
 
     def __post_init__(self) -> None:
@@ -134,7 +139,7 @@ class Cell(_Settings):
         """Samples per update that one process takes in: its devices' share, or all where the model is divided."""
         return self.effective_batch if self.strategy in MODEL_DIVIDED else self.effective_batch // self.processes
 
-    @property
+    @cached_property
     def id(self) -> str:
         """For example ``cifar100_cnn-pytorch-bf16-b128-compile-w4``; other settings follow if not at their default."""
         return "-".join(

@@ -68,6 +68,11 @@ class Plan:
         return tuple(n for n, each in catalog.PHASES.items() if n in self.phases or each.within in self.phases)
 
     @property
+    def lean(self) -> bool:
+        """Whether it is that of a launch which times training alone, since others of its cell have the rest."""
+        return self.phases == PHASES[:1] and not self.chosen
+
+    @property
     def serves(self) -> bool:
         """Whether its launches also answer requests."""
         return any(catalog.PHASES[name].serves for name in self.phases)
@@ -79,8 +84,9 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan; what is as usual is left out where there was no choice before."""
-        usual = {"phases": PHASES, "chosen": False, "requests": REQUESTS}
-        return {n: value for n, value in asdict(self).items() if n not in usual or value != usual[n]}
+        usual = {"phases": list(PHASES), "chosen": False, "requests": REQUESTS}
+        stored = asdict(self) | {"phases": list(self.phases)}  # as JSON gives it back
+        return {n: value for n, value in stored.items() if n not in usual or value != usual[n]}
 
     @classmethod
     def from_json(cls, data: Any) -> Plan:

@@ -50,7 +50,7 @@ def workload_at(place: str) -> str:
 
 def given(workload: str, spec: WorkloadSpec, weights: str | None = None) -> Given:
     """Weights, from a file if one is named, and batches. Raises `GivenError`, or `DataError` for its own data."""
-    data = data_of(workload) if spec.data == OWN else synthetic.generate(spec.data, SAMPLES, 2 * BATCH)
+    data = spec.arrange(data_of(workload) if spec.data == OWN else synthetic.generate(spec.data, SAMPLES, 2 * BATCH))
     length = getattr(spec, "length", None)
     source = Batches(data, BATCH, SEED, length)
     batches = [source[number] for number in range(STEPS)]

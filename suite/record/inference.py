@@ -13,6 +13,21 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
+class Decoded:
+    """Prompts that a model went on with, word by word, each with the largest logit, from a cache of keys and values.
+
+    ``batch`` prompts of ``prompt`` words at once got ``words`` more each. ``prefill_s`` is the pass over the prompts
+    and ``decode_s`` all further ones, each the median of some rounds.
+    """
+
+    batch: Some
+    prompt: Some
+    words: Some
+    prefill_s: Elapsed
+    decode_s: Elapsed
+
+
+@dataclass(frozen=True)
 class Inference:
     """Requests of one sample each, after the windows of training, one after the other: from host to host.
 
@@ -20,7 +35,7 @@ class Inference:
     linear between neighbours, and ``worst_s`` is the slowest of them; with fewer than `LEAST_FOR_P99` there is no 99th
     percentile. ``seconds`` is what all took together. ``first_s`` is the very first one, and ``first_batch_s`` the
     first pass at the cell's batch; both compile where the framework does. ``memory_bytes`` is the allocator's peak,
-    None where the framework tells none of inference alone.
+    None where the framework tells none of inference alone. ``decoded`` is for workloads that decode.
     """
 
     requests: Some
@@ -32,6 +47,7 @@ class Inference:
     first_s: Elapsed
     first_batch_s: Elapsed
     memory_bytes: Count | None = None
+    decoded: tuple[Decoded, ...] = ()
 
     def __post_init__(self) -> None:
         shown = [self.median_s, self.p95_s, *([self.p99_s] if self.p99_s else []), self.worst_s]
@@ -50,10 +66,12 @@ class Answered:
 
     Some ``requests`` at random positions, and some samples of a batch, were evaluated again. ``off`` is how far a loss
     that follows from an answer is off the evaluation's, at most: relative or, below 1, absolute. ``wrong`` counts the
-    answers that are clearly those of another of these samples. ``gradient`` says whether the pass kept one.
+    answers that are clearly those of another of these samples. ``gradient`` says whether the pass kept one. ``cached``
+    is how far the logits of decoding with a cache are off those of passes without one, relative, in the L2 norm.
     """
 
     requests: Count
     off: Number
     wrong: Count
     gradient: bool
+    cached: Number | None = None

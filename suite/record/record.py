@@ -10,6 +10,7 @@ import math
 import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from msgspec import Meta, to_builtins
@@ -95,7 +96,7 @@ class Window(NamedTuple):
     seconds: Elapsed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Phase:
     """One measured phase: the windows that count, and the warm-up windows before them.
 
@@ -108,7 +109,7 @@ class Phase:
     steady: bool = True
     spans: tuple[tuple[Moment, Moment], ...] = ()
 
-    @property
+    @cached_property
     def step_s(self) -> float:
         """Total time over total steps: the launch's value for this phase."""
         # Exact, as Python 3.12 rounds a plain sum otherwise than 3.11 does.
@@ -235,9 +236,8 @@ class Record:
             _require(name in ALL_PHASES, f"phases has {reprlib.repr(name)}; there are: {', '.join(ALL_PHASES)}")
             moments = [moment for span in phase.spans for moment in span]
             _require(moments == sorted(moments), f"phases.{name}.spans are not one after the other")
-            quick = next(
-                (each for each in (*phase.windows, *phase.warmup) if each.seconds < STEP_LEAST_S * each.steps), None
-            )
+            windows = (*phase.windows, *phase.warmup)
+            quick = next((each for each in windows if each.seconds < STEP_LEAST_S * each.steps), None)
             _require(quick is None, f"phases.{name} has {quick}: no step takes less than {STEP_LEAST_S:g} s")
         if self.outcome.ok:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")

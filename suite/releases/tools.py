@@ -97,7 +97,8 @@ def _problem(what: str, output: str) -> ReleaseError:
         return ReleaseError(f"{what}: the package index does not answer; try again, what is built stays")
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     of_uv = [line for line in lines if line.startswith(("error:", "cause:"))]
-    telling = of_uv or [line for line in lines if line.startswith("ERROR:")][-1:] or lines[-1:]
+    of_pip = [line for line in lines if line.startswith("ERROR:") and "for help visit" not in line]
+    telling = of_uv or of_pip[-1:] or lines[-1:]
     words = clean(redact("; ".join(telling)), 300).rstrip(".")
     return (UnresolvedError if _UNRESOLVED.search(output) else ReleaseError)(f"{what}: {words or 'it said nothing'}")
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.retry import may_pass
 from suite.session.formatting import count_launches
-from suite.session.resume import command
+from suite.session.resume import command, without
 from suite.session.run import Run
 
 
 def advice(run: Run, arguments: Sequence[str]) -> str:
     """One line with a command for the next step, given the arguments of this one; empty if nothing is left to do."""
-    again = command(arguments, run.info["id"])
+    run_id = run.info["id"]
+    again = command(arguments, run_id)
     if run.done < run.total:
         missing = count_launches(run.total - run.done)
         return f"{missing} did not run; the others are in {run.journal.path}. Continue with: {again}"
     if failed := sum(may_pass(record.outcome) for record in run.failed):
         return f"{count_launches(failed)} failed for reasons that may pass. Try again with: {again}"
     if run.undecided:
-        return f"Undecided comparisons: {run.undecided}. Continue with a larger --budget: {again}"
+        minutes = math.ceil(2 * (run.settings.budget_s or 0) / 60)
+        larger = command(without(arguments, "--budget"), run_id)
+        return f"Undecided comparisons: {run.undecided}. Go on for as long again: {larger} --budget={minutes}min"
     if run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
         return f"Test which differences are significant with: {again} --launches={LEAST_TESTED}"
     return ""

@@ -52,13 +52,21 @@ def journal_of(settings: Settings, cells: str) -> Path:
 def command(arguments: Sequence[str], run: str) -> str:
     """The command line that continues a run that was started or resumed with these arguments."""
     others: list[str] = []
-    for at, argument in enumerate(arguments):
-        value_of_resume = at > 0 and arguments[at - 1] == "--resume" and not argument.startswith("-")
-        if not value_of_resume and argument.partition("=")[0] != "--resume":
-            tracked = argument.startswith("--track") or (at > 0 and arguments[at - 1] == "--track")
-            # Shown without a user's name and password; the tracker's own variables may hold them.
-            others.append(re.sub(r"://.*@", "://", argument) if tracked else argument)
+    for at, argument in enumerate(without(arguments, "--resume")):
+        tracked = argument.startswith("--track") or (at > 0 and others[-1] == "--track")
+        # Shown without a user's name and password; the tracker's own variables may hold them.
+        others.append(re.sub(r"://.*@", "://", argument) if tracked else argument)
     return f"pytest {shlex.join([*others, f'--resume={run}'])}"
+
+
+def without(arguments: Sequence[str], option: str) -> list[str]:
+    """The arguments less an option and its value."""
+    return [
+        argument
+        for at, argument in enumerate(arguments)
+        if argument.partition("=")[0] != option
+        and not (at > 0 and arguments[at - 1] == option and not argument.startswith("-"))
+    ]
 
 
 def _best(settings: Settings, cells: str) -> Path:

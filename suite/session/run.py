@@ -265,9 +265,12 @@ class Run:
         cells = cells_digest(cell for cell, _ in self.planned)
         if settings.resume:
             journal = Journal(journal_of(settings, cells), {})
-            if settings.budget_s and journal.run.get("design") != SEQUENTIAL:
+            sequential = journal.run.get("design") == SEQUENTIAL
+            if sequential != bool(settings.budget_s):
                 journal.close()
-                raise JournalError(f"{journal.path} has a fixed number of launches; give --launches N to continue it")
+                fixed = "has a fixed number of launches; give --launches N"
+                design = "stops when it is decided; give --budget TIME, and no --launches," if sequential else fixed
+                raise JournalError(f"{journal.path} {design} to continue it")
             return journal
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"

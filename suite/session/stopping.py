@@ -45,7 +45,7 @@ class Stopping:
         done = len({record.block for record in records if record.block < block})  # `-k` may select later ones alone
         if done < FIRST_LOOK or self._cells == frozenset():
             return
-        from suite.analysis.statistics.undecided import standing  # SciPy, which no other run needs
+        from suite.analysis.statistics.multiple_testing import standing  # SciPy, which no other run needs
 
         now = standing(records)
         spent_s = sum(map(_took_s, records))

@@ -13,6 +13,7 @@ from suite.analysis.records.load import LoadError, load
 from suite.doctor import checks
 from suite.plan.cell import FRAMEWORKS
 from suite.record.bundle import FORMAT, SUFFIX, About
+from suite.record.chain import BEFORE
 from suite.record.files.saved import unpack
 from suite.record.parts.environment import digest_of
 from suite.record.record import Record
@@ -53,7 +54,7 @@ def contents(
     lines, notes = _journal(journal, records), []
     ordered = bool(lines)
     if not ordered:
-        lines = [{"run": run}, *_saved(path)]
+        lines = [{"run": run}, *map(_unchained, _saved(path))]
         notes.append(f"{journal.name} is not there or not of this run: the bundle has the launches without their order")
     installed = dict(_installed(records)) if look and not redacted else {}
     missing = {record.cell.framework for record in records} - installed.keys()
@@ -67,6 +68,11 @@ def contents(
         tuple(_doctor()) if look and not redacted else (), installed, price_hour,
     )  # fmt: skip
     return Contents(about, [public(line, hide, redacted) for line in lines], records, tuple(notes))
+
+
+def _unchained(line: dict[str, Any]) -> dict[str, Any]:
+    """The line without the digest of the one before, which is another one in a saved run."""
+    return line | {"run": {name: value for name, value in line["run"].items() if name != BEFORE}}
 
 
 def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 
-from suite.analysis.statistics.undecided import standing
+from suite.analysis.statistics.multiple_testing import standing
 from suite.plan.blocks import controlled
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, SEQUENTIAL

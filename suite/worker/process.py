@@ -24,7 +24,7 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
 from suite.record.handover.variables import HOST_CORES, WORKER
-from suite.record.parts.environment import describe, redact
+from suite.record.parts.environment import describe, own_cores, redact
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Phase
 from suite.worker import interfaces
@@ -38,7 +38,7 @@ from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import group
 from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.description import describe_workload, kernels, program_digest, training_key
-from suite.worker.launch.inference import measure_inference, model_of
+from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
@@ -103,8 +103,6 @@ class _Launch:
             settings["memory_limit_bytes"] = job.memory_limit
         self.module = interfaces.module(self.cell)
         settings |= interfaces.prepare(self.cell, self.device, job.seed) | in_force(self.cell)
-        if job.plan.serves and not self.cell.recipe:
-            model_of(self.cell)  # which says now where there is none
         self.loaders = import_module(f"suite.worker.loaders.{self.cell.framework}")
         self.startup = {"interpreter_s": interpreter_s}
         self._mark("import_s")
@@ -113,9 +111,9 @@ class _Launch:
 
     def run(self) -> None:
         self.send(progress="loading")
-        data = add_augmentation(open_cached(Path(self.job.data)), self.cell.workload)
-        self._mark("data_s")
         spec = specification(self.cell.workload, self.cell.size)
+        data = spec.arrange(add_augmentation(open_cached(Path(self.job.data)), self.cell.workload))
+        self._mark("data_s")
         length = getattr(spec, "length", None)
         if self.cell.effective_batch > len(data.train):
             raise UnsupportedError(
@@ -183,8 +181,10 @@ class _Launch:
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def _measure_peak(self) -> None:
-        self.send(progress="peak")
-        measure_peaks(self.cell, self.framework, self.device, self.settings, self.team, profiled=self.job.profile)
+        """Measure what the device can do, unless the first launches of the cell have it."""
+        if self.cell.recipe or self.job.profile or not self.job.plan.lean:
+            self.send(progress="peak")
+            measure_peaks(self.cell, self.framework, self.device, self.settings, self.team, profiled=self.job.profile)
         self.send(part={"settings": self.settings})
 
     def _training(self, spec: WorkloadSpec, cell: Cell, seed: int, **options: Any) -> Any:
@@ -203,6 +203,8 @@ class _Launch:
         name = self.settings.pop("device_name", None)
         if cores := os.environ.get(HOST_CORES):  # of which this process has some
             self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
+        if self.cell.cores or self.cell.bind:
+            self.settings["affinity"] = own_cores()  # as the framework left it
         environment["machine"]["gpus"] = [name] if name else []
         workload = describe_workload(spec, self.cell.recipe, recipe)
         self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
@@ -262,9 +264,9 @@ class _Launch:
 
         try:
             follow(
-                self.cell.recipe, recipe, training, loader, per_epoch=batches.per_epoch, data=data, length=length,
-                batch=batches.global_batch, compiled_s=self.compile_s or 0.0, saved=saved, say=self.send, check=check,
-                report=report, tools=interfaces.tools(self.cell), team=self.team,
+                self.cell.recipe, recipe, training, loader, source=batches, data=data, saved=saved, check=check,
+                evaluation_batch=evidence.subject.spec.evaluation_batch, compiled_s=self.compile_s or 0.0,
+                say=self.send, report=report, tools=interfaces.tools(self.cell), team=self.team,
             )  # fmt: skip
             evidence.scored(training, saved.scores, self.job.seed)
             evidence.last(training, loader, batches)

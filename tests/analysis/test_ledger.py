@@ -83,6 +83,15 @@ def test_one_of_several_launches_is_enough() -> None:
     assert unaccounted({"row": [differing]}) == {}
 
 
+def test_phases_are_in_a_wrong_order_where_all_launches_have_them_so() -> None:
+    half = next(fault for fault in FAULTS if fault.name == "half a batch in each training step")
+    wrong, right = launched(half), launched(seed=2)
+    assert "of which that is a part (2 of 2 launches)" in unaccounted({"x": [wrong, wrong]})["x"]
+    assert unaccounted({"x": [wrong, right]}) == {}, "other work may disturb a phase of one launch"
+    lean = replace(right, phases={"train": right.phases["train"]})
+    assert "(1 of 2 launches)" in unaccounted({"x": [wrong, lean]})["x"], "which has one phase alone"
+
+
 def test_what_failed_is_not_judged() -> None:
     assert problems(records.failed(wrong(records.record()))) == []
 

@@ -107,6 +107,18 @@ def test_what_lacks_an_interface_is_passed_over(
     assert "0.9.0 could not be measured." in told
 
 
+def test_nightlies_are_searched_where_they_are_named(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nightlies = [f"0.10.0.dev2026040{day}" for day in range(1, 8)]
+    for version in nightlies:
+        monkeypatch.setenv(interpreter_variable("jax", version), sys.executable)
+    launcher.behave = lambda cell, _: 800.0 if cell.release >= nightlies[4] else 1000.0
+    named = ["--good", nightlies[0], "--bad", nightlies[-1], "--releases", ",".join(nightlies[1:-1])]
+    assert main(arguments(tmp_path, *named)) == 0
+    assert f"JAX {nightlies[4]} is the first slow release" in capsys.readouterr().out
+
+
 def test_without_a_slow_release_it_says_so(
     launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

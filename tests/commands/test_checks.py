@@ -51,6 +51,15 @@ def test_a_framework_is_asked_by_a_module_that_answers(
         assert '__name__ == "__main__"' in Path(spec.origin).read_text()
 
 
+def test_only_a_workload_that_decodes_is_decoded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["checks", "--task", "decode"])
+    with pytest.raises(SystemExit):
+        plain.main()
+    assert "add --workload gpt_small" in capsys.readouterr().err
+
+
 def test_a_process_counts_once_and_a_failed_one_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,23 +11,28 @@ from tests.installed import ask
 DECLARED = """
     from suite.catalog.devices import Device
 
-    FAKE = Device("mps", "Apple GPU", is_here=lambda: True)
+    FAKE = Device("mps", "Apple GPU", is_here=lambda: True, peak_side=4096)
 """
 
 ASKED = """
-    import io
-    from contextlib import redirect_stdout, suppress
+    from suite.analysis.records.load import Launch
+    from suite.analysis.rows.groups import Row
+    from suite.analysis.scaling.communication import threads_per_device
+    from suite.plan.schema import decode
+    from suite.record.parts.profile import Operation
     from suite.tune.options import parser
+    from tests import records
     from suite.catalog.devices import DEVICES
     from suite.profile.__main__ import main as profile
     from suite.reproduce.__main__ import main as reproduce
 
-    def printed(act):
-        with redirect_stdout(text := io.StringIO()), suppress(SystemExit):
-            act()
-        return " ".join(text.getvalue().split())
-
     seen["helps"] = [parser().format_help(), *(printed(lambda: main(["--help"])) for main in (profile, reproduce))]
+    fake = DEVICES["mps"]
+    seen["sizes"] = [fake.peak_side, fake.triad_elements, fake.summed_bytes]
+    operation = decode(Operation, {"name": "gemm", "category": "other", "seconds": 1.0, "calls": 1, "device": "mps"})
+    record = records.record("pytorch", settings={"device": "mps", "threads": 8})
+    row = Row("run", record.cell, (Launch(record, "run", "file"),))
+    seen["operation"], seen["threads"] = operation.device, threads_per_device(row)
     seen["taken"], seen["here"] = parser().parse_args(["--device", "mps"]).device, DEVICES["mps"].is_here()
 """
 
@@ -43,12 +48,8 @@ def test_every_option_for_a_device_takes_it(seen: dict[str, Any]) -> None:
     assert seen["here"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="PEAK_SIDE, TRIAD_ELEMENTS and PEAK_BYTES of the worker, Operation.device of a profile, and the comparisons "
-    'with "cuda" in session/run, monitor/sampler, identity/verdicts and scaling/communication know two devices only',
-)
-def test_what_is_measured_of_a_device_is_declared_with_it() -> None:
-    from suite.catalog.devices import Device
-
-    assert "peak_side" in Device.__dataclass_fields__
+def test_what_is_measured_of_a_device_is_declared_with_it(seen: dict[str, Any]) -> None:
+    """The sizes behind its peaks; its operations in a profile, and its name and threads in a record."""
+    assert seen["sizes"] == [4096, 2**28, 2**28]
+    assert seen["operation"] == "mps"
+    assert seen["threads"] == ""

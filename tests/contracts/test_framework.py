@@ -19,14 +19,7 @@ DECLARED = """
 """
 
 ASKED = """
-    import io
-    from contextlib import redirect_stdout, suppress
     from suite.plan.cell import Cell
-
-    def printed(act):
-        with redirect_stdout(text := io.StringIO()), suppress(SystemExit):
-            act()
-        return " ".join(text.getvalue().split())
 
     from suite.catalog.settings import SETTINGS
     from suite.plan.matrix import matrix

@@ -18,14 +18,8 @@ DECLARED = """
 """
 
 ASKED = """
-    import io, pytest
-    from contextlib import redirect_stdout, suppress
+    import pytest
     from suite.plan.cell import Cell, CellError
-
-    def printed(act):
-        with redirect_stdout(text := io.StringIO()), suppress(SystemExit):
-            act()
-        return " ".join(text.getvalue().split())
 
     from suite.compare.options import parse
     from suite.tune.options import parser

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, WORKLOADS, Cell, Loader
@@ -51,6 +52,11 @@ COMPILED = COMPILED[-1:] if REHEARSAL else COMPILED
 #: Workloads and frameworks of the run that is measured and compared as users do it.
 MATRIX = (("cifar100_cnn",) if REHEARSAL else ("cifar100_cnn", "imdb_lstm"), ("pytorch", "jax"))
 
+#: Workloads whose trained models serve, and how: a 99th percentile takes 1,000 requests.
+SERVED = ("imdb_lstm", "gpt_small") if REHEARSAL else ("cifar100_cnn", "imdb_lstm", "gpt_small")
+SERVED_BY = ("pytorch", "jax") if REHEARSAL else FRAMEWORKS
+SERVING = replace(PLAN, phases=("train", "infer"), chosen=True, requests=60 if REHEARSAL else 1000)
+
 #: Ways to load that must deliver the same bytes; None leaves the choice to the loader.
 LOADERS = {
     "naive": Loader("naive"),
@@ -88,6 +94,11 @@ def checkpointed(framework: str) -> tuple[Cell, Cell]:
     """The slim CNN in float32 without and with gradient checkpointing, with a batch whose activations outweigh it."""
     usual = _cell("cifar100_cnn", framework, size="small", batch=LARGER)
     return usual, usual.but(checkpointing="on")
+
+
+def served(workload: str, framework: str) -> Cell:
+    """A workload in float32 whose model serves after training."""
+    return _cell(workload, framework)
 
 
 def kernels(framework: str) -> tuple[Cell, ...]:

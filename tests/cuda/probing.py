@@ -58,7 +58,9 @@ class Request:
 
     def batches(self, cell: Cell) -> Batches:
         spec = specification(cell.workload, cell.size)
-        return Batches(open_cached(Path(self.data[spec.data])), cell.batch, 0, getattr(spec, "length", None))
+        return Batches(
+            spec.arrange(open_cached(Path(self.data[spec.data]))), cell.batch, 0, getattr(spec, "length", None)
+        )
 
     def training(self, cell: Cell) -> Any:
         """The measured training of a cell, prepared, with its dropout."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,6 +72,30 @@ class Compiled:
 
 def compile_ahead(cell: Cell) -> Compiled:
     """The cell's step as `suite.worker.frameworks.jax.training` trains it on CUDA, compiled for the card."""
+    with on_card(cell) as (training, batch, compiled):
+        return compiled(training.jitted, (training.state, *batch), training.options)
+
+
+def compile_serving_ahead(cell: Cell) -> dict[str, Compiled]:
+    """What serves the trained cell, likewise: the forward pass, and where it decodes, the prompts' and a word's."""
+    import jax
+
+    from suite.worker.frameworks.jax.inference import Model
+
+    with on_card(cell) as (training, (inputs, _), compiled):
+        model, trained = Model(training), (training.state.weights, training.state.statistics)
+        made = {"forward": compiled(model.forward, (*trained, inputs), training.options)}
+        if training.spec.decodes:
+            prompts = inputs[:, : inputs.shape[1] // 2]
+            state = jax.eval_shape(model.prefilled, *trained, prompts)
+            made["prefill"] = compiled(model.prefilled, (*trained, prompts), training.options)
+            made["decode"] = compiled(model.decoded, (*trained, state), training.options)
+    return made
+
+
+@contextmanager
+def on_card(cell: Cell) -> Iterator[tuple[Any, Any, Callable[[Any, Any, Any], Compiled]]]:
+    """A `Training` as for CUDA, a batch of it, and what compiles a function for the card."""
     import jax
     from jax.experimental import rnn, topologies
     from jax.sharding import SingleDeviceSharding
@@ -81,34 +107,35 @@ def compile_ahead(cell: Cell) -> Compiled:
     place, spec = code._place, specification(cell.workload, cell.size)
     # What asks for a device: where arrays lie, and how much memory cuDNN's LSTM wants for its work.
     wanted = mock.Mock(side_effect=lambda *_: (0, 1))
+    there = SingleDeviceSharding(card.devices[0])
+
+    def described(array: Any) -> jax.ShapeDtypeStruct:
+        array = array if hasattr(array, "shape") else jax.numpy.asarray(array)  # a loss scale counts in Python
+        return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=there)
+
+    def compiled(function: Any, arguments: Any, options: Any) -> Compiled:
+        with TemporaryDirectory() as folder:
+            lowered = function.trace(*jax.tree.map(described, arguments)).lower(lowering_platforms=("cuda",))
+            made = lowered.compile(compiler_options={"xla_dump_to": folder, "xla_dump_hlo_as_text": True} | options)
+            targets = {found for path in Path(folder).glob("*.ptx") for found in _targets(path)}
+            passed = [path.read_text() for path in Path(folder).glob("*thunk_sequence_after_thunk_passes.txt")]
+        memory = made.memory_analysis()
+        return Compiled(
+            made.as_text(),
+            memory.argument_size_in_bytes + memory.temp_size_in_bytes,
+            sum(text.count("kCommandBuffer") for text in passed),
+            frozenset(targets),
+        )
+
     with (
         mock.patch.object(frameworks, "check"),
         mock.patch.object(code, "_place", return_value=place("cpu")),
         mock.patch.object(rnn.gpu_rnn, "compute_rnn_workspace_reserve_space_sizes", wanted),
-        TemporaryDirectory() as folder,
     ):
         code.prepare(cell.but(compile="compile"), "cpu", 0)  # a CPU lacks the other mode
         training = code.Training(cell, spec, module(cell.workload, "jax"), spec.reference_weights(0), "cuda")
         training.device = SimpleNamespace(platform="gpu")
-        there = SingleDeviceSharding(card.devices[0])
-
-        def described(array: Any) -> jax.ShapeDtypeStruct:
-            array = array if hasattr(array, "shape") else jax.numpy.asarray(array)  # a loss scale counts in Python
-            return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=there)
-
-        arguments = jax.tree.map(described, (training.state, *batches(spec, cell.batch * cell.accumulate)[0]))
-        lowered = training.jitted.trace(*arguments).lower(lowering_platforms=("cuda",))
-        dumped = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
-        compiled = lowered.compile(compiler_options=dumped | training.options)
-        memory = compiled.memory_analysis()
-        targets = {found for path in Path(folder).glob("*.ptx") for found in _targets(path)}
-        passed = [path.read_text() for path in Path(folder).glob("*thunk_sequence_after_thunk_passes.txt")]
-    return Compiled(
-        compiled.as_text(),
-        memory.argument_size_in_bytes + memory.temp_size_in_bytes,
-        sum(text.count("kCommandBuffer") for text in passed),
-        frozenset(targets),
-    )
+        yield training, batches(spec, cell.batch * cell.accumulate)[0], compiled
 
 
 def _targets(path: Path) -> list[str]:

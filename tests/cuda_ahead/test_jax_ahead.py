@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from suite.plan.cell import Cell
-from tests.cuda_ahead.steps import Compiled, compile_ahead
+from tests.cuda_ahead.steps import Compiled, compile_ahead, compile_serving_ahead
 
 pytestmark = pytest.mark.skipif(not find_spec("jax_plugins"), reason="needs JAX's CUDA plugin: tox run -e cuda-ahead")
 
@@ -47,8 +47,24 @@ def test_the_lstm_is_cudnn_s_or_a_loop_each_way() -> None:
     assert (calls_of(scanned, "dnn_rnn"), scanned.count("while")) == (0, 2)
 
 
-def test_the_fused_attention_is_cudnn_s() -> None:
-    assert calls_of(ahead("imdb_transformer", "bf16", "fused"), "__cudnn$fmha") > 0
+@pytest.mark.parametrize("workload", ["gpt_small", "imdb_transformer"])
+def test_the_fused_attention_is_cudnn_s(workload: str) -> None:
+    assert calls_of(ahead(workload, "bf16", "fused"), "__cudnn$fmha") > 0
+
+
+def test_what_serves_becomes_code_for_hopper() -> None:
+    (forward,) = compile_serving_ahead(Cell("cifar100_cnn", "jax", batch=8, size="small")).values()
+    assert calls_of(forward, "__cudnn$conv") == 6
+    assert forward.machine_code == {"sm_90a"}
+
+
+def test_decoding_changes_its_cache_in_place() -> None:
+    made = compile_serving_ahead(Cell("gpt_small", "jax", precision="bf16", batch=8, kernel="fused", size="small"))
+    assert made.keys() == {"forward", "prefill", "decode"}
+    assert calls_of(made["prefill"], "__cudnn$fmha") > 0
+    assert calls_of(made["decode"], "__cudnn$fmha") == 0, "one query has no kernel of cuDNN's"
+    assert "may-alias" in made["decode"].text
+    assert not any(calls_of(each, "callback") for each in made.values())
 
 
 def test_the_usual_mode_has_cuda_graphs_and_another_has_none() -> None:

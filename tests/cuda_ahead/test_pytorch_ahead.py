@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(not find_spec("torch"), reason="not installed: t
 #: The type that products and convolutions take.
 COMPUTE = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution")
-KERNELS = {"imdb_lstm": "scan", "imdb_transformer": "plain"}
+KERNELS = {"gpt_small": "plain", "imdb_lstm": "scan", "imdb_transformer": "plain"}
 BATCH = 4
 #: A copy to the device, as (from, to, without waiting).
 PUT = ("cpu", "cuda", True)
@@ -95,11 +96,19 @@ def _pick(tensor: Any, index: Any) -> Any:
     for each in index if isinstance(index, tuple) else (index,):
         if isinstance(each, int):
             tensor = tensor.select(axis, each)
-        else:
-            assert each in (None, slice(None))
-            tensor = tensor.unsqueeze(axis) if each is None else tensor
-            axis += 1
+            continue
+        if each is None:
+            tensor = tensor.unsqueeze(axis)
+        elif each != slice(None):
+            start, stop, step = each.indices(tensor.shape[axis])
+            assert step == 1
+            tensor = tensor.narrow(axis, start, stop - start)
+        axis += 1
     return tensor
+
+
+def _put(tensor: Any, index: Any, value: Any) -> None:
+    _copy(_pick(tensor, index), value)
 
 
 @pytest.fixture
@@ -114,6 +123,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     # The usual ones make CUDA's device the current one, before anything is dispatched.
     monkeypatch.setattr(torch.Tensor, "copy_", _copy)
     monkeypatch.setattr(torch.Tensor, "__getitem__", _pick)
+    monkeypatch.setattr(torch.Tensor, "__setitem__", _put)
     monkeypatch.setattr(torch.Tensor, "__invert__", lambda tensor: tensor.bitwise_not())
     monkeypatch.setattr(torch.backends.cudnn, "enabled", False)
     monkeypatch.setattr("torch.cuda.amp.common.amp_definitely_not_available", lambda: False)
@@ -163,6 +173,24 @@ def test_a_step_stays_on_the_device_and_in_its_type(workload: str, precision: st
     assert kept
     assert {tensor.device.type for tensor in (*results, *kept, *training.model.parameters())} == {"cuda"}
     assert {str(tensor.dtype) for tensor in (*results[:2], *kept, *training.model.parameters())} == {"torch.float32"}
+    assert seen.products == {COMPUTE[precision]}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@each_workload
+def test_what_serves_stays_on_the_device_and_in_its_type(
+    workload: str, precision: str, ahead: Callable[..., Any]
+) -> None:
+    with ahead(workload, precision=precision) as (training, batch, seen):
+        model, copies = import_module("suite.worker.frameworks.pytorch.inference").Model(training), [*seen.copies]
+        results = [model.predict(batch[0])]
+        if narrow(workload).decodes:
+            state = model.prefill(batch[0][:, :2])
+            for _ in range(2):
+                words, state = model.decode(state)
+                results += [words, state[0], *state[1], state[2]]
+        assert seen.copies == copies, "nothing goes through the host"
+    assert {tensor.device.type for tensor in results} == {"cuda"}
     assert seen.products == {COMPUTE[precision]}
 
 

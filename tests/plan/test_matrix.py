@@ -69,7 +69,7 @@ def test_one_axis_is_varied_at_a_time() -> None:
     assert {cell.loader.kind for cell in matrix("loader").cells} >= {"naive", "workers", "tuned", "resident"}
     assert {cell.kernel for cell in matrix("lstm-kernel").cells} == {"cudnn", "scan"}
     found = {(cell.workload, cell.checkpointing) for cell in matrix("checkpointing").cells}
-    of_blocks = ("cifar100_cnn", "cifar100_resnet18", "imdb_transformer")
+    of_blocks = ("cifar100_cnn", "cifar100_resnet18", "gpt_small", "imdb_transformer")
     assert found == {(name, value) for name in of_blocks for value in ("off", "on")}
     assert {cell.allocator for cell in matrix("allocator").cells} == set(ALLOCATORS)
     for name in ("precision", "loader", "lstm-kernel"):

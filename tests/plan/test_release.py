@@ -11,6 +11,7 @@ from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.settings.frameworks import interpreter_variable, too_old
 from suite.plan.sweeps.sweep import described, parsed, swept, usual
 from suite.profile.chosen import chosen
+from tests.documents import ROOT
 
 ORDER = ["0.6", "0.9.0.dev20260101", "0.9.0a1", "0.9.0rc1", "0.9.0", "0.9.0.post1", "0.9.0.1", "0.9.2", "0.10.0", "1.0"]
 
@@ -93,6 +94,12 @@ def test_each_framework_says_its_oldest_release_in_one_place(framework: str) -> 
         too_old(framework, "0.0.1")
         == f"{framework} 0.0.1 is older than {oldest}, the oldest release that the suite supports"
     )
+
+
+def test_the_documentation_names_the_oldest_releases() -> None:
+    text = (ROOT / "docs" / "releases.md").read_text(encoding="utf-8")
+    names = [f"{each.title} {each.oldest}" for each in FRAMEWORKS.values()]
+    assert f"{', '.join(names[:-1])} and {names[-1]} are the oldest that are supported" in text
 
 
 def test_each_release_has_a_variable_for_its_interpreter() -> None:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import STRATEGIES_OF, Cell
-from suite.plan.settings.strategies import NORMALISED, NOT_MEASURED, measured_of, normalised_apart, not_measured
+from suite.plan.settings.strategies import (
+    NORMALISED,
+    NOT_MEASURED,
+    measured_of,
+    normalised_apart,
+    not_measured,
+    not_served,
+)
 
 
 @pytest.mark.parametrize("framework", STRATEGIES_OF)
@@ -50,7 +57,9 @@ def test_devices_normalise_apart_but_where_the_statistics_are_of_the_whole_batch
     assert not not_measured(Cell(NORMALISED[0], "jax", devices=2, strategy="jit", recipe="modern"))
 
 
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer"])
+@pytest.mark.parametrize(
+    "workload", ["cifar100_cnn", "cifar100_resnet18", "gpt_small", "imdb_lstm", "imdb_transformer"]
+)
 @pytest.mark.parametrize("devices", [2, 4])
 def test_jax_divides_the_weights_of_any_workload_over_any_number_of_devices(workload: str, devices: int) -> None:
     assert not not_measured(Cell(workload, "jax", devices=devices, strategy="split"))
@@ -65,3 +74,10 @@ def test_a_process_takes_its_devices_share_or_all_where_the_model_is_divided(
 ) -> None:
     cell = Cell("imdb_lstm", framework, batch=8, accumulate=3, devices=2, strategy=strategy)
     assert (cell.processes, cell.process_batch, cell.effective_batch) == (processes, samples, 48)
+
+
+def test_inference_is_measured_on_one_device_by_the_suite_s_own_loop() -> None:
+    one = Cell("imdb_lstm", "pytorch")
+    assert not not_served(one)
+    assert "on one device; leave infer out" in not_served(one.but(devices=2))
+    assert "with the interface native" in not_served(one.but(interface="keras"))

@@ -40,7 +40,7 @@ def test_all_evidence_of_identity_survives_json() -> None:
     back = Record.from_json(json.loads(json.dumps(record.to_json())))
     assert back == record
     assert back.identity
-    assert back.identity.traces.keys() == {"own", "float64"}
+    assert back.identity.traces.keys() == {"own", "float64", "fingerprint", "dropout"}
 
 
 def test_a_record_from_before_there_was_more_evidence_is_read() -> None:

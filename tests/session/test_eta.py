@@ -21,7 +21,7 @@ from tests.published import RUNS
 #: How far an estimate may be off.
 FACTOR = 1.5
 #: Of its four workloads one takes ten times as long, and it came third, with evidence that only a first launch has.
-WIDER = {"0025_evidence": 2.5}
+WIDER = {"0025_evidence": 2.5, "0026_cpu": 2.5}
 
 
 def by_run(path: Path) -> dict[str, list[Record]]:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
 from suite.record.handover.order import HostRanks
 from suite.record.parts.environment import own_cores
 from suite.record.record import Outcome, Record
@@ -158,3 +159,11 @@ def test_a_part_has_its_own_ranks_alone_and_the_coordinator_of_another_host(monk
     for each in told:
         assert (each["SUITE_WORLD_SIZE"], each["SUITE_COORDINATOR"]) == ("6", "10.0.0.1:5000")
         assert (each["SUITE_ADDRESS"], each["SUITE_TOKEN"]) == ("10.0.0.2", "secret")
+
+
+def test_inference_on_several_devices_starts_no_process(tmp_path: Path) -> None:
+    plan = Plan(phases=("train", "infer"), chosen=True)
+    record = launch(replace(JOB_OF_TWO, plan=plan), tmp_path / "log")
+    assert record.outcome.status == "unsupported"
+    assert "on one device" in record.outcome.reason
+    assert not (tmp_path / "log").exists()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.statistics.undecided import standing
+from suite.analysis.statistics.multiple_testing import standing
 from suite.plan.cell import Cell
-from suite.plan.measuring import FIRST_LOOK, SEQUENTIAL
+from suite.plan.measuring import FIRST_LOOK, LEAST_TESTED, SEQUENTIAL
 from suite.record.record import Record
 from suite.session.launches.launcher import drawn_launch
 from suite.session.stopping import Stopping
@@ -118,6 +118,16 @@ def test_the_table_says_how_it_was_tested_and_tests_four_launches() -> None:
     assert not fixed.tested
 
 
+def test_a_table_of_runs_of_both_designs_names_both_tests() -> None:
+    from suite.report.tables.words import foot_lines
+
+    others = [replace(each, run={"id": "run-b"}) for each in launched(LEAST_TESTED)]
+    (table,) = records.tables([*launched(FIRST_LOOK), *others])
+    (line,) = (line for line in foot_lines(table) if line.startswith("Test:"))
+    assert "group-sequential t-test" in line
+    assert "and in the others a paired t-test" in line
+
+
 ARGUMENTS = ("--workload=imdb_lstm", "--framework=pytorch,jax", "--size=small", "--benchmark-save=a")
 
 
@@ -152,6 +162,13 @@ def test_a_run_of_a_fixed_number_does_not_become_one_with_a_budget(suite: Suite)
     done = suite("suite", *ARGUMENTS, "--budget=1h", "--resume")
     assert done.status == 4
     assert "give --launches N" in done.output
+
+
+def test_a_run_with_a_budget_does_not_become_one_of_a_fixed_number(suite: Suite) -> None:
+    suite("suite", *ARGUMENTS, "--budget=1h")
+    done = suite("suite", *ARGUMENTS, "--launches=30", "--resume")
+    assert done.status == 4
+    assert "give --budget TIME, and no --launches, to continue it" in done.output
 
 
 def test_the_main_command_ends_when_it_is_decided_and_launches_fix_their_number(suite: Suite) -> None:

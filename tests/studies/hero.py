@@ -19,8 +19,8 @@ from suite.report import plots
 from suite.report.plots.kinds.hero import hero
 from suite.report.tables.frame import table
 
-#: The runs with throughput of both workloads in full size, on one machine.
-RUNS = ("0011_cpu_cnn", "0014_cpu_lstm")
+#: The run with throughput of both workloads in full size.
+RUNS = ("0026_cpu",)
 STORAGE = Path("results/runs")
 OUTPUT = Path("docs/hero.png")
 

@@ -3,8 +3,9 @@
 After a change to plots, tables or the form of records, this writes the saved runs in today's form and their
 comparisons into the folder NEW, and sets every figure of their CSV files beside the one published before. New columns
 are named, and so are sums that were rounded otherwise (by less than 1e-12 of the figure). Where another figure differs
-or is gone, it is named too, nothing is replaced, and the exit status is 1. Of the plots, which the reports hold anyway,
-only those that a page of documentation shows stay as files.
+or is gone, it is named too, nothing is replaced, and the exit status is 1. Only what is shown stays: of the readings
+over time those of each cell's median launch, and of the plots, which the reports hold anyway, those that a page of
+documentation has.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -20,13 +21,15 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from suite.analysis.rows.timelines import shown_launch
 from suite.compare.__main__ import main as compare
 from suite.monitor.timeline import short
+from suite.plan.cell import Cell
 from suite.record.files.line import encode_lines, thin_lines
 from suite.record.files.saved import unpack
 from suite.record.record import Record
@@ -43,7 +46,6 @@ JUDGED = {
 BY = {
     "0017_interfaces": "interface",
     "0023_compiled": "compile",
-    "0024_tuning": "tuning",
 }
 
 ROOT = Path(__file__).parents[2]
@@ -51,35 +53,49 @@ TABLES = ("cells.csv", "accuracy.csv", "epochs.csv", "launches.csv")
 
 
 def renewed(saved: dict[str, Any]) -> dict[str, Any]:
-    """A saved run in today's form: the same records, their lines over time rounded to what a plot can show."""
+    """A saved run in today's form: the same records, and of their lines over time what plots can show."""
     run = unpack(saved)
-    for entry in run["benchmarks"]:
-        entry["extra_info"]["record"] = _record(entry["extra_info"]["record"])
-    run["suite"]["failed"] = [_record(each) for each in run["suite"]["failed"]]
+    if any("before" in entry["extra_info"]["record"]["run"] for entry in run["benchmarks"]):
+        return saved  # each line has a digest of the one before, which would no longer hold
+    infos = [entry["extra_info"] for entry in run["benchmarks"]]
+    shown = _shown(Record.from_json(info["record"]) for info in infos)
+    for info in infos:
+        info["record"] = _record(info["record"], shown)
+    run["suite"]["failed"] = [_record(each, shown) for each in run["suite"]["failed"]]
     return run
 
 
-def _record(data: dict[str, Any]) -> dict[str, Any]:
+def _shown(records: Iterable[Record]) -> set[str]:
+    """The keys of the launches whose lines over time a plot shows."""
+    cells: dict[Cell, list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.launch):
+        cells.setdefault(record.cell, []).extend([record] * (record.outcome.ok and not record.control))
+    return {shown.key for launches in cells.values() if (shown := shown_launch(launches))}
+
+
+def _record(data: dict[str, Any], shown: Container[str]) -> dict[str, Any]:
     before = Record.from_json(data)
-    record = replace(before, metrics=_metrics(before.metrics)).to_json()
+    record = replace(before, metrics=_metrics(before.metrics, before.key in shown)).to_json()
     after = Record.from_json(json.loads(json.dumps(record)))
     assert replace(after, metrics=before.metrics) == before, f"{before.key} changed"
     return record
 
 
-def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:
+def _metrics(metrics: dict[str, Any], shown: bool) -> dict[str, Any]:
     thin_lines(metrics := copy.deepcopy(metrics))
     changes: dict[str, Any] = {}
     if "host" in metrics:
-        changes["host"] = _source(metrics["host"])
+        changes["host"] = _source(metrics["host"], shown)
     if "gpus" in metrics:
-        changes["gpus"] = [_source(each) for each in metrics["gpus"]]
+        changes["gpus"] = [_source(each, shown) for each in metrics["gpus"]]
     return metrics | changes
 
 
-def _source(source: dict[str, Any]) -> dict[str, Any]:
+def _source(source: dict[str, Any], shown: bool) -> dict[str, Any]:
     """What was seen of the host or a GPU. Medians stay exact, since tables show them."""
     changes: dict[str, Any] = {}
+    if not shown:
+        source = {name: value for name, value in source.items() if name != "timeline"}
     if line := source.get("timeline"):
         changes["timeline"] = encode_lines(line["at_s"], line["values"])
     if phases := source.get("phases"):

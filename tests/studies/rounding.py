@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from suite.plan.cell import SIZES
-from suite.worker.evidence.fingerprint import BATCH, SEED, STEPS, movement
+from suite.worker.evidence.fingerprint import BATCH, SEED, movement
 from tests.frameworks import Found, batches, compute, training
 from workloads.data.cache import open_cached
 from workloads.data.prepare import prepare
@@ -26,7 +26,7 @@ from workloads.spec import specification
 
 #: The workloads whose layers are plain functions; PyTorch's LSTM is one function, and its inside out of reach.
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18")
-BITS = 11
+BITS, STEPS = 11, 10
 
 
 def rounded(array: torch.Tensor) -> torch.Tensor:

@@ -1,12 +1,14 @@
 """How often is a run wrong that stops when it is decided, and how soon does it stop? It is simulated and printed.
 
 Simulates whole answers: three frameworks at two batch sizes of two workloads, so that twelve pairs are tested together.
-Each cell has the noise of one committed launch after another, drawn with replacement from its own run and workload.
-Every run is looked at after each block, as a real one is, and a cell takes part until all its pairs are decided. The
-fixed design, six launches of each cell, is run on the same draws. `python -m tests.studies.stopping` prints it all.
+Each cell has the noise of one committed cell, whose launches are drawn with replacement: that of every committed run
+with four launches or more of each cell, as it is, and with drift, outliers, processes of two speeds, and normal. Every
+run is looked at after each block, as a real one is, and a cell takes part until all its pairs are decided. The fixed
+design, six launches of each cell, is run on the same draws.
 
 An answer is *wrong* if any pair without a difference is called faster or slower, or equal where it differs by more than
-the margin; the *wrong side* is faster in place of slower. Each share has its simulation error.
+the margin; the *wrong side* is faster in place of slower. ``python -m tests.studies.stopping --write`` puts what it
+prints into docs/method.md. Ten minutes on one core.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -15,198 +17,205 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+from scipy import special
 
-from suite.analysis.statistics.inference import MARGIN, paired, verdicts
-from suite.analysis.statistics.sequential import Design, looks
-from suite.analysis.statistics.two_way import fit
-from tests.studies.significance import OUTLIER, residuals
+from suite.analysis.statistics.inference import LEVEL, MARGIN
+from suite.analysis.statistics.sequential import Design, PairTests, look_at, together
+from tests.studies.stopping_worlds import BATCHES, FRAMEWORKS, Values, World, cells, sources, worlds
+from tests.studies.tune import written
 
-#: The committed runs whose noise is drawn: one for each workload of an answer.
-RUNS = {
-    "0005": (("0005", "cifar100_cnn"), ("0005", "imdb_lstm")),
-    "0011 and 0014": (("0011", "cifar100_cnn"), ("0014", "imdb_lstm")),
-    "0023": (("0023", "cifar100_cnn"), ("0023", "imdb_lstm")),
-}
-FRAMEWORKS, BATCHES = ("pytorch", "tensorflow", "jax"), (32, 64)
+PAGE = Path(__file__).parents[2] / "docs" / "method.md"
+MARK = "stopping"
 #: Ratios of throughput to PyTorch's in the committed answers, roughly: those of the CNN, then of the LSTM.
 REAL = ({"pytorch": 1.0, "tensorflow": 1.0, "jax": 0.6}, {"pytorch": 1.0, "tensorflow": 0.55, "jax": 0.5})
-#: Seconds of a launch that times its training alone.
-LAUNCH_S = 10.0
+#: Seconds of a launch that times its training alone, and of one with all phases.
+LEAN_S, WHOLE_S = 10.0, 23.0
 FIXED = 6
-UNDECIDED = "inconclusive"
-
-Cell = tuple[int, int, str]  # workload, batch, framework
-Pair = tuple[Cell, Cell]
-Values = np.ndarray
+UNDECIDED, FASTER, SLOWER, EQUAL = 0, 1, -1, 2
+#: Answers that are simulated at a time.
+PART = 2000
 
 
-@dataclass(frozen=True)
-class World:
-    """The noise of each workload's cells, and what else may happen to launches.
+def pairs() -> list[tuple[int, int]]:
+    """The comparisons of an answer: each two frameworks of each setting, as places among the cells."""
+    places = {cell: place for place, cell in enumerate(cells())}
+    return [
+        (places[workload, batch, first], places[workload, batch, second])
+        for workload in (0, 1)
+        for batch in BATCHES
+        for first, second in combinations(FRAMEWORKS, 2)
+    ]
 
-    ``drift`` slows the machine by that share until the last block, ``outliers`` is the share of launches that are 30 %
-    slow, ``speeds`` the loss of processes of the slower of two speeds, which every second one has.
-    """
 
-    noise: tuple[Values, Values]
-    drift: float = 0.0
-    outliers: float = 0.0
-    speeds: float = 0.0
+FIRST, SECOND = (np.array(side) for side in zip(*pairs(), strict=True))
+OF_WORKLOAD = [np.array([place for place, cell in enumerate(cells()) if cell[0] == which]) for which in (0, 1)]
 
-    def rates(self, true: Mapping[Cell, float], blocks: int, draws: np.random.Generator) -> dict[Cell, Values]:
-        """Throughputs (blocks,) of each cell."""
-        rates = {}
-        for index, (cell, rate) in enumerate(true.items()):
-            pool = self.noise[cell[0]]
-            values = rate * np.exp(draws.choice(pool[index % len(pool)], blocks))
-            values *= np.where(draws.random(blocks) < self.outliers, OUTLIER, 1.0)
-            values *= np.where(draws.random(blocks) < 0.5, 1 - self.speeds, 1.0)
-            moments = (np.arange(blocks) + draws.random(blocks)) / blocks
-            rates[cell] = values * (1 - self.drift * moments)
-        return rates
+
+def holm(p: Values) -> Values:
+    """p-values (answers, tests) after Holm's correction over the tests of each answer."""
+    order = np.argsort(p, axis=-1, kind="stable")
+    left = p.shape[-1] - np.arange(p.shape[-1])
+    adjusted = np.maximum.accumulate(np.minimum(1.0, left * np.take_along_axis(p, order, -1)), axis=-1)
+    back = np.empty_like(p)
+    np.put_along_axis(back, order, adjusted, -1)
+    return back
+
+
+def verdicts(tests: PairTests) -> Values:
+    """What `suite.analysis.statistics.inference.verdicts` says of the tests (answers, tests) of each answer."""
+    sure = holm(tests.p) < LEVEL
+    faster, slower = sure & (tests.low > 1 + MARGIN), sure & (tests.high < 1 / (1 + MARGIN))
+    equal = (tests.low >= 1 / (1 + MARGIN)) & (tests.high <= 1 + MARGIN)
+    return np.select([faster, slower, equal], [FASTER, SLOWER, EQUAL], UNDECIDED)
+
+
+def common(logs: Values) -> Values:
+    """The variance (answers, pairs) that the pairs of a workload share, from logarithms (answers, cells, blocks)."""
+    shared = np.empty((len(logs), len(FIRST)))
+    for places in OF_WORKLOAD:
+        part = logs[:, places]
+        rest = part - part.mean(-1, keepdims=True) - part.mean(-2, keepdims=True) + part.mean((-1, -2), keepdims=True)
+        freedom = (part.shape[-1] - 1) * (part.shape[-2] - 1)
+        variance = 2 * (rest**2).sum((-1, -2)) / freedom
+        shared[:, np.isin(FIRST, places)] = variance[:, None]
+    return shared
 
 
 @dataclass
 class Tally:
-    """What became of the runs of one world: counts of answers, and sums."""
+    """What became of the answers of one world: counts, and sums over answers."""
 
-    runs: int = 0
+    answers: int = 0
     wrong: int = 0
     wrong_side: int = 0
     decided: float = 0.0
-    launches: float = 0.0
+    seconds: float = 0.0
     bias: float = 0.0
 
-    def line(self) -> str:
-        share, launches = self.wrong / self.runs, self.launches / self.runs
-        error = math.sqrt(share * (1 - share) / self.runs)
-        return (
-            f"{share:8.1%} +-{error:5.1%}{self.wrong_side / self.runs:8.2%}{self.decided / self.runs:8.1f}"
-            f"{launches:10.1f}{launches * LAUNCH_S / 60:9.1f}{self.bias / self.runs:9.2%}"
-        )
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(one + another for one, another in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def cells() -> list[Cell]:
-    return [(workload, batch, name) for workload, batch, name in product((0, 1), BATCHES, FRAMEWORKS)]
+def sequential(logs: Values, design: Design) -> tuple[Values, Values, Values]:
+    """The verdict, the blocks and the ratio of each pair (answers, pairs), as of the look at which it was decided."""
+    ratios = logs[:, FIRST] - logs[:, SECOND]
+    word, blocks, value = (np.zeros(ratios.shape[:2]) for _ in range(3))
+    tests: PairTests | None = None
+    for count in design.looks:
+        new = look_at(ratios[..., :count], common(logs[..., :count]), design)
+        tests = together(tests, new) if tests else new
+        left = word == UNDECIDED
+        word = np.where(left, verdicts(tests), word)
+        blocks, value = np.where(left, count, blocks), np.where(left, tests.value, value)
+    return word, blocks, value
 
 
-def pairs() -> list[Pair]:
-    """The contests of an answer: each two frameworks in each setting."""
-    settings = product((0, 1), BATCHES)
-    return [((*at, first), (*at, second)) for at in settings for first, second in combinations(FRAMEWORKS, 2)]
+def fixed(logs: Values) -> tuple[Values, Values, Values]:
+    """The same by six launches of each cell: a paired t-test."""
+    ratios = (logs[:, FIRST] - logs[:, SECOND])[..., :FIXED]
+    mean, error = ratios.mean(-1), ratios.std(-1, ddof=1) / math.sqrt(FIXED)
+    reach = float(special.stdtrit(FIXED - 1, 1 - LEVEL / 2)) * error
+    p = 2 * special.stdtr(FIXED - 1, -np.abs(mean) / np.maximum(error, 1e-300))
+    tests = PairTests(np.exp(mean), np.exp(mean - reach), np.exp(mean + reach), p)
+    return verdicts(tests), np.full(mean.shape, float(FIXED)), tests.value
 
 
-def sequential(rates: Mapping[Cell, Values], design: Design) -> dict[Pair, tuple[str, int, float]]:
-    """Verdict, blocks and ratio of each pair by the stopped design, as of the look at which it was decided."""
-    logs = {(a, b): dict(enumerate(np.log(rates[a] / rates[b]).tolist())) for a, b in pairs()}
-    common = {0: {}, 1: {}}
-    for workload, block in product((0, 1), range(design.first - 1, design.most)):
-        scores = np.log([rates[cell][: block + 1] for cell in cells() if cell[0] == workload]).T
-        common[workload][block] = 2 * fit(scores).deviation ** 2
-    tests = {pair: looks(each, common[pair[0][0]], design) for pair, each in logs.items()}
-    found: dict[Pair, tuple[str, int, float]] = {}
-    for at, count in enumerate(design.looks):
-        words = verdicts([each[at] for each in tests.values()])
-        for (pair, each), word in zip(tests.items(), words, strict=True):
-            if found.get(pair, (UNDECIDED,))[0] == UNDECIDED:
-                found[pair] = word, count, each[at].value
-    return found
+def judge(found: tuple[Values, Values, Values], true: Values, launch_s: float) -> Tally:
+    """Counts what is wrong in answers, given the logarithms of the cells' true throughputs (cells,)."""
+    word, blocks, value = found
+    differences = true[FIRST] - true[SECOND]
+    claims = np.isin(word, (FASTER, SLOWER))
+    wrong = (claims & (differences == 0)) | ((word == EQUAL) & (np.abs(differences) > math.log1p(MARGIN)))
+    side = claims & (word * differences < 0)
+    right = claims & (differences != 0)
+    bias = np.where(right, (np.log(value) - differences) * np.sign(differences), 0.0).sum(-1)
+    launches = [blocks[:, (place == FIRST) | (place == SECOND)].max(-1) for place in range(len(true))]
+    return Tally(
+        len(word), int(wrong.any(-1).sum()), int(side.any(-1).sum()), float((word != UNDECIDED).sum()),
+        float(np.sum(launches)) * launch_s, float((bias / np.maximum(right.sum(-1), 1)).sum()),
+    )  # fmt: skip
 
 
-def fixed(rates: Mapping[Cell, Values], _: Design) -> dict[Pair, tuple[str, int, float]]:
-    """The same by six launches of each cell."""
-    tests = {(a, b): paired((rates[a] / rates[b])[:FIXED].tolist()) for a, b in pairs()}
-    known = {pair: test for pair, test in tests.items() if test}
-    words = verdicts(list(known.values()))
-    return {pair: (word, FIXED, known[pair].value) for pair, word in zip(known, words, strict=True)}
-
-
-def judge(tally: Tally, found: Mapping[Pair, tuple[str, int, float]], true: Mapping[Cell, float]) -> None:
-    """Add one run to the tally."""
-    differences = {(a, b): math.log(true[a] / true[b]) for a, b in found}
-    tally.runs += 1
-    tally.wrong += any(_is_wrong(word, differences[pair]) for pair, (word, *_) in found.items())
-    tally.wrong_side += any(
-        (word == "faster" and differences[pair] < 0) or (word == "slower" and differences[pair] > 0)
-        for pair, (word, *_) in found.items()
-    )
-    tally.decided += sum(word != UNDECIDED for word, *_ in found.values())
-    tally.launches += sum(max(blocks for pair, (_, blocks, _) in found.items() if cell in pair) for cell in cells())
-    real = [
-        (math.log(value) - differences[pair]) * math.copysign(1, differences[pair])
-        for pair, (word, _, value) in found.items()
-        if word in ("faster", "slower") and differences[pair]
-    ]
-    tally.bias += float(np.mean(real)) if real else 0.0
-
-
-def _is_wrong(word: str, difference: float) -> bool:
-    if word == "equal":
-        return abs(difference) > math.log1p(MARGIN)
-    return word in ("faster", "slower") and not difference
-
-
-def run(world: World, true: Mapping[Cell, float], design: Design, runs: int, seed: int = 0) -> dict[str, Tally]:
-    """Many runs of one world, by both designs on the same draws."""
-    draws, tallies = np.random.default_rng(seed), {"sequential": Tally(), "six launches": Tally()}
-    for _ in range(runs):
-        rates = world.rates(true, design.most, draws)
-        judge(tallies["sequential"], sequential(rates, design), true)
-        judge(tallies["six launches"], fixed(rates, design), true)
+def run(world: World, true: Values, design: Design, answers: int, seed: int = 0) -> dict[str, Tally]:
+    """Many answers of one world, by both designs on the same draws."""
+    draws, tallies = np.random.default_rng(seed), {"sequential": Tally(), "fixed": Tally()}
+    for begin in range(0, answers, PART):
+        logs = world.logarithms(true, min(PART, answers - begin), design.most, draws)
+        tallies["sequential"] += judge(sequential(logs, design), true, LEAN_S)
+        tallies["fixed"] += judge(fixed(logs), true, WHOLE_S)
     return tallies
 
 
-def truths() -> dict[str, dict[Cell, float]]:
-    """The true throughputs of the cells, by the name of what differs."""
-    return {
-        "nothing differs": dict.fromkeys(cells(), 1.0),
-        "one in each setting by 5 %": {cell: 1.05 if cell[2] == "jax" else 1.0 for cell in cells()},
-        "one in each setting by 20 %": {cell: 1.2 if cell[2] == "jax" else 1.0 for cell in cells()},
-        "as in the committed runs": {cell: REAL[cell[0]][cell[2]] for cell in cells()},
+def truths() -> dict[str, Values]:
+    """The logarithms of the cells' true throughputs (cells,), by what differs."""
+    by = {
+        "nothing": lambda _, __: 1.0,
+        "one framework by 5 %": lambda _, name: 1.05 if name == "jax" else 1.0,
+        "one framework by 10 %": lambda _, name: 1.1 if name == "jax" else 1.0,
+        "one framework by 20 %": lambda _, name: 1.2 if name == "jax" else 1.0,
+        "as in the published runs": lambda workload, name: REAL[workload][name],
     }
+    return {what: np.log([rate(workload, name) for workload, _, name in cells()]) for what, rate in by.items()}
 
 
-def _normal(noise: Values) -> Values:
-    """Normal noise of each cell's own deviation: a few residuals, drawn again, repeat themselves as no launches do."""
-    deviations = np.sqrt((noise**2).mean(axis=1))
-    drawn: Values = np.random.default_rng(5).standard_normal((len(noise), 20_000)) * deviations[:, None]
-    return drawn
+def _range(values: Iterable[float], form: str) -> str:
+    held = list(values)
+    low, high = f"{min(held):{form}}", f"{max(held):{form}}"
+    return (low if low == high else f"{low.removesuffix('%')} to {high}").replace("%", " %")
 
 
-def worlds(name: str) -> dict[str, World]:
-    """The noise of these committed runs as it is, and with what else may happen."""
-    first, second = (residuals(*each) for each in RUNS[name])
-    world = World((first, second))
-    return {
-        name: world,
-        f"{name}, drift 20 %": replace(world, drift=0.2),
-        f"{name}, outliers 5 %": replace(world, outliers=0.05),
-        f"{name}, two speeds (20 %)": replace(world, speeds=0.2),
-        f"{name}, normal": replace(world, noise=(_normal(first), _normal(second))),
-    }
+def lines(tallies: Mapping[str, Sequence[Mapping[str, Tally]]]) -> Iterator[str]:
+    """The table for the documentation: what differs, and the range over all worlds, of both designs."""
+    six = "by six launches: wrong | decided | minutes"
+    yield f"| what differs | wrong | on the wrong side | decided, of 12 | minutes | {six} |"
+    yield "|:--|--:|--:|--:|--:|--:|--:|--:|"
+    for what, found in tallies.items():
+        parts = [what]
+        for kind in ("sequential", "fixed"):
+            held = [each[kind] for each in found]
+            parts.append(_range((each.wrong / each.answers for each in held), ".1%"))
+            if kind == "sequential":
+                parts.append(_range((each.wrong_side / each.answers for each in held), ".2%"))
+            parts.append(_range((each.decided / each.answers for each in held), ".1f"))
+            parts.append(_range((each.seconds / each.answers / 60 for each in held), ".0f"))
+        yield f"| {' | '.join(parts)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="simulated for each line (default: 1000)")
+    parser.add_argument("--answers", type=int, default=10_000, help="simulated of each world (default: 10000)")
     parser.add_argument("--first", type=int, default=Design.first, help=f"first look (default: {Design.first})")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     options = parser.parse_args(arguments)
     design = Design(first=options.first)
-    print(f"{options.runs} answers of {len(pairs())} pairs each; looks after block {design.first} to {design.most}")
-    print(
-        f"{'noise':28}{'design':14}{'wrong':>8}{'':>8}{'side':>8}{'decided':>8}{'launches':>10}{'minutes':>9}{'bias':>9}"
-    )
+    tallies: dict[str, list[dict[str, Tally]]] = {}
     for what, true in truths().items():
-        print(f"\n{what}")
-        for name in RUNS:
-            for label, world in worlds(name).items():
-                for kind, tally in run(world, true, design, options.runs).items():
-                    print(f"{label:28}{kind:14}{tally.line()}", flush=True)
+        print(f"\n{what}\n{'noise':26}{'design':12}{'wrong':>8}{'side':>8}{'decided':>9}{'minutes':>9}{'bias':>8}")
+        for source, noise in sources().items():
+            for label, world in worlds(noise).items():
+                found = run(world, true, design, options.answers)
+                tallies.setdefault(what, []).append(found)
+                for kind, each in found.items():
+                    n = each.answers
+                    shares = f"{each.wrong / n:8.2%}{each.wrong_side / n:8.2%}{each.decided / n:9.1f}"
+                    print(
+                        f"{source + ', ' + label:26}{kind:12}{shares}{each.seconds / n / 60:9.1f}{each.bias / n:8.2%}"
+                    )
+    errors = [f"{100 * math.sqrt(share * (1 - share) / options.answers):.2f}" for share in (0.05, 0.001)]
+    note = (
+        f"{len(tallies['nothing'])} worlds, {options.answers:,} answers of each; the standard error of a share of 5 % "
+        f"is {errors[0]} points, that of 0.1 % {errors[1]}."
+    )
+    table = [*lines(tallies), "", note]
+    print("", *table, sep="\n")
+    if options.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), MARK, table), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from operator import attrgetter
 
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, SIZES, WORKLOADS
-from suite.worker.evidence.fingerprint import BATCH, SEED, STEPS, movement
+from suite.worker.evidence.fingerprint import BATCH, SEED, movement
 from tests.frameworks import PAIRS, Found, batches, compute, distances, training
 from workloads.data.cache import open_cached
 from workloads.data.prepare import prepare
@@ -76,7 +76,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--batch", type=int, default=BATCH)
-    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     return parser.parse_args()

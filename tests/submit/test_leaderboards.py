@@ -9,13 +9,14 @@ import pytest
 
 from suite.compare.__main__ import main
 from suite.report.html.leaderboards import PAGE
-from suite.report.html.standings import FILE, read
+from suite.report.html.standings import FILE, Standings
+from suite.report.html.stored import read
 from tests.documents import ROOT
 from tests.submit import tampering
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-INTEL, AMD, AMD_TOO = "0025_evidence", "0014_cpu_lstm", "0023_compiled"
+INTEL, AMD, AMD_TOO = "0025_evidence", "0023_compiled", "0017_interfaces"
 #: Made by hand, from the launches of a CPU.
 GPU = "by-hand-gpu"
 
@@ -55,7 +56,7 @@ def test_each_machine_gets_a_report_and_each_kind_a_board(tmp_path: Path, bundle
 def test_a_row_has_its_verdict_within_the_run_and_its_price(tmp_path: Path, bundles: list[str]) -> None:
     site = tmp_path / "site"
     assert main(["--publish", str(site), bundles[1], bundles[3]]) == 0
-    amd, gpu = read(site / AMD), read(site / GPU)
+    amd, gpu = (read(site / name / FILE, Standings) for name in (AMD, GPU))
     by_name = {row.framework: row for row in amd.rows}
     assert by_name["jax"].verdict == "slower"
     assert by_name["jax"].to_fastest

@@ -150,7 +150,7 @@ def test_an_honest_bundle_is_accepted(original: Contents, lines: list[Line], tmp
 
 def test_a_journal_spliced_into_another(original: Contents, lines: list[Line], tmp_path: Path) -> None:
     """The second block is that of another run, with the id of this one."""
-    other = honest("0014_cpu_lstm", tmp_path).lines[1:]
+    other = honest("0023_compiled", tmp_path).lines[1:]
     for line in other:
         line["run"]["id"] = lines[1]["run"]["id"]
     answers = said(tampering.bundle(tmp_path / "a.bundle", original, chained([*lines, *other])))

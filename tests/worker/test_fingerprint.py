@@ -104,7 +104,9 @@ def fingerprint(workload, framework, gates=(0, 1, 2, 3), nudge="") -> Identity:
     if nudge:
         weights[nudge].flat[0] += np.float32(1e-6)
     with training(workload, framework, "fp32", weights=reordered(weights, gates)) as running:
-        put = [running.put(batch) for batch in fixed_batches(data(spec.data), getattr(spec, "length", None))]
+        put = [
+            running.put(batch) for batch in fixed_batches(spec.arrange(data(spec.data)), getattr(spec, "length", None))
+        ]
         back = tuple(np.argsort(gates))
         before = reordered(running.weights(), back)
         losses = running.read([running.step(batch) for batch in put])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS
-from suite.worker.evidence.fingerprint import OWN_STEPS
+from suite.worker.evidence.fingerprint import STEPS
 from suite.worker.evidence.optimizer import Formula, deviation
 from tests.frameworks import (
     LARGE,
@@ -35,8 +35,6 @@ pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 TOLERANCE = 1e-9
 #: By size: batch and steps. The full models take seconds a step; two are enough for momentum to count.
 SETTINGS = {"small": (8, 10), "full": (2, 2)}
-
-CLASSES = {"cifar100": 100, "imdb": 2}
 
 each_size = pytest.mark.parametrize("size", ["small", pytest.param("full", marks=pytest.mark.slow)])
 
@@ -91,7 +89,7 @@ def test_weights_agree_after_training(workload, one, other, size):
 def test_the_first_step_s_loss_is_the_gradient_s_and_the_mean_over_the_batch(workload, framework):
     one = proof(workload, framework)
     assert one.losses[0] == pytest.approx(one.loss, rel=1e-14)
-    assert one.loss == pytest.approx(np.log(CLASSES[specification(workload).data]), rel=0.25)
+    assert one.loss == pytest.approx(np.log(specification(workload).label_count), rel=0.25)
 
 
 @each_workload_and_framework
@@ -102,8 +100,8 @@ def test_the_optimizer_is_the_spec_s_formula(workload, framework):
     source, formula = batches(spec, 8), Formula(spec.optimizer)
     with training(workload, framework, spec=spec) as running:
         before = expected = running.weights()
-        for number in range(OWN_STEPS + 1):
-            if number == OWN_STEPS:
+        for number in range(STEPS + 1):
+            if number == STEPS:
                 assert_within(distances(running.weights(), plain.early), 1e-13)
             loss, gradients = tools.explained_step(running, running.put(source[number]))
             expected = formula.step(expected, gradients)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +15,10 @@ import pytest
 from suite.analysis.identity.by_itself import by_itself
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_FOR_P99, Plan
-from suite.record.inference import Answered, Inference
+from suite.record.inference import Answered, Decoded, Inference
 from suite.record.parts.evidence import Identity
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence import answers as answering
-from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch import inference
 from suite.worker.launch.inference import WARM_UP, Answers, model_of, requests, summary
 from tests.frameworks import (
@@ -79,6 +79,7 @@ def test_a_launch_that_is_not_asked_does_not_infer() -> None:
     assert not usual.serves
     assert usual.to_json().keys() == {"min_window_s", "windows", "max_warmup_s"}
     assert asked_for.with_parts == ("train", "infer", "infer_loaded")
+    assert json.loads(json.dumps(asked_for.to_json())) == asked_for.to_json(), "so that a run can be resumed"
     assert asked_for.of_launch(1019) == asked_for == Plan.from_json(json.loads(json.dumps(asked_for.to_json())))
 
 
@@ -168,14 +169,23 @@ def test_losses_of_one_output_are_those_of_both_labels() -> None:
         (Answered(8, 1e-6, 0, True), "inference keeps a gradient"),
         (Answered(8, 1e-2, 3, False), "3 of 8 answers are another request's"),
         (Answered(8, 1e-2, 0, False), "answers are off the evaluation by 1e-02"),
+        (Answered(8, 1e-6, 0, False, 1e-2), "with its cache, decoding is off the whole pass by 1e-02"),
     ],
 )
 def test_what_is_wrong_is_said(answered: Answered, words: str) -> None:
-    served = {"inference": summary([0.1], first_s=1.0, first_batch_s=1.0), "cell": Cell("imdb_lstm", "jax")}
+    served: dict[str, Any] = {
+        "inference": summary([0.1], first_s=1.0, first_batch_s=1.0),
+        "cell": Cell("imdb_lstm", "jax"),
+    }
     record: Any = SimpleNamespace(identity=Identity(answered=answered), **served)
     assert by_itself([record]) == words
     unchecked: Any = SimpleNamespace(identity=Identity(), **served)
     assert by_itself([unchecked]) == "the answers of inference were not checked"
+    decoded = replace(served["inference"], decoded=(Decoded(1, 8, 8, 0.1, 0.1),))
+    without: Any = SimpleNamespace(
+        identity=Identity(answered=Answered(8, 1e-6, 0, False)), **served | {"inference": decoded}
+    )
+    assert by_itself([without]) == "decoding was not checked against passes without a cache"
 
 
 @needs_frameworks
@@ -197,14 +207,6 @@ def test_the_function_that_serves_answers_as_the_evaluation_does(workload: str, 
         assert not serving.keeps_gradient(inputs[:1])
         serving.close()
         labels = answering.labels_of(logits.size)
-        expected = answering.evaluated(training, inputs, labels)
+        expected = answering.evaluated(training, inputs, labels, spec.ignored_label)
     assert answering.losses(logits.reshape(1, -1), labels)[0] == pytest.approx(expected[0], rel=1e-4, abs=1e-4)
     assert answering.losses(many.reshape(8, -1), labels) == pytest.approx(expected, rel=1e-4, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"), [({"interface": "keras"}, "with the interface native"), ({"devices": 2}, "on one device")]
-)
-def test_what_is_not_measured_is_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UnsupportedError, match=words):
-        model_of(Cell("imdb_lstm", "pytorch", **settings))

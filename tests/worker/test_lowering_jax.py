@@ -16,7 +16,7 @@ from suite.plan.cell import WORKLOADS, Cell, Loader
 from suite.plan.settings.frameworks import MEMORY_FRACTION, VARIABLES
 from suite.worker import frameworks
 from suite.worker.frameworks import UnsupportedError
-from tests.frameworks import batches, module, narrow, needs_frameworks
+from tests.frameworks import LARGE, batches, module, narrow, needs_frameworks
 from tests.frameworks import training as on_a_cpu
 from workloads.spec import Numbers, specification
 
@@ -32,7 +32,7 @@ PRODUCTS = {
 }
 #: Tracing these takes longest. What a type changes in the framework's own file the smaller ones show; in a workload's,
 #: bf16 shows it, whose operands are not the weights' type.
-LARGE_SLOW = {(name, kind) for name in ("cifar100_resnet18", "imdb_transformer") for kind in ("fp32", "tf32", "fp16")}
+LARGE_SLOW = {(name, kind) for name in LARGE for kind in ("fp32", "tf32", "fp16")}
 
 
 @pytest.fixture
@@ -85,6 +85,31 @@ def test_a_step_and_its_scores_lower_for_cuda_in_the_precision_asked_for(
             assert products(text) == {PRODUCTS[precision]}
         text = for_cuda(running._scored, running.state.weights, running.state.statistics, *batch)
         assert products(text) == {PRODUCTS[precision]}
+
+
+@pytest.mark.parametrize(
+    ("workload", "precision"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.slow] if pair in LARGE_SLOW and pair != ("gpt_small", "fp32") else [])
+        for pair in product(WORKLOADS, PRODUCTS)
+    ],
+)
+def test_what_serves_lowers_for_cuda_in_the_precision_asked_for(
+    code: Any, monkeypatch: pytest.MonkeyPatch, workload: str, precision: str
+) -> None:
+    import jax
+
+    inputs, _ = batches(specification(workload, "small"), BATCH)[0]
+    with training(code, monkeypatch, workload, precision) as running:
+        model = import_module("suite.worker.frameworks.jax.inference").Model(running)
+        trained = running.state.weights, running.state.statistics
+        assert products(for_cuda(model.forward, *trained, inputs)) == {PRODUCTS[precision]}
+        if specification(workload, "small").decodes:
+            prompts = inputs[:, : inputs.shape[1] // 2]
+            assert products(for_cuda(model.prefilled, *trained, prompts)) == {PRODUCTS[precision]}
+            text = for_cuda(model.decoded, *trained, jax.eval_shape(model.prefilled, *trained, prompts))
+            assert products(text) == {PRODUCTS[precision]}
+            assert "tf.aliasing_output" in text, "a cache is changed in place"
 
 
 @pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])

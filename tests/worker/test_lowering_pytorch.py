@@ -28,7 +28,7 @@ cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
 for order in sys.argv[1:]:
     if not os.fork():
         for precision in order.split("-"):
-            pytorch._set_tf32(precision == "tf32")
+            pytorch.set_fp32("tf32" if precision == "tf32" else "ieee")
         print(json.dumps({
             "old": [cudnn.allow_tf32, matmul.allow_tf32, torch.get_float32_matmul_precision()],
             "new": [each.fp32_precision for each in (cudnn, cudnn.conv, cudnn.rnn, matmul)],
@@ -66,7 +66,7 @@ def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         device, settings = code.prepare(Cell("cifar100_cnn", "pytorch", precision="tf32", compile="max"), "auto", 0)
     finally:
-        code._set_tf32(False)
+        code.set_fp32("ieee")
     assert (device, settings["device_name"]) == ("cuda", "A GPU")
     assert {settings[f"fp32_{what}"] for what in ("convolution", "rnn", "matmul")} == {"tf32"}
     assert fractions == [settings["memory_fraction"]] == [MEMORY_FRACTION]

@@ -22,7 +22,7 @@ from workloads.spec import specification
 pytestmark = needs_frameworks("tensorflow")
 
 BATCH = 8
-LARGE = ("cifar100_resnet18", "imdb_transformer")
+LARGE = ("cifar100_resnet18", "gpt_small", "imdb_transformer")
 each_accumulate = pytest.mark.parametrize("accumulate", [1, 2])
 
 
@@ -76,6 +76,22 @@ def test_this_build_has_gpu_kernels_for_every_integer_of_a_step(workload: str, a
             if not takes_in_device_memory(operation, i)
         }
         assert lacking == set()
+
+
+@each_workload
+def test_no_integer_leaves_the_gpu_in_what_serves(workload: str) -> None:
+    from tests.gpu_kernels import on_the_host
+
+    spec = specification(workload, "small")
+    with training(workload) as running:
+        model = import_module("suite.worker.frameworks.tensorflow.inference").Model(running)
+        inputs, _ = running.put(batches(spec, BATCH)[0])
+        graphs = [model.forward.get_concrete_function(inputs)]
+        if spec.decodes:
+            prompts = inputs[:, : inputs.shape[1] // 2]
+            graphs.append(model.prefilled.get_concrete_function(prompts))
+            graphs.append(model.decoded.get_concrete_function(*model.prefill(prompts)))
+        assert [on_the_host(each) for each in graphs] == [set() for _ in graphs]
 
 
 def test_a_split_and_int32_are_noticed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.catalog.devices import DEVICES
 from suite.plan.cell import Cell
 from suite.worker.launch import probe
 from suite.worker.launch.probe import (
@@ -121,7 +123,7 @@ def test_the_peak_multiplies_what_is_in_the_compute_type_already(
         taken.extend(str(each.dtype) for each in (a, b))
         return multiply(a, b)
 
-    monkeypatch.setattr(probe, "PEAK_SIDE", {"cpu": 16})
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], peak_side=16))
     monkeypatch.setattr(probe, "PEAK_WINDOW_S", 0.0)
     with training("imdb_lstm", framework, precision) as running:
         monkeypatch.setattr(import_module(home), "matmul", spy)
@@ -150,7 +152,7 @@ def test_the_peak_of_a_large_product_is_drawn_small_and_repeated(
         drawn.extend((a, b))
         return product(cell, device, a, b, repeats)
 
-    monkeypatch.setattr(probe, "PEAK_SIDE", {"cpu": 16})
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], peak_side=16))
     monkeypatch.setattr(probe, "PEAK_DRAWN", 4)
     monkeypatch.setattr(probe, "PEAK_WINDOW_S", 0.0)
     monkeypatch.setattr(code, "multiplication", handed)

@@ -12,13 +12,15 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.parts.evidence import Scored
 from suite.worker.evidence.scored import Again
-from suite.worker.launch.training import EVALUATION_BATCH, scores
+from suite.worker.launch.training import scores
 from tests.frameworks import data
 from workloads.data.augment import evaluation_batches
+from workloads.data.dataset import Split
 from workloads.spec import specification
 
 SPEC = specification("cifar100_cnn", "small")
 CLASSES = 100
+EVALUATION_BATCH = SPEC.evaluation_batch
 
 
 class Linear:
@@ -106,8 +108,57 @@ def test_an_evaluation_in_bf16_is_checked_by_one_in_fp32() -> None:
     assert scored(Linear(), **of, training=lambda *_, **__: Linear(scale=2.0)).fp32 == pytest.approx(0.5)
 
 
+class Text(Linear):
+    """Of each position's word its next one by a random matrix, for labels at every position."""
+
+    def __init__(self, seed: int = 0, scale: float = 1.0, shift: int = 0) -> None:
+        self.held = {"kernel": np.random.default_rng(seed).normal(0, 1, (WORDS, WORDS))}
+        self.scale, self.shift = scale, shift
+
+    def evaluate(self, batch: Any) -> Any:
+        inputs, labels = batch
+        counted = labels != -1
+        labels = np.where(counted, (labels + self.shift) % WORDS, 0)
+        logits = self.held["kernel"][inputs]
+        losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, labels[..., None], 2)[..., 0]
+        right = (logits.argmax(-1) == labels) & counted
+        count = counted.sum(1)
+        return (losses * counted).sum(1) / count * self.scale, right.sum(1) / count
+
+
+#: Words of a vocabulary that is larger than a batch, samples, and positions of each.
+WORDS, TEXTS, POSITIONS = 30, 40, 7
+
+
+def read(trained: Text, shown: Text | None = None, fresh: Text | None = None) -> Scored:
+    """The same of texts, of which 20 are evaluated at once."""
+    words = np.random.default_rng(5).integers(0, WORDS, (TEXTS, POSITIONS + 1), np.int32)
+    split = Split(words[:, :-1], words[:, 1:])
+    held = replace(data(SPEC.data), train=split, test=split, form="plain")
+    spec = SimpleNamespace(label_count=WORDS, ignored_label=-1, evaluation_batch=20)
+    subject: Any = SimpleNamespace(cell=Cell("cifar100_cnn", "pytorch"), data=held, spec=spec, length=None, team=None)
+    again = Again.of(subject, trained, scores(shown or trained, evaluation_batches(held, 20)), seed=3)
+    assert again
+    assert [len(inputs) for inputs, _, _ in again.batches] == [20, 20, 20], "every word, then 20 texts with their own"
+    found = again.evidence(fresh or Text(seed=1), trained.checkpoint())
+    assert found
+    return found
+
+
+def test_where_each_position_has_a_label_the_last_one_s_are_all_tried() -> None:
+    found = read(Text())
+    assert found == replace(found, samples=1 + 20, wrong=0, replayed=0.0, fp32=None)
+    assert found.total < 1e-9
+    assert read(Text(scale=0.9), fresh=Text(scale=0.9)).total > 0.1
+    assert read(Text(), fresh=Text(scale=1.1)).replayed > 0.05
+
+
+def test_labels_of_other_positions_are_noticed() -> None:
+    assert read(Text(), shown=Text(shift=1)).wrong > 10
+
+
 def test_nothing_is_said_where_the_number_of_labels_is_not_known() -> None:
     held = data(SPEC.data)
-    spec = SimpleNamespace(tensors=())
+    spec = SimpleNamespace(label_count=0, ignored_label=None)
     subject: Any = SimpleNamespace(cell=Cell("cifar100_cnn", "pytorch"), data=held, spec=spec, length=None, team=None)
     assert Again.of(subject, Linear(), (np.zeros(1), np.zeros(1)), seed=3) is None

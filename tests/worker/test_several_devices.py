@@ -109,6 +109,12 @@ def test_two_devices_compute_what_one_does(framework: str, strategy: str, folder
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("framework", "strategy"), [*REFERENCE_STRATEGY.items(), ("pytorch", "fsdp")])
+def test_a_decoder_on_two_devices_computes_what_one_does(framework: str, strategy: str, folder: Path) -> None:
+    agree("gpt_small", framework, strategy, 2, folder)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
 @pytest.mark.parametrize(
     ("framework", "strategy", "devices"), [(*case, count) for case in CASES for count in counts(*case)]

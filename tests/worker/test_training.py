@@ -45,7 +45,10 @@ COURSE = TrainingHistory(
 
 
 #: The study's has dropout, whose draws a checkpoint must go on with; a ResNet has running statistics.
-RECIPE = {"cifar100_cnn": "study", "cifar100_resnet18": "modern", "imdb_lstm": "modern", "imdb_transformer": "modern"}
+RECIPE = {
+    "cifar100_cnn": "study", "cifar100_resnet18": "modern", "gpt_small": "modern", "imdb_lstm": "modern",
+    "imdb_transformer": "modern",
+}  # fmt: skip
 
 #: Launched in every run of the tests; the others in the slow ones. What a worker does is the same for all frameworks.
 LAUNCHED = {("cifar100_cnn", "pytorch")}
@@ -240,8 +243,8 @@ def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, work
             batches = CountingLoader(Feed(loader()))
             running.compile(running.put(source[0]))
             follow(
-                RECIPE[workload], recipe, running, batches, per_epoch=source.per_epoch, data=samples,
-                length=source.length, batch=16, compiled_s=0.0, saved=saved, check=check,
+                RECIPE[workload], recipe, running, batches, source=source, data=samples, evaluation_batch=500,
+                compiled_s=0.0, saved=saved, check=check,
                 say=lambda **message: said.append(message), report=lambda course, _: courses.append(course),
                 tools=tools(running.cell),
             )  # fmt: skip

@@ -64,11 +64,8 @@ class Scored:
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-def test_loss_and_accuracy_are_means_over_the_test_split(
-    data: DataSet, batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("suite.worker.launch.training.EVALUATION_BATCH", batch)
-    loss, accuracy = evaluate(Scored(), data, None)
+def test_loss_and_accuracy_are_means_over_the_test_split(data: DataSet, batch: int) -> None:
+    loss, accuracy = evaluate(Scored(), data, None, batch)
     assert loss == pytest.approx(data.test.inputs.reshape(23, -1).sum(1, dtype=np.float64).mean(), rel=1e-12)
     assert accuracy == pytest.approx(np.mean(data.test.labels % 2 == 0))
 
@@ -85,4 +82,4 @@ def trained_on(data: DataSet) -> DataSet:
 def test_another_split_in_its_place_would_be_noticed(data: DataSet, wrong: Any) -> None:
     inputs, _ = counted(wrong(data), 7)
     assert inputs.shape != data.test.inputs.shape
-    assert evaluate(Scored(), wrong(data), None) != evaluate(Scored(), data, None)
+    assert evaluate(Scored(), wrong(data), None, 7) != evaluate(Scored(), data, None, 7)

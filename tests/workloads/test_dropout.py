@@ -86,7 +86,7 @@ def replayed(framework: str) -> Evidence:
 def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(framework: str) -> None:
     evidence = replayed(framework)
     assert (evidence.parts["last"].replayed, evidence.parts["last"].again) == (0.0, None)
-    fresh, _ = evidence.fresh
+    fresh = evidence.fresh
     graphs = fresh.compiled()["graphs"]
     bounds = tolerance_of("cifar100_cnn", "fp32", cuda=False)
     assert bounds

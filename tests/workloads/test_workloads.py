@@ -27,6 +27,10 @@ GOLDEN = {
         (11_220_132, 1_110_937_600, "3dea01ea7cef5f2fbf90ae4001adc5e3e8b49754fb7ec3bb5c4e5c7e4649ffd6"),
     ("cifar100_resnet18", "small"):
         (182_252, 17_756_672, "d939090caaadf8917f71e0664fe784cd3c50b1250530f612f9152f0e764db8d4"),
+    ("gpt_small", "full"):
+        (27_865_600, 15_269_363_712, "77641094925ce94f91e4cf7f3c9d4c7e38de42ee0fc5556a856575cd121925e7"),
+    ("gpt_small", "small"):
+        (422_720, 55_640_064, "7c46af67400bb2c33ccea62deec85fea567671e69e3badee2dfb5c37bac26d4e"),
     ("imdb_lstm", "full"):
         (213_301, 52_800_200, "cbf8655ee7ad47a829a5b03efb086b8f9ac3d23404a6342d55fd0fd775ca77d4"),
     ("imdb_lstm", "small"):

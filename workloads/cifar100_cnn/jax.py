@@ -8,15 +8,26 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-from flax.traverse_util import flatten_dict, unflatten_dict
 
 from workloads.checkpointing.jax import recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
-from workloads.data.dataset import Array
+from workloads.defaults.jax import export_weights, import_weights
 from workloads.dropout.jax import COLLECTION, switched, switches
 from workloads.spec import Numbers
+
+__all__ = (
+    "DROPOUT_IN_STATE",
+    "Cnn",
+    "build",
+    "export_weights",
+    "import_weights",
+    "kernels",
+    "logits",
+    "loss",
+    "scores",
+    "statistics",
+)  # fmt: skip
 
 Tree = dict[str, Any]
 Layer = tuple[str, int, int, int]
@@ -100,15 +111,3 @@ def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[s
 def statistics(model: Cnn) -> Tree:
     """What a step depends on besides the weights: whether dropout is on."""
     return switches(model.dropout)
-
-
-def import_weights(model: Cnn, weights: dict[str, Array]) -> Tree:
-    """The module's parameter tree, on the device, from canonical weights."""
-    dtype = model.numbers.weights  # converted by NumPy: JAX would compile a program for each shape
-    arrays = {name: np.asarray(array, dtype) for name, array in weights.items()}
-    return unflatten_dict(jax.device_put(arrays, may_alias=False), sep="/")
-
-
-def export_weights(model: Cnn, weights: Tree) -> dict[str, Array]:
-    """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
-    return {name: np.array(array) for name, array in flatten_dict(weights, sep="/").items()}

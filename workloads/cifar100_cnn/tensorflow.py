@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from workloads.checkpointing.tensorflow import Recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
-from workloads.data.dataset import Array
+from workloads.defaults.tensorflow import export_weights, import_weights, variables
 from workloads.dropout.tensorflow import Dropout
 from workloads.spec import Numbers
+
+__all__ = (
+    "DROPOUT_IN_STATE", "FIRST_STAGE", "Normalise", "build", "export_weights", "import_weights", "kernels",
+    "loss", "scores", "stages", "variables",
+)  # fmt: skip
 
 #: Layers of the first of two stages: up to the first convolution of the second block. In the full size these have 405
 #: of 770 MFLOP.
@@ -80,19 +84,3 @@ def stages(model: keras.Model) -> list[list[keras.layers.Layer]]:
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}
-
-
-def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    for name, variable in variables(model).items():
-        variable.assign(weights[name].astype(variable.dtype))
-
-
-def export_weights(model: keras.Model) -> dict[str, Array]:
-    """A copy of every tensor in canonical layout, on the host."""
-    return {name: np.array(variable.numpy()) for name, variable in variables(model).items()}
-
-
-def variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
-    return {"/".join(variable.path.split("/")[-2:]): variable for variable in model.trainable_variables}

@@ -25,7 +25,7 @@ class DataError(RuntimeError):
 class Split:
     """``inputs`` are uint8 images ``(n, 32, 32, 3)`` or uint16 tokens ``(n, 500)``; ``labels`` are int32 ``(n,)``.
 
-    Those of a workload from outside may have other shapes and types.
+    Those that a workload arranges itself, or that are from outside, may have other shapes and types.
     """
 
     inputs: Array

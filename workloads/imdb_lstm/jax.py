@@ -12,14 +12,17 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.experimental import rnn
 
-from workloads.data.dataset import Array
+from workloads.defaults.jax import export_weights, import_weights, statistics
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
+
+__all__ = (
+    "CUDNN_TYPES", "Lstm", "LstmLayer", "build", "cudnn_lstm", "export_weights", "import_weights", "kernels",
+    "logits", "loss", "scan_lstm", "scores", "statistics",
+)  # fmt: skip
 
 Tree = dict[str, Any]
 
@@ -117,25 +120,3 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[
     if kernel == "auto":
         kernel = "cudnn" if device == "cuda" and numbers.compute in CUDNN_TYPES else "scan"
     return {"lstm": kernel}
-
-
-def statistics(model: Lstm) -> Tree:
-    """What training changes besides the weights, at its start: nothing."""
-    return {}
-
-
-def import_weights(model: Lstm, weights: dict[str, Array]) -> Tree:
-    """The module's parameter tree, on the device, from canonical weights."""
-    dtype = model.numbers.weights  # converted by NumPy: JAX would compile a program for each shape
-    arrays = {_NAMES.get(name, name): np.asarray(array, dtype) for name, array in weights.items()}
-    return unflatten_dict(jax.device_put(arrays, may_alias=False), sep="/")
-
-
-def export_weights(model: Lstm, weights: Tree) -> dict[str, Array]:
-    """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
-    canonical_names = {flax: canonical for canonical, flax in _NAMES.items()}
-    return {canonical_names.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}
-
-
-#: Canonical names that flax spells otherwise.
-_NAMES = {"embedding/table": "embedding/embedding"}

@@ -12,15 +12,18 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-from flax.traverse_util import flatten_dict, unflatten_dict
 
 from workloads.checkpointing.jax import recomputed
-from workloads.data.dataset import Array
+from workloads.defaults.jax import export_weights, import_weights
 from workloads.dropout.jax import COLLECTION, switched, switches
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
-from workloads.spec import Numbers, UnavailableKernelError
+from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
+
+__all__ = (
+    "CUDNN_TYPES", "DROPOUT_IN_STATE", "Transformer", "build", "export_weights", "import_weights", "kernels",
+    "logits", "loss", "moved", "plain_attention", "scores", "statistics",
+)  # fmt: skip
 
 Tree = dict[str, Any]
 
@@ -134,7 +137,7 @@ def scores(
     return optax.sigmoid_binary_cross_entropy(output, labels.astype(output.dtype)), (output > 0) == (labels > 0)
 
 
-def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
+def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
     available = device == "cuda" and numbers.compute in CUDNN_TYPES
     if kernel == "fused" and not available:
@@ -148,20 +151,3 @@ def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -
 def statistics(model: Transformer) -> Tree:
     """What a step depends on besides the weights: whether dropout is on."""
     return switches(model.dropout)
-
-
-def import_weights(model: Transformer, weights: dict[str, Array]) -> Tree:
-    """The module's parameter tree, on the device, from canonical weights."""
-    dtype = model.numbers.weights  # converted by NumPy: JAX would compile a program for each shape
-    arrays = {_NAMES.get(name, name): np.asarray(array, dtype) for name, array in weights.items()}
-    return unflatten_dict(jax.device_put(arrays, may_alias=False), sep="/")
-
-
-def export_weights(model: Transformer, weights: Tree) -> dict[str, Array]:
-    """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
-    canonical_names = {flax: canonical for canonical, flax in _NAMES.items()}
-    return {canonical_names.get(name, name): np.array(array) for name, array in flatten_dict(weights, sep="/").items()}
-
-
-#: Canonical names that flax spells otherwise.
-_NAMES = {"words/table": "words/embedding", "positions/table": "positions/embedding"}

@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from workloads.checkpointing.pytorch import recomputed
 from workloads.data.dataset import Array
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
-from workloads.spec import Numbers, UnavailableKernelError
+from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 
 #: What may run as the fused kernel: never PyTorch's own plain formula, which it would else fall back to in silence.
 FUSED = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
@@ -115,7 +115,7 @@ def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Te
     return losses, (logits > 0) == (labels > 0)
 
 
-def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
+def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
     if device == "cuda" and numbers.compute == "float64":
         if kernel == "fused":

@@ -13,10 +13,26 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.checkpointing.tensorflow import Recomputed
-from workloads.data.dataset import Array
+from workloads.defaults.tensorflow import export_weights, import_weights, variables
 from workloads.dropout.tensorflow import Dropout
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
-from workloads.spec import Numbers, UnavailableKernelError
+from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
+
+__all__ = (
+    "DROPOUT_IN_STATE",
+    "Attention",
+    "Mean",
+    "Moved",
+    "Positions",
+    "build",
+    "export_weights",
+    "gelu",
+    "import_weights",
+    "kernels",
+    "loss",
+    "scores",
+    "variables",
+)  # fmt: skip
 
 #: Whether dropout is in a training's state, so that what is timed can train without it.
 DROPOUT_IN_STATE = True
@@ -139,33 +155,8 @@ def scores(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tuple[tf
     return losses, (logits > 0) == (labels > 0)
 
 
-def kernels(spec: TransformerSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
+def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
     if kernel == "fused":
         raise UnavailableKernelError("TensorFlow has no fused attention, and Keras none on TensorFlow; use plain")
     return {"attention": "plain"}
-
-
-def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    for name, variable in variables(model).items():
-        variable.assign(weights[name].astype(variable.dtype))
-
-
-def export_weights(model: keras.Model) -> dict[str, Array]:
-    """A copy of every tensor in canonical layout, on the host."""
-    return {name: np.array(variable.numpy()) for name, variable in variables(model).items()}
-
-
-def variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
-    named = {}
-    for variable in model.trainable_variables:
-        *_, layer, name = variable.path.split("/")
-        canonical = _NAMES.get(name, name) if layer == "words" or "norm" in layer else name
-        named[f"{layer}/{canonical}"] = variable
-    return named
-
-
-#: Canonical names that Keras spells otherwise.
-_NAMES = {"embeddings": "table", "gamma": "scale", "beta": "bias"}

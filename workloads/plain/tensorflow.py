@@ -6,39 +6,32 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
+from workloads.gpt_small.spec import EPSILON, GptSpec
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 
+Spec = CnnSpec | LstmSpec | GptSpec
 
-def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
+
+def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
     """A function that trains for a number of steps on the given batches in turn."""
     del device  # Keras takes a GPU where there is one
-    layers, settings = keras.layers, spec.optimizer
+    settings: Any = spec.optimizer
     optimizer: Any
-    loss: Any
+    loss: Any = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if isinstance(spec, CnnSpec):
-        variance = [value**2 for value in DEVIATION]
-        stack: list[Any] = [keras.Input(IMAGE), layers.Normalization(mean=MEAN, variance=variance)]
-        for outputs, rate in zip(spec.channels, spec.dropout, strict=True):
-            stack += [
-                layers.Conv2D(outputs, KERNEL, padding="same", activation="relu"),
-                layers.Conv2D(outputs, KERNEL, activation="relu"),
-                layers.MaxPooling2D(2),
-                layers.Dropout(rate),
-            ]
-        stack += [layers.Flatten(), layers.Dense(spec.hidden, activation="relu"), layers.Dropout(spec.hidden_dropout)]
-        stack += [layers.Dense(CLASSES)]
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        optimizer = keras.optimizers.SGD(settings.learning_rate, momentum=getattr(settings, "momentum", 0.0))
-    else:
-        stack = [keras.Input((spec.length,), dtype="int32"), layers.Embedding(VOCABULARY, spec.embedding)]
-        stack += [layers.LSTM(spec.units), layers.Dense(1)]
+        optimizer = keras.optimizers.SGD(settings.learning_rate, momentum=settings.momentum)
+    elif isinstance(spec, LstmSpec):
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
         optimizer = keras.optimizers.Adam(settings.learning_rate)
-    model = keras.Sequential(stack)
+    else:
+        betas = settings.beta1, settings.beta2
+        optimizer = keras.optimizers.AdamW(settings.learning_rate, settings.decay, *betas)
+    model = network(spec)
     inputs, labels = (tf.stack(arrays) for arrays in zip(*batches, strict=True))
     dataset = iter(tf.data.Dataset.from_tensor_slices((inputs, labels)).repeat().prefetch(tf.data.AUTOTUNE))
 
@@ -57,3 +50,92 @@ def plain(spec: CnnSpec | LstmSpec, batches: list[tuple[Array, Array]], device: 
         last.numpy()
 
     return steps
+
+
+def serve(spec: Spec, inputs: list[Array], device: str) -> Callable[[int], None]:
+    """A function that passes the given inputs through the model in turn, a number of times; of a GPT the last word."""
+    del device
+    on_device = [tf.constant(array) for array in inputs]
+    model, last = network(spec), {"last": True} if isinstance(spec, GptSpec) else {}
+    forward = tf.function(lambda tokens: model(tokens, training=False, **last))
+
+    def steps(count: int) -> None:
+        for step in range(count):
+            logits = forward(on_device[step % len(on_device)])
+        logits.numpy()
+
+    return steps
+
+
+def decode(spec: GptSpec, words: Array, device: str) -> Callable[[int], None]:
+    """A function that writes a window after words (b, 1), a number of times, as Keras' miniature GPT does.
+
+    Keras' attention keeps no keys and values, so that the whole window passes through the model for each word.
+    """
+    del device
+    model = network(spec)
+    forward = tf.function(lambda tokens: model(tokens, training=False))
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            window = np.zeros((len(words), spec.length), words.dtype)
+            window[:, :1] = words
+            for at in range(1, spec.length):
+                window[:, at] = forward(tf.constant(window))[:, at - 1].numpy().argmax(-1)
+
+    return steps
+
+
+def network(spec: Spec) -> keras.Model:
+    """The model of a workload."""
+    layers = keras.layers
+    if isinstance(spec, GptSpec):
+        model = Gpt(spec)
+        model(tf.zeros((1, spec.length), tf.int32))  # which makes the variables
+        return model
+    if isinstance(spec, LstmSpec):
+        stack: list[Any] = [keras.Input((spec.length,), dtype="int32"), layers.Embedding(VOCABULARY, spec.embedding)]
+        return keras.Sequential([*stack, layers.LSTM(spec.units), layers.Dense(1)])
+    stack = [keras.Input(IMAGE), layers.Normalization(mean=MEAN, variance=[value**2 for value in DEVIATION])]
+    for outputs, rate in zip(spec.channels, spec.dropout, strict=True):
+        stack += [
+            layers.Conv2D(outputs, KERNEL, padding="same", activation="relu"),
+            layers.Conv2D(outputs, KERNEL, activation="relu"),
+            layers.MaxPooling2D(2),
+            layers.Dropout(rate),
+        ]
+    stack += [layers.Flatten(), layers.Dense(spec.hidden, activation="relu"), layers.Dropout(spec.hidden_dropout)]
+    return keras.Sequential([*stack, layers.Dense(CLASSES)])
+
+
+class Gpt(keras.Model):
+    """Tokens (batch, n) to the logits of the word after each, (batch, n, vocabulary); of the last with ``last``."""
+
+    def __init__(self, spec: GptSpec) -> None:
+        super().__init__()
+        layers = keras.layers
+
+        def norm() -> keras.layers.Layer:
+            return layers.LayerNormalization(epsilon=EPSILON, center=False)
+
+        self.words, self.positions = layers.Embedding(VOCABULARY, spec.width), layers.Embedding(spec.length, spec.width)
+        self.blocks = [
+            [
+                norm(),
+                layers.MultiHeadAttention(spec.heads, spec.width // spec.heads, use_bias=False),
+                norm(),
+                layers.Dense(spec.hidden, activation="gelu", use_bias=False),
+                layers.Dense(spec.width, use_bias=False),
+            ]
+            for _ in range(spec.layers)
+        ]
+        self.norm = norm()
+
+    def call(self, tokens: tf.Tensor, last: bool = False) -> tf.Tensor:
+        x = self.words(tokens) + self.positions(tf.range(tokens.shape[1]))
+        for norm1, attention, norm2, hidden, output in self.blocks:
+            y = norm1(x)
+            x = x + attention(y, y, use_causal_mask=True)
+            x = x + output(hidden(norm2(x)))
+        x = self.norm(x[:, -1] if last else x)
+        return tf.matmul(x, tf.convert_to_tensor(self.words.embeddings), transpose_b=True)

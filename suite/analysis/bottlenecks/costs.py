@@ -13,6 +13,7 @@ from functools import cached_property
 from statistics import median
 
 from suite.analysis.rows.groups import Row
+from suite.catalog.devices import ACCELERATORS
 from suite.record.parts.profile import CATEGORIES, Operation, Profile
 
 #: How far the sum of the categories may lie from the timed step before a table says so.
@@ -79,7 +80,7 @@ class Costs:
     @property
     def on_gpu(self) -> bool:
         """Whether operations ran on a GPU."""
-        return any(each.device == "cuda" for each in self.typical.operations) or self.typical.gaps is not None
+        return any(each.device in ACCELERATORS for each in self.typical.operations) or self.typical.gaps is not None
 
     @property
     def kernels_kept(self) -> bool:

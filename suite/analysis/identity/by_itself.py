@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from suite.analysis.identity.tolerances import (
@@ -20,8 +20,7 @@ from suite.analysis.identity.tolerances import (
     TOTAL,
     relative,
 )
-from suite.record.inference import Answered
-from suite.record.parts.evidence import Draws, Identity, Last, Recomputed, Scored
+from suite.record.parts.evidence import Draws, Identity
 from suite.record.record import Record
 from workloads.spec import read_declaration
 
@@ -29,28 +28,63 @@ from workloads.spec import read_declaration
 def by_itself(launches: Sequence[Record]) -> str:
     """What is wrong with the evidence that needs no reference, in words."""
     identities = [record.identity for record in launches if record.identity]
-    if any(each.inference and each.identity and not each.identity.answered for each in launches):
+    served = [(each.inference, each.identity.answered) for each in launches if each.inference and each.identity]
+    if not all(answered for _, answered in served):
         return "the answers of inference were not checked"
-    exact = launches[0].cell.precision in ("fp32", "fp64")
-    problems = (problem for identity in identities if (problem := _of_launch(identity, exact)))
+    if any(inference.decoded and answered and answered.cached is None for inference, answered in served):
+        return "decoding was not checked against passes without a cache"
+    coarse = launches[0].cell.precision not in ("fp32", "fp64")
+    problems = (words for identity in identities for words in (*_faults(identity), *_excesses(identity, coarse)))
     dropouts = [identity.dropout for identity in identities if identity.dropout]
     return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
 
 
-def _of_launch(identity: Identity, exact: bool) -> str:
+def _faults(identity: Identity) -> Iterator[str]:
+    """What is wrong with a launch and has no bound, in words."""
+    recomputed, last, answered = identity.recomputed, identity.last, identity.answered
     if identity.losses and len(identity.losses) not in STEPS:
-        return f"the fingerprint has {len(identity.losses)} steps"
-    if identity.optimizer is not None and identity.optimizer > OPTIMIZER:
-        return f"the optimizer is off its formula by {identity.optimizer:.0e}"
-    if identity.own_optimizer is not None and identity.own_optimizer > OWN_OPTIMIZER:
-        return f"at the cell's batch, the optimizer is off its formula by {identity.own_optimizer:.0e}"
-    parts = (
-        _recomputed(identity.recomputed) if identity.recomputed else "",
-        _scored(identity.scored) if identity.scored else "",
-        _answered(identity.answered, ANSWERED if exact else EVALUATED_COARSELY) if identity.answered else "",
-        _at_the_end(identity.last) if identity.last else "",
-    )
-    return next(filter(None, parts), "")
+        yield f"the fingerprint has {len(identity.losses)} steps"
+    if recomputed and recomputed.kept_bytes >= recomputed.usual_bytes:
+        yield f"checkpointing keeps {recomputed.kept_bytes} bytes, and {recomputed.usual_bytes} are kept without it"
+    if answered and answered.gradient:
+        yield "inference keeps a gradient"
+    if last and not last.equal:
+        yield f"batch {last.batch} is not the reference's"
+    for name, norm in last.updates.items() if last else ():
+        if not norm:
+            yield f"{name} does not move after the last window"
+
+
+def _excesses(identity: Identity, coarse: bool) -> Iterator[str]:
+    """Which numbers of a launch are beyond their bounds, in words."""
+    bounded = [
+        (identity.optimizer, OPTIMIZER, "the optimizer is off its formula by {:.0e}"),
+        (identity.own_optimizer, OWN_OPTIMIZER, "at the cell's batch, the optimizer is off its formula by {:.0e}"),
+    ]
+    if identity.recomputed:
+        bounded.append((identity.recomputed.gradient, RECOMPUTED, "checkpointing moves a gradient by {:.0e}"))
+    if scored := identity.scored:
+        samples = f"of {scored.samples} test samples are not scored, or not by their most probable label"
+        sums = "in evaluation, the probabilities of a sample's labels are off 1 by {:.0e} in sum"
+        fresh = "what is evaluated is off a fresh model with the trained weights by {:.0e}"
+        bounded += [
+            (scored.wrong, 0, f"{{}} {samples}"),
+            (scored.total, TOTAL, sums),
+            (scored.replayed, EVALUATED, fresh),
+        ]
+        bounded.append((scored.fp32, EVALUATED_COARSELY, "the loss in evaluation is off that in fp32 by {:.0e}"))
+    if answered := identity.answered:
+        most = EVALUATED_COARSELY if coarse else ANSWERED
+        others = f"{{}} of {answered.requests} answers are another request's"
+        bounded += [
+            (answered.wrong, 0, others),
+            (answered.cached, most, "with its cache, decoding is off the whole pass by {:.0e}"),
+            (answered.off, most, "answers are off the evaluation by {:.0e}"),
+        ]
+    if last := identity.last:
+        again = SCATTERED * (last.again or 0.0) if last.checked else REPLAYED  # older records have no second one
+        bounded.append((last.replayed, again, "after the last window, steps are off a fresh model's by {:.0e}"))
+    return (words.format(value) for value, most, words in bounded if (value or 0.0) > most)
 
 
 def _dropout(found: Sequence[Draws], workload: str) -> str:
@@ -59,57 +93,20 @@ def _dropout(found: Sequence[Draws], workload: str) -> str:
         return "dropout draws the same masks in every step"
     if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
         return f"dropout's masks are not independent in a batch, whose mean varies {shared:.1f} times as much"
-    bounds = read_declaration(workload).dropout_bounds
     for size in dict.fromkeys(draws.size for draws in found):  # a run that went on under a newer version has both
-        spreads = [draws.spread for draws in found if draws.size == size]
-        expected, spread = bounds.spread.get(size), fmean(spreads)
-        if expected and relative(spread, expected) > DROPOUT_APART + bounds.scatter / len(spreads) ** 0.5:
-            return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
-        for name, at_layer in bounds.layers.get(size, {}).items():
-            seen = [draws.layers[name] for draws in found if draws.size == size and name in draws.layers]
-            if seen and relative(fmean(seen), at_layer) > bounds.apart:
-                return f"dropout spreads the input of {name} by {fmean(seen):.4f}, not by {at_layer:.4f}"
+        if words := _spreads([draws for draws in found if draws.size == size], workload):
+            return words
     return ""
 
 
-def _recomputed(found: Recomputed) -> str:
-    """Returns what is wrong with gradient checkpointing, in words."""
-    if found.kept_bytes >= found.usual_bytes:
-        return f"checkpointing keeps {found.kept_bytes} bytes, and {found.usual_bytes} are kept without it"
-    if found.gradient > RECOMPUTED:
-        return f"checkpointing moves a gradient by {found.gradient:.0e}"
-    return ""
-
-
-def _scored(found: Scored) -> str:
-    """Returns what is wrong with the last evaluation, in words."""
-    if found.wrong:
-        return f"{found.wrong} of {found.samples} test samples are not scored, or not by their most probable label"
-    if found.total > TOTAL:
-        return f"in evaluation, the probabilities of a sample's labels are off 1 by {found.total:.0e} in sum"
-    if found.replayed > EVALUATED:
-        return f"what is evaluated is off a fresh model with the trained weights by {found.replayed:.0e}"
-    if (found.fp32 or 0.0) > EVALUATED_COARSELY:
-        return f"the loss in evaluation is off that in fp32 by {found.fp32:.0e}"
-    return ""
-
-
-def _answered(found: Answered, bound: float) -> str:
-    """Returns what is wrong with the answers of inference, in words."""
-    if found.gradient:
-        return "inference keeps a gradient"
-    if found.wrong:
-        return f"{found.wrong} of {found.requests} answers are another request's"
-    return f"answers are off the evaluation by {found.off:.0e}" if found.off > bound else ""
-
-
-def _at_the_end(last: Last) -> str:
-    """Returns what is wrong with the steps after the last window, in words."""
-    if not last.equal:
-        return f"batch {last.batch} is not the reference's"
-    if unmoved := [name for name, norm in last.updates.items() if not norm]:
-        return f"{unmoved[0]} does not move after the last window"
-    again = REPLAYED if not last.checked else SCATTERED * (last.again or 0.0)  # older records have no second one
-    if (deviation := last.replayed or 0.0) > again:
-        return f"after the last window, steps are off a fresh model's by {deviation:.0e}"
+def _spreads(found: Sequence[Draws], workload: str) -> str:
+    """The first spread of models of one size that is not what was measured, in words."""
+    bounds, size = read_declaration(workload).dropout_bounds, found[0].size
+    expected, spread = bounds.spread.get(size), fmean(draws.spread for draws in found)
+    if expected and relative(spread, expected) > DROPOUT_APART + bounds.scatter / len(found) ** 0.5:
+        return f"dropout spreads the logits by {spread:.4f}, not by {expected:.4f}"
+    for name, at_layer in bounds.layers.get(size, {}).items():
+        seen = [draws.layers[name] for draws in found if name in draws.layers]
+        if seen and relative(fmean(seen), at_layer) > bounds.apart:
+            return f"dropout spreads the input of {name} by {fmean(seen):.4f}, not by {at_layer:.4f}"
     return ""

@@ -75,6 +75,7 @@ def _places(text: bytes, part: Raw, records: Iterable[Raw]) -> Iterator[tuple[in
     """Where the records are in a part of the text, in this order: where the bytes are equal, so is the record."""
     at = text.index(bytes(part))
     for record in map(bytes, records):
-        at = text.index(record, at)
+        while not text.startswith(record, at := text.index(record[:64], at)):  # a long text is slow to look for
+            at += 1
         yield at, len(record)
         at += len(record)

@@ -102,14 +102,20 @@ class Row:
         return list(dict.fromkeys(reasons))
 
     @cached_property
+    def flags_of_launches(self) -> list[tuple[str, ...]]:
+        """The flags of each launch, in their order."""
+        return [flags_of(launch.record) for launch in self.launches]
+
+    @property
     def ok_flags(self) -> list[tuple[str, ...]]:
         """The flags of each successful launch."""
-        return [flags_of(record) for record in self.ok]
+        pairs = zip(self.launches, self.flags_of_launches, strict=True)
+        return [flags for launch, flags in pairs if launch.record.outcome.ok]
 
     @cached_property
     def flags(self) -> list[str]:
         """The launches' flags, each with the number of launches that have it unless all do."""
-        counts = Counter(flag for launch in self.launches for flag in flags_of(launch.record))
+        counts = Counter(flag for flags in self.flags_of_launches for flag in flags)
         n = len(self.launches)
         return [flag if count == n else f"{flag} {count}/{n}" for flag, count in sorted(counts.items())]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from suite.analysis.records.lines import lines, place_of
@@ -43,12 +43,15 @@ class Trace:
 
 
 def trace(row: Row) -> Trace | None:
-    """The timeline of the launch with the median throughput (the slower of the middle two); None without timelines."""
-    recorded = sorted(filter(has_lines, row.ok), key=lambda record: record.samples_per_s or 0.0)
-    if not recorded:
-        return None
-    record = recorded[(len(recorded) - 1) // 2]
-    return Trace(row, record.block, lines_of(record), spans_of(record))
+    """The timeline of the launch that is shown of a row; None without timelines."""
+    record = shown_launch(row.ok)
+    return Trace(row, record.block, lines_of(record), spans_of(record)) if record else None
+
+
+def shown_launch(launches: Iterable[Record]) -> Record | None:
+    """Of those with timelines the one with the median throughput (the slower of the middle two)."""
+    recorded = sorted(filter(has_lines, launches), key=lambda record: record.samples_per_s or 0.0)
+    return recorded[(len(recorded) - 1) // 2] if recorded else None
 
 
 def spans_of(record: Record) -> dict[str, Spans]:

@@ -15,6 +15,7 @@ from statistics import median
 from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics import inference as statistics
+from suite.catalog.devices import ACCELERATORS
 from suite.record.parts.ranks import Ranks
 from suite.record.record import Record
 
@@ -79,6 +80,22 @@ def communication(row: Row) -> Communication | None:
     return Communication(max(0.0, 1 - found.value), 1 - found.high, 1 - found.low, found.blocks)
 
 
+def apart(row: Row, one: Row) -> statistics.Paired | None:
+    """The samples of a row's devices as instances that exchange nothing, relative to those of ``one`` device.
+
+    Both without a loader, in launches of one block; None with fewer than two that have both.
+    """
+    alone = {record.block: _rate(record, "compute") for record in one.ok}
+    rates = {record.block: _rate(record, "local") for record in row.ok}
+    ratios = [rate / base for block, rate in rates.items() if rate and (base := alone.get(block))]
+    return statistics.interval(ratios)
+
+
+def _rate(record: Record, phase: str) -> float | None:
+    found = record.phases.get(phase)
+    return record.effective_batch / found.step_s if found else None
+
+
 def exchange(row: Row) -> Exchange:
     """How the processes of a row worked together, from its launches' ``ranks``."""
     ranks = [record.ranks for record in row.ok if record.ranks]
@@ -96,7 +113,7 @@ def threads_per_device(row: Row) -> str:
 
     On a CPU the devices of a cell share its cores, so that two devices have half of them each.
     """
-    if any(record.settings.get("device") == "cuda" for record in row.ok):
+    if any(record.settings.get("device") in ACCELERATORS for record in row.ok):
         return ""
     found = {_per_device(record.ranks) if record.ranks else _alone(record) for record in row.ok}
     return " and ".join(sorted(found - {""}))

@@ -78,7 +78,9 @@ def power(
     at = base(AXES[group.by], group.rows, baseline)
     pairs = [(row, counterpart(row, group, at)) for row in group.rows if formed[row.key].blocks]
     compared = [(row, other) for row, other in pairs if other and other is not row and other.run == row.run]
-    if not compared or is_sequential(group.rows):  # which ends when it is decided, and was planned for no difference
+    # A run that ends when it is decided was planned for no difference.
+    compared = [(row, other) for row, other in compared if not is_sequential([row])]
+    if not compared:
         return Power()
     scatter = noise((by_block(*pair) for pair in compared), (control.ratios for control in aa))
     if scatter is None:

@@ -238,7 +238,7 @@ def _between(
     ratios = by_block(first, second)
     if not ratios:
         return PairRatio(reason=NO_BLOCK), None
-    return PairRatio(median(ratios), min(ratios), max(ratios), len(ratios)), paired_test(first, second, shared)
+    return PairRatio(median(ratios), min(ratios), max(ratios), len(ratios)), paired_test(first, second, ratios, shared)
 
 
 def _decide(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from types import MappingProxyType
@@ -173,13 +173,13 @@ def _within_run(row: Row, other: Row, per: float, shared: Common) -> tuple[Ratio
     if not block_ratios:
         return None, None
     formed = Ratio(median(block_ratios), min(block_ratios), max(block_ratios), len(block_ratios))
-    return formed, paired_test(row, other, shared, per)
+    return formed, paired_test(row, other, block_ratios, shared, per)
 
 
-def paired_test(row: Row, other: Row, shared: Common, per: float = 1.0) -> Paired | None:
+def paired_test(row: Row, other: Row, block_ratios: Sequence[float], shared: Common, per: float = 1.0) -> Paired | None:
     """The test of two rows of one run by its design, fixed or with looks; None with too few blocks."""
     if row.run not in shared:
-        return statistics.paired([ratio / per for ratio in by_block(row, other)])
+        return statistics.paired(block_ratios)
     rates = {r.block: (r.samples_per_s, o.samples_per_s) for r, o in pairs(row.ok, other.ok)}
     logs = {block: math.log(one / another / per) for block, (one, another) in rates.items() if one and another}
     return stopped(logs, shared[row.run])

@@ -123,12 +123,15 @@ def _table(design: Design) -> Array:
 
 def sequential_p(chance: float, look: int, design: Design) -> float:
     """The lowest level whose boundary a test of this two-sided chance crosses at this look."""
-    if chance <= 0.0:
-        return 0.0
+    return float(_lowest_level(np.asarray(chance), look, design))
+
+
+def _lowest_level(chances: Array, look: int, design: Design) -> Array:
+    """The same for any number of chances; 0 for a chance of 0, and 1 beyond the highest level of the table."""
     column = _table(design)[:, look - design.first]
-    if math.log(chance) >= column[-1]:
-        return 1.0
-    return float(math.exp(np.interp(math.log(chance), column, np.log(_LEVELS))))
+    logs = np.log(np.maximum(chances, 1e-300))
+    levels: Array = np.exp(np.interp(logs, column, np.log(_LEVELS)))
+    return np.where(chances <= 0, 0.0, np.where(logs >= column[-1], 1.0, levels))
 
 
 def is_sequential(rows: Iterable[Row]) -> bool:
@@ -179,33 +182,46 @@ def looks(logs: Mapping[int, float], common: Mapping[int, float], design: Design
     """
     blocks = sorted(logs)
     values = np.array([logs[block] for block in blocks])
-    found: list[Paired] = []
+    found: list[PairTests] = []
     for count in design.looks:
         if count > len(blocks):
             break
-        found.append(_together(found, look_at(values[:count], common[blocks[count - 1]], design)))
-    return found
+        new = look_at(values[:count], common[blocks[count - 1]], design)
+        found.append(together(found[-1], new) if found else new)
+    return [each.paired(count) for count, each in zip(design.looks, found, strict=False)]
 
 
-def _together(before: Sequence[Paired], new: Paired) -> Paired:
-    """A look's test with what earlier ones have shown: repeated intervals hold at all looks together."""
-    if not before:
-        return new
-    low, high = max(before[-1].low, new.low), min(before[-1].high, new.high)
-    if low > high:  # the intervals exclude each other, by chance or since the machine has changed
-        low, high = new.low, new.high
-    return Paired(min(max(new.value, low), high), low, high, min(before[-1].p, new.p), new.blocks)
+@dataclass(frozen=True)
+class PairTests:
+    """The tests of pairs at one look: ratios, ends of repeated 95 % intervals, sequential p-values; of one shape."""
+
+    value: Array
+    low: Array
+    high: Array
+    p: Array
+
+    def paired(self, blocks: int) -> Paired:
+        """The test of a single pair after so many blocks."""
+        return Paired(float(self.value), float(self.low), float(self.high), float(self.p), blocks)
 
 
-def look_at(logs: Array, common: float, design: Design = DESIGN) -> Paired:
-    """The test of one pair after so many blocks: its mean, repeated 95 % interval, and sequential p-value."""
-    count = len(logs)
+def look_at(logs: Array, common: Array | float, design: Design = DESIGN) -> PairTests:
+    """The tests (...,) of pairs from the logarithms of their ratios (..., blocks) and their shared variances (...,)."""
+    count = logs.shape[-1]
     freedom = count - 1 + PRIOR
-    error = math.sqrt((float(np.var(logs)) * count + PRIOR * common) / freedom / count)
-    mean = float(logs.mean())
-    if error < 1e-12:  # no scatter at all, which only generated figures have
-        return Paired(math.exp(mean), math.exp(mean), math.exp(mean), float(abs(mean) < 1e-12), count)
-    chance = 2 * float(special.stdtr(freedom, -abs(mean) / error))
-    reach = -float(special.stdtrit(freedom, boundaries(design, LEVEL)[count - design.first] / 2)) * error
-    p = sequential_p(chance, count, design)
-    return Paired(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), p, count)
+    error = np.sqrt((np.var(logs, axis=-1) * count + PRIOR * common) / freedom / count)
+    mean = logs.mean(axis=-1)
+    scatters = error >= 1e-12  # generated figures may have none
+    chance = 2 * special.stdtr(freedom, -np.abs(mean) / np.where(scatters, error, 1.0))
+    bound = float(special.stdtrit(freedom, boundaries(design, LEVEL)[count - design.first] / 2))
+    reach = np.where(scatters, -bound * error, 0.0)
+    p = np.where(scatters, _lowest_level(chance, count, design), np.abs(mean) < 1e-12)
+    return PairTests(np.exp(mean), np.exp(mean - reach), np.exp(mean + reach), p)
+
+
+def together(before: PairTests, new: PairTests) -> PairTests:
+    """A look's tests with what earlier ones have shown: repeated intervals hold at all looks together."""
+    low, high = np.maximum(before.low, new.low), np.minimum(before.high, new.high)
+    apart = low > high  # they exclude each other, by chance or since the machine has changed
+    low, high = np.where(apart, new.low, low), np.where(apart, new.high, high)
+    return PairTests(np.clip(new.value, low, high), low, high, np.minimum(before.p, new.p))

@@ -19,6 +19,7 @@ from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import Paired
 from suite.analysis.statistics.ratios import Ratio, counterpart, decided
 from suite.analysis.statistics.sequential import is_sequential
+from suite.record.inference import Decoded
 from suite.record.record import Record
 
 Read = Callable[[Record], float | None]
@@ -36,6 +37,18 @@ def _ms(name: str) -> Read:
     return read
 
 
+def _decoded(batch: int, read: Callable[[Decoded], float]) -> Read:
+    def of(record: Record) -> float | None:
+        found = record.inference.decoded if record.inference else ()
+        return next((read(each) for each in found if each.batch == batch), None)
+
+    return of
+
+
+def _tokens_per_s(found: Decoded) -> float:
+    return found.batch * found.words / found.decode_s
+
+
 #: The figures of a launch: throughput in samples/s, latencies in milliseconds, memory in bytes.
 FIGURES: dict[str, Read] = {
     "samples_per_s": _rate("infer"),
@@ -44,6 +57,9 @@ FIGURES: dict[str, Read] = {
     "latency_ms_p95": _ms("p95_s"),
     "latency_ms_p99": _ms("p99_s"),
     "latency_ms_worst": _ms("worst_s"),
+    "prefill_ms": _decoded(1, lambda found: 1e3 * found.prefill_s),
+    "tokens_per_s": _decoded(1, _tokens_per_s),
+    "tokens_per_s_of_8": _decoded(8, _tokens_per_s),
     "first_request_ms": _ms("first_s"),
     "first_batch_ms": _ms("first_batch_s"),
     "memory_bytes": lambda record: getattr(record.inference, "memory_bytes", None),
@@ -88,7 +104,7 @@ def servings(group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], margin:
             assert other
             ratio, test = _ratio(row, other, name, verdicts, group.across)
             formed[row.key, name] = ratio
-            if test and row is not other and not is_sequential(group.rows):
+            if test and row is not other and not is_sequential([row]):
                 tested[row.key, name] = test
     formed |= decided(formed, tested, margin)
     return {

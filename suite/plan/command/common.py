@@ -61,11 +61,6 @@ WORKLOADS = option(
     "--workloads", metavar="PATH", action="append", default=[],
     help="folder of a workload from outside, or the name of an installed one; may be repeated",
 )  # fmt: skip
-CORES = option(
-    "--cores", type=int, metavar="N",
-    help="cores of each device on a CPU, so that one device and several are alike (default: one device has all, "
-    "several share them)",
-)  # fmt: skip
 LAUNCHES = option("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
 MIN_WINDOW = option(
     "--min-window", type=float, metavar="S", help="shortest timed window, in seconds (default: that of the matrix)"
@@ -148,7 +143,7 @@ def command_parser(command: str, description: str | None, epilog: str = "") -> a
 
 def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str]] = ()) -> None:
     """Raise `MatrixError` for a number that makes no sense. ``positive`` are further options, with their units."""
-    for name in ("launches", "epochs", "cores"):
+    for name in ("launches", "epochs"):
         value = getattr(options, name, None)
         if value is not None and value < 1:
             raise MatrixError(f"--{name} is {value}; it must be at least 1")

@@ -15,7 +15,6 @@ from suite.catalog.suggest import unknown
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO, Cell
 from suite.plan.command.common import (
-    CORES,
     DATA,
     DATA_DIR,
     DEVICE,
@@ -84,7 +83,7 @@ def add(parser: pytest.Parser, *more: Option) -> None:
     for axis in AXES:
         group.addoption(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help, action=action(axis))
     workloads = WORKLOADS.but(help=f"{WORKLOADS.help}. Without --workload, only what is in there is measured")
-    add_options(group.addoption, workloads, CORES, LAUNCHES)
+    add_options(group.addoption, workloads, LAUNCHES)
     group.addoption(
         "--no-control", action="store_true",
         help=f"leave out the A/A control: from {LEAST_TESTED} launches on, the cells of one framework (PyTorch if it "

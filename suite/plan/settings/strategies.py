@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.catalog.frameworks import NOT_MEASURED
-from suite.plan.cell import STRATEGIES_OF, WORKLOADS, Cell
+from suite.plan.cell import INTERFACES, STRATEGIES_OF, WORKLOADS, Cell
 from workloads.spec import read_declaration
 
 #: Why a cell for which `has_server` holds is not launched where others could connect; one sentence, which goes on.
@@ -49,6 +49,13 @@ def has_server(cell: Cell) -> bool:
 def normalised_apart(cell: Cell) -> bool:
     """Whether the cell's devices normalise their samples apart from each other."""
     return cell.devices > 1 and read_declaration(cell.workload).batch_normalised and cell.strategy not in WHOLE_BATCH
+
+
+def not_served(cell: Cell) -> str:
+    """Why inference of a cell is not measured; empty where it is."""
+    if cell.interface != INTERFACES[0]:
+        return f"inference is measured with the interface {INTERFACES[0]}; leave infer out of --phases"
+    return "inference is measured on one device; leave infer out of --phases" if cell.devices > 1 else ""
 
 
 def not_measured(cell: Cell) -> str:

@@ -21,7 +21,7 @@ class Job:
     for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
     ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
-    ``cores`` is how many cores each device of a CPU has; None for all, which several devices share. On a
+    On a
     ``trusted_network`` a server that obeys whoever connects may be started. ``whole`` asks for the whole evidence;
     without it the launch rests on an earlier one of the same program.
     """
@@ -42,7 +42,6 @@ class Job:
     profile_code: bool = False
     traces: str = ""
     workload_folder: str = ""
-    cores: int | None = None
     trusted_network: bool = False
     whole: bool = True
     spawned_ns: int = 0

@@ -7,7 +7,7 @@ version wrote it; the other parts have their ranges in their types.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -44,7 +44,8 @@ def outside(value: Any, path: Path = ()) -> Iterator[tuple[Path, float, float, f
     """The path of each reading outside of its range, the number, and the range."""
     if isinstance(value, list):
         for at, each in enumerate(value):
-            yield from outside(each, (*path, at))
+            if isinstance(each, (dict, list)):
+                yield from outside(each, (*path, at))
     elif isinstance(value, dict):
         cores = value.get("cores")
         for name, each in value.items():
@@ -55,7 +56,7 @@ def outside(value: Any, path: Path = ()) -> Iterator[tuple[Path, float, float, f
             elif name == "phases" and type(cores) is int and cores > 0:
                 yield from _busier(each, CORES_MOST * cores, (*path, name))
                 yield from outside(each, (*path, name))
-            else:
+            elif isinstance(each, (dict, list)):
                 yield from outside(each, (*path, name))
 
 
@@ -97,18 +98,17 @@ def _busier(phases: Any, most: float, path: Path) -> Iterator[tuple[Path, float,
                 yield (*path, phase, name), middle, 0, most
 
 
-def _numbers(reading: Any) -> Iterator[float]:
+def _numbers(reading: Any) -> Iterable[float]:
     """The numbers of a reading: itself, its figures, or the least and the largest of a line."""
     if isinstance(reading, (int, float)):
-        yield reading
-    elif isinstance(reading, list):
+        return (reading,)
+    if isinstance(reading, list):
         plain = set(map(type, reading)) <= {int, float}
         numbers = reading if plain else [each for each in reading if isinstance(each, (int, float))]
-        yield from {min(numbers), max(numbers)} if numbers else ()
-    elif isinstance(reading, dict) and type(power := reading.get("e")) is int:  # as `suite.record.files.line` stores it
+        return {min(numbers), max(numbers)} if numbers else ()
+    if not isinstance(reading, dict):
+        return ()
+    if type(power := reading.get("e")) is int:  # as `suite.record.files.line` stores it
         scale = math.pow(10, power) if abs(power) < 100 else 0
-        yield from (number * scale for number in _numbers(reading.get("n")))
-    elif isinstance(reading, dict):
-        for name, each in reading.items():
-            if name != COUNT:
-                yield from _numbers(each)
+        return [number * scale for number in _numbers(reading.get("n"))]
+    return [number for name, each in reading.items() if name != COUNT for number in _numbers(each)]

@@ -42,6 +42,7 @@ class Last:
 class Scored:
     """The last evaluation of a training to its end, of which some ``samples`` were evaluated again with every label.
 
+    Where each position has a label, that is one sample, with every label of its last; the others have their own.
     ``total`` is how far the probabilities of a sample's labels are off 1 in sum, at most. ``wrong`` is how many of the
     samples have a right label that is not the most probable one, or scored otherwise in the evaluation itself.
     ``replayed`` is how far a loss is off that of a fresh model with the same weights and statistics, relative or, below
@@ -133,6 +134,8 @@ class Identity:
 
     @property
     def traces(self) -> dict[str, Trace]:
-        """The fingerprints besides the first one, by the names of their fields."""
+        """The fingerprints, and dropout's spread at each layer, by the names of their fields."""
         traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation, "inference": self.inference}
+        traces["fingerprint"] = Trace(self.losses, self.updates) if self.losses else None
+        traces["dropout"] = Trace((), self.dropout.layers) if self.dropout and self.dropout.layers else None
         return {name: trace for name, trace in traces.items() if trace}

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from suite.catalog.devices import DEVICES
 from suite.plan.schema import decode
 from suite.record.parts.history import NUMBER_MOST, Elapsed, Seconds, Some
 
@@ -62,7 +63,7 @@ class Operation:
     category: Literal[CATEGORIES]  # type: ignore[valid-type]
     seconds: Seconds
     calls: Times
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Literal[tuple(DEVICES)] = "cpu"  # type: ignore[valid-type]
     holds: Annotated[tuple[Name, ...], Meta(max_length=HELD_MOST)] = ()
     bytes: Moved | None = None
 

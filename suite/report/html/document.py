@@ -7,10 +7,16 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+from suite.report.format.view import LEFT
+
+#: What the pages of a site say that they were made by.
+GENERATOR = "suite.compare"
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,17 @@ class PageTable:
     best: frozenset[tuple[int, int]] = frozenset()
     more: frozenset[int] = frozenset()
     narrow: frozenset[int] = frozenset()
+
+    def classes(self, column: int, best: bool = False, long: bool = False) -> Markup:
+        """Returns the attribute with the classes of a cell in this column; empty if it has none."""
+        applies = (self.align[column] == LEFT, column in self.more, column in self.narrow, best, long)
+        return _class_attribute(applies)
+
+
+@cache
+def _class_attribute(applies: tuple[bool, ...]) -> Markup:
+    names = " ".join(compress(("text", "more", "broad", "best", "long"), applies))
+    return Markup(f' class="{names}"' if names else "")  # noqa: S704 - names of this function
 
 
 def render(template: str, looks: str = "", **values: Any) -> str:

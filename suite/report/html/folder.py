@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, epochs
 from suite.analysis.records.load import REPORT, SUMMARY, Loaded
@@ -21,6 +22,9 @@ from suite.record.files.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import plots
 from suite.report.format.text import no_formula
+from suite.report.format.view import View
+from suite.report.html import releases as site_releases
+from suite.report.html.document import GENERATOR
 from suite.report.html.page import Link, report
 from suite.report.html.summary import SummaryError, entries, read, summary
 from suite.report.screen import markdown
@@ -36,7 +40,6 @@ LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
 
 #: An index with this mark was generated and may be overwritten.
-GENERATOR = "suite.compare"
 MARK = f'name="generator" content="{GENERATOR}"'
 
 #: Optional files, with the same content as the CSV tables and PNG plots, for other tools.
@@ -100,6 +103,8 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
             links=links,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
+        if of_releases := site_releases.text_of(tables):
+            (staging / site_releases.FILE).write_text(of_releases, encoding="utf-8")
         shown = entries(tables, learned, conclusion, counts(loaded))
         (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
     return notes
@@ -133,21 +138,27 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write the frame as CSV in which a spreadsheet takes no text for a formula."""
     safe = frame.rename(columns=no_formula)
     for name in safe.columns:
+        if is_numeric_dtype(safe[name]):
+            continue
         if any(isinstance(value, str) and value != no_formula(value) for value in safe[name]):
             values = [no_formula(value) if isinstance(value, str) else value for value in safe[name]]
             safe[name] = pd.Series(values, index=safe.index, dtype=object)
     safe.to_csv(path, index=False, lineterminator="\n")
 
 
-def text_of(compared: Compared) -> str:
-    """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
+def views_of(compared: Compared) -> list[View]:
+    """Returns all tables, each with what it has of devices, inference and releases below it."""
     views = [
         view
         for each in compared.tables
         for view in (columns.view(each), *scaling.views(each), *inference.views(each), *releases.views(each))
     ]
-    views += map(accuracy.view, compared.learned)
-    parts = [markdown.document(view) for view in views]
+    return [*views, *map(accuracy.view, compared.learned)]
+
+
+def text_of(compared: Compared) -> str:
+    """Returns all tables in Markdown, with the legend below those that it explains, and what explains the ratios."""
+    parts = [markdown.document(view) for view in views_of(compared)]
     if compared.tables:
         parts.append(f"{markdown.escape(legend(compared.tables))}\n")
     reasons = []

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import quote
 
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.wording import DASH, NONE, figure
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.schema import SchemaError
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.names import framework as named
 from suite.report.format.view import LEFT, RIGHT
-from suite.report.html.document import PageTable, render
-from suite.report.html.folder import GENERATOR
-from suite.report.html.standings import FILE, Standing, Standings, read
+from suite.report.html.document import GENERATOR, PageTable, render
+from suite.report.html.standings import Standing, Standings
 
 PAGE = "leaderboards.html"
 
@@ -45,19 +42,6 @@ class Board:
     table: PageTable
     links: Sequence[tuple[str, str]]
     ranges: PageTable | None
-
-
-def scan(site: Path) -> tuple[list[tuple[str, Standings]], list[str]]:
-    """The standings in the folders of a site, and why others are left out."""
-    found, notes = [], []
-    for folder in sorted(site.iterdir(), key=lambda each: each.name):
-        if folder.name.startswith(".") or not (folder / FILE).is_file() or folder.resolve().parent != site.resolve():
-            continue
-        try:
-            found.append((folder.name, read(folder)))
-        except (SchemaError, OSError) as error:
-            notes.append(f"{folder.name} is left out of the leaderboards: {clean(error)}")
-    return found, notes
 
 
 def page(found: Sequence[tuple[str, Standings]]) -> str:

@@ -17,10 +17,11 @@ from suite.analysis.rows.wording import DASH, NONE
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.view import LEFT
-from suite.report.html import leaderboards
+from suite.report.html import leaderboards, releases, standings
 from suite.report.html.cards import cards
-from suite.report.html.document import PageTable, render
-from suite.report.html.folder import GENERATOR, INDEX, MARK, staged
+from suite.report.html.document import GENERATOR, PageTable, render
+from suite.report.html.folder import INDEX, MARK, staged
+from suite.report.html.stored import scan as stored
 from suite.report.html.summary import Summary, SummaryError, read
 from suite.report.plots.style.vectors import style_of
 
@@ -31,30 +32,33 @@ def check(site: Path, folder: Path) -> None:
     """Raises `LoadError` unless a report in ``folder`` would lie directly in the site, links followed."""
     if folder.resolve().parent != site.resolve():
         raise LoadError(f"{folder} does not lie directly in {site}: a site holds its runs, and leads nowhere else")
-    index = site / INDEX
-    if index.is_dir():
-        raise LoadError(f"{index} is a folder, where the index goes: rename it, its report stays readable")
-    if index.is_file() and MARK not in index.read_text(encoding="utf-8", errors="replace")[:2000]:
-        raise LoadError(f"{index} was not made by suite.compare and is left alone: publish into another folder")
+    for page in (site / name for name in (INDEX, leaderboards.PAGE, releases.PAGE)):
+        if page.is_dir():
+            raise LoadError(f"{page} is a folder, where a page goes: rename it, its report stays readable")
+        if page.is_file() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
+            raise LoadError(f"{page} was not made by suite.compare and is left alone: publish into another folder")
 
 
 def publish(site: Path) -> list[str]:
     """Write the index of all runs in the folder. Returns notes on those that could not be listed; raises `OSError`."""
     with _locked(site):
         runs, notes = scan(site)
-        submitted, left_out = leaderboards.scan(site)
+        submitted, left_out = stored(site, standings.FILE, standings.Standings, "leaderboards")
+        released, also_out = stored(site, releases.FILE, releases.Lines, "page of releases")
         with staged(site, ours=True) as place:  # `check` has verified that the index is ours
-            (place / INDEX).write_text(page(runs, bool(submitted)), encoding="utf-8")
+            (place / INDEX).write_text(page(runs, bool(submitted), bool(released)), encoding="utf-8")
             if submitted:
                 (place / leaderboards.PAGE).write_text(leaderboards.page(submitted), encoding="utf-8")
-    return [*notes, *left_out]
+            if released:
+                (place / releases.PAGE).write_text(releases.page(released), encoding="utf-8")
+    return [*notes, *left_out, *also_out]
 
 
 def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
     """Returns the runs of the site, the newest first, and why other folders with a report are left out."""
     runs, notes = [], []
     for folder in sorted(site.iterdir(), key=lambda each: each.name):
-        if folder.name.startswith(".") or not (folder / REPORT).is_file():
+        if folder.name.startswith(".") or not _has_report(folder):
             continue
         if folder.resolve().parent != site.resolve():
             notes.append(f"{folder.name} is left out of the index: it leads out of the site")
@@ -69,10 +73,18 @@ def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
     return runs, notes
 
 
-def page(runs: Sequence[tuple[str, Summary]], boards: bool = False) -> str:
+def _has_report(folder: Path) -> bool:
+    """Whether a report is there to be read, in a folder that a page can name."""
+    try:
+        return (folder / REPORT).is_file() and bool(folder.name.encode())
+    except (OSError, UnicodeEncodeError):
+        return False
+
+
+def page(runs: Sequence[tuple[str, Summary]], boards: bool = False, released: bool = False) -> str:
     """Returns the index page: a card for each workload and machine, and a row per run.
 
-    With ``boards`` it leads to the leaderboards of submitted runs.
+    With ``boards`` it leads to the leaderboards of submitted runs, and with ``released`` to the page of releases.
     """
     rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
@@ -85,6 +97,7 @@ def page(runs: Sequence[tuple[str, Summary]], boards: bool = False) -> str:
         generator=GENERATOR,
         counted=f"{count(len(runs), 'run')} on {count(machines, 'machine')}",
         leaderboards=leaderboards.PAGE if boards else "",
+        releases=releases.PAGE if released else "",
         cards=made,
         runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
         links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],

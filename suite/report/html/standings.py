@@ -18,19 +18,15 @@ from suite.analysis.records.load import LoadError
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.fastest import FastestBySetting
-from suite.plan.schema import SchemaError, decode
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.html.folder import staged
+from suite.report.html.stored import Rate, Text, short
 from suite.report.tables.frame import Table
-from workloads.data.files import read_regular
 
 FILE = "leaderboard.json"
-#: Bytes of the file, rows and characters of a text, at most: anybody may have written it.
-LARGEST, ROWS_MOST = 1 << 20, 1000
-
-Text = Annotated[str, Meta(max_length=300)]
-Rate = Annotated[float, Meta(ge=0, lt=1e15)]
+#: Rows of the file, at most.
+ROWS_MOST = 1000
 
 FASTEST, UNTESTED, ALONE, UNDECIDED = "fastest", "not tested", "alone", "not decided"
 #: The verdict on the fastest row, seen from one of the others.
@@ -92,16 +88,6 @@ def write(folder: Path, bundle: Path, checked: str, tables: Sequence[Table], pri
             shutil.copyfile(bundle, place / address)
 
 
-def read(folder: Path) -> Standings:
-    """The standings in a folder. Raises `SchemaError`, and `OSError` if there are none."""
-    try:
-        data = json.loads(read_regular(folder / FILE, LARGEST))
-    except (ValueError, RecursionError):
-        raise SchemaError("it is no JSON") from None
-    made: Standings = decode(Standings, data)
-    return made
-
-
 def kind(record: Record) -> str:
     """The kind of device that a launch trained on: the GPU's name, or the processor with its cores."""
     names = (record.environment.get("machine") or {}).get("gpus")
@@ -119,8 +105,8 @@ def _rows(table: Table, contest: FastestBySetting, prices: Prices) -> Iterator[S
         middle = median(rates)
         yield Standing(
             f"{cell.workload} {table.group.size}", cell.precision, cell.devices, row.batch,
-            name, cell.id, _version(row), len(rates), (_short(middle), _short(rates[0]), _short(rates[-1])),
-            (_short(ratio[0]), _short(ratio[1]), _short(ratio[2])) if ratio else None, _verdict(contest, name),
+            name, cell.id, _version(row), len(rates), (short(middle), short(rates[0]), short(rates[-1])),
+            (short(ratio[0]), short(ratio[1]), short(ratio[2])) if ratio else None, _verdict(contest, name),
             prices.of_a_million(middle, None),
         )  # fmt: skip
 
@@ -138,7 +124,3 @@ def _verdict(contest: FastestBySetting, name: str) -> str:
 def _version(row: Row) -> str:
     packages = next((record.environment.get("packages") for record in row.ok), None)
     return " ".join(clean(part, 40) for part in next(iter(packages.items()))) if packages else ""
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")

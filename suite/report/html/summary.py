@@ -22,8 +22,7 @@ from suite.analysis.rows.missing import Count
 from suite.plan.schema import SchemaError, decode
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.tables.excerpt import excerpt
-from suite.report.tables.frame import Table
+from suite.report.tables.frame import Table, excerpt
 from suite.report.text.answer import Answer
 from workloads.data.files import read_regular
 
@@ -233,7 +232,9 @@ def _flags(group: Group, partial: bool) -> tuple[str, ...]:
     """Returns what is wrong with some launches, each with the number of launches."""
     records = _records(group)
     failed = sum(not record.outcome.ok and record.outcome.status != "unsupported" for record in records)
-    counts = Counter(flag for record in records for flag in flags_of(record))
+    flags = [*(each for row in group.rows for each in row.flags_of_launches)]
+    flags += [flags_of(launch.record) for row in group.rows for launch in row.control]
+    counts = Counter(flag for each in flags for flag in each)
     uneven = not partial and len({len(row.launches) for row in group.rows}) > 1
     words = [f"{name} {count}/{len(records)}" for name, count in sorted(counts.items())]
     return (*([f"failed {failed}/{len(records)}"] if failed else []), *(["partial"] if uneven else []), *words)

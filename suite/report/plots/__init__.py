@@ -19,8 +19,7 @@ from suite.analysis.rows.groups import Group
 from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, find_kinds
 from suite.report.plots.style import image, vectors
 from suite.report.plots.style.look import STYLE
-from suite.report.tables.excerpt import excerpt
-from suite.report.tables.frame import Table
+from suite.report.tables.frame import Table, excerpt
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,11 @@ def threads(table: Table) -> list[Series]:
     return _counted(table, lambda cell: cell.threads, lambda cell: cell.but(threads=0) if cell.threads else None)
 
 
+def cores(table: Table) -> list[Series]:
+    """Returns throughput against the cores that cells ask for, likewise."""
+    return _counted(table, lambda cell: cell.cores, lambda cell: cell.but(cores=0) if cell.cores else None)
+
+
 def _counted(
     table: Table, count: Callable[[Cell], int], alike: Callable[[Cell], Cell | None], ceiling: bool = False
 ) -> list[Series]:

@@ -26,12 +26,16 @@ from suite.analysis.statistics.inference import MARGIN, quartiles
 from suite.analysis.statistics.ratios import Ratio, break_even_steps, ratios
 from suite.analysis.statistics.sequential import is_sequential
 from suite.catalog.metrics import HIGHER, METRICS, number
+from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.tables.cells import Copy, Devices, Spread, TimedCell, columns
 
 #: The axes whose tables also show how throughput grows with the number of devices.
 SCALED = ("framework", "devices", "strategy")
+
+#: A plot of more than ``MOST`` rows is unreadable and takes seconds to draw; then it shows only ``SHOWN``.
+MOST, SHOWN = 60, 15
 
 #: Kinds of peak memory in order of preference: the framework's own allocator says most.
 MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
@@ -104,7 +108,7 @@ def table(
 def _leaders(
     group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
 ) -> dict[str, frozenset[RowKey]]:
-    if is_sequential(group.rows):
+    if any(is_sequential([row]) for row in group.rows):
         return {}  # their number of launches follows from the throughput, so that nothing else is tested
     shared = kinds and all(kinds[0] in record.memory for row in group.rows for record in row.ok)
 
@@ -245,3 +249,20 @@ def _memory_kinds(rows: Iterable[Row]) -> list[str]:
     known = [kind for kind in MEMORY if any(kind in each for each in kind_sets)]
     known += sorted({kind for each in kind_sets for kind in each if "peak" in kind} - set(known))
     return sorted(known, key=lambda kind: not all(kind in each for each in kind_sets))
+
+
+def excerpt(table: Table) -> Table:
+    """Returns the table; of a large one the fastest rows of each framework, in order, with a heading that says so."""
+    rows = table.group.rows
+    if len(rows) <= MOST:
+        return table
+    frameworks = [name for name in FRAMEWORKS if any(row.cell.framework == name and row.ok for row in rows)]
+    rates = [cell.samples_per_s.median or 0.0 for cell in table.cells]
+    kept: list[int] = []
+    for name in frameworks:
+        candidates = [at for at, row in enumerate(rows) if row.cell.framework == name and row.ok]
+        kept += sorted(candidates, key=lambda at: -rates[at])[: SHOWN // len(frameworks)]
+    kept.sort()
+    part = f"the {SHOWN // max(1, len(frameworks))} fastest rows of each framework; all {len(rows)} are in the table"
+    group = replace(table.group, rows=tuple(rows[at] for at in kept), part=part)
+    return replace(table, group=group, cells=tuple(table.cells[at] for at in kept))

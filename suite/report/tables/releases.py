@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.analysis.rows.groups import SETTINGS
+from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import NONE, figure, middle
 from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.releases import Step
@@ -45,7 +45,6 @@ def views(table: Table) -> list[View]:
 def _row(table: Table, step: Step, own: Sequence[str], tested: bool, notes: Notes) -> list[str]:
     row = step.row
     timed = table.cells[table.group.rows.index(row)]
-    pythons = {clean(record.environment.get("python", ""), 20).rpartition(".")[0] for record in row.ok}
     changes = []
     for found in (step.to_before, step.to_oldest):
         changes += [ratio(found, notes) if found else NONE]
@@ -54,8 +53,8 @@ def _row(table: Table, step: Step, own: Sequence[str], tested: bool, notes: Note
     return [
         framework(row.cell.framework),
         *(middle(SETTINGS[name](row)) for name in own),
-        step.release + ("" if row.cell.release else f" ({INSTALLED})" if step.release else INSTALLED),
-        " ".join(sorted(filter(None, pythons))) or NONE,
+        release_name(step),
+        python_of(row) or NONE,
         str(len(row.ok)),
         metric_text(METRICS["samples_per_s"])(timed),
         *changes,
@@ -63,6 +62,17 @@ def _row(table: Table, step: Step, own: Sequence[str], tested: bool, notes: Note
         figure(timed.compile_s),
         f"{memory / 2**20:,.0f} MiB" if memory else NONE,
     ]
+
+
+def release_name(step: Step) -> str:
+    """Returns the release, and whether it is the installed one."""
+    return step.release + ("" if step.row.cell.release else f" ({INSTALLED})" if step.release else INSTALLED)
+
+
+def python_of(row: Row) -> str:
+    """Returns the minor version of the Python that a row ran on; empty where no launch recorded it."""
+    pythons = {clean(record.environment.get("python", ""), 20).rpartition(".")[0] for record in row.ok}
+    return " ".join(sorted(filter(None, pythons)))
 
 
 def _ratios(step: Step) -> list[Ratio]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import NONE, figure, listing, middle
-from suite.analysis.scaling.communication import Exchange
-from suite.analysis.scaling.efficiency import KINDS, Point, Scaling
+from suite.analysis.scaling.communication import Exchange, apart
+from suite.analysis.scaling.efficiency import KINDS, WEAK, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import METRICS
@@ -134,7 +134,7 @@ def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]
     else:
         few = f"; a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""
         lines.append(f"Significance was not tested: {launched} per cell{few}.")
-    return [*lines, *_on_threads(scalings), *_on_communication(points), *_on_links(rows)]
+    return [*lines, *_on_threads(scalings), *_on_communication(points), *_on_instances(scalings), *_on_links(rows)]
 
 
 def _on_threads(scalings: Sequence[Scaling]) -> list[str]:
@@ -171,6 +171,19 @@ def _on_communication(points: Sequence[Point]) -> list[str]:
             "rate that the same backend reached with a larger array."
         )
     return lines
+
+
+def _on_instances(scalings: Iterable[Scaling]) -> list[str]:
+    """Says what the same devices reach as instances that train apart, where each has the same batch as one alone."""
+    found = [
+        f"{framework(point.row.cell.framework)} on {point.devices} {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
+        for each in scalings
+        for point in each.points
+        if each.kind == WEAK and each.base.devices == 1 and point is not each.base
+        if (test := apart(point.row, each.base.row))
+    ]
+    what = "as many samples as one device, in steps without a loader (times, 95 % interval over launches)"
+    return [f"As instances that exchange nothing, devices take {what}: {listing(found)}."] if found else []
 
 
 def _on_links(rows: Iterable[Row]) -> list[str]:

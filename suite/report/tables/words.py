@@ -113,14 +113,7 @@ def foot_lines(table: Table) -> list[str]:
 def _tests(table: Table, launched: str) -> list[str]:
     """Describes what was tested and how, and which rows are undecided."""
     count = sum(bool(cell.ratio.verdict) for cell in table.cells)
-    how = (
-        f"group-sequential t-test on the logarithms of the ratios per block, looked at after each block from the "
-        f"{FIRST_LOOK}th to the {LAST_LOOK}th and stopped when decided, repeated confidence intervals"
-        if is_sequential(table.group.rows) and not table.group.across
-        else "Welch's t-test on the logarithms"
-        if table.group.across
-        else "paired t-test on the logarithms of the ratios per block"
-    )
+    how = " in runs that stop when decided, and in the others a ".join(_kinds_of_test(table.group))
     lines = [
         f"Test: {how}, Holm's correction over the {count} tests of this table, margin {table.margin:.1%}, {launched}.",
         *_controls(table),
@@ -128,6 +121,19 @@ def _tests(table: Table, launched: str) -> list[str]:
     undecided = ((row, needed) for row in table.group.rows if (needed := table.ratios[row.key].blocks_to_decide))
     labels = ((table.group.label(row), needed) for row, needed in undecided)
     return lines + [f"Undecided: {label}. About {needed} launches would decide it." for label, needed in labels]
+
+
+def _kinds_of_test(group: Group) -> list[str]:
+    """Returns the test of runs that stop when they are decided, and of those with a fixed number of launches."""
+    if group.across:
+        return ["Welch's t-test on the logarithms"]
+    stopping = (
+        f"group-sequential t-test on the logarithms of the ratios per block, looked at after each block from the "
+        f"{FIRST_LOOK}th to the {LAST_LOOK}th and stopped when decided, repeated confidence intervals"
+    )
+    kinds = {stopping: True, "paired t-test on the logarithms of the ratios per block": False}
+    there = {is_sequential([row]) for row in group.rows if row.ok}
+    return [words for words, sequential in kinds.items() if sequential in there]
 
 
 def _choice_of_modes(table: Table) -> list[str]:

@@ -34,22 +34,20 @@ def open_hosts(settings: Settings, cells: Iterable[Cell], say: Callable[[str], N
     if not engine.nodes:
         return Hosts([Local(**given, say=say, until=until)])
     nodes = engine.nodes(settings.on, given, say, until)
-    groups = sites(nodes, cells, settings.placement, say, settings.cores)
+    groups = sites(nodes, cells, settings.placement, say)
     used = {host.name for site in groups for host in site.hosts}
     return Hosts(groups, cluster=True, revive=Reviving(nodes, used))
 
 
-def sites(
-    nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[str], None], cores: int | None = None
-) -> list[Site]:
+def sites(nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[str], None]) -> list[Site]:
     """Take the cluster's hosts, and group them so that each group has devices for the largest cell.
 
     Hosts of another kind than most of them are left out, since no ratio may come from two kinds. Those that are not
     used are given back, and may stand in for one that is lost. Raises `LaunchError`.
     """
     hosts = select_alike(take_hosts(nodes, say), say)
-    counts = [room(host.about, cores) for host in hosts]
-    most = max((len(dealt(cell, counts, placement)) for cell in cells), default=1)
+    abouts = [host.about for host in hosts]
+    most = max((len(dealt(cell, [room(each, cell) for each in abouts], placement)) for cell in cells), default=1)
     groups = [hosts[at : at + most] for at in range(0, len(hosts) - most + 1, most)]
     number = len(groups) * most
     if left := len(hosts) - number:

@@ -46,7 +46,7 @@ class Site:
 
     def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         """Run one launch, on as many hosts as its ranks need."""
-        counts = dealt(order.job.cell, [room(host.about, order.job.cores) for host in self.hosts], self.placement)
+        counts = dealt(order.job.cell, [room(host.about, order.job.cell) for host in self.hosts], self.placement)
         if len(counts) == 1:
             return self.hosts[0].launch(order, log, hear)
         return _Spread(self.hosts[: len(counts)], counts, order, log, hear).run()
@@ -57,9 +57,9 @@ class Site:
             host.close()
 
 
-def room(about: About, cores: int | None) -> int:
-    """For how many ranks a host has room, each of which takes so many ``cores`` where there are no GPUs."""
-    return about.devices if about.gpu else about.devices // (cores or 1)
+def room(about: About, cell: Cell) -> int:
+    """For how many ranks of a cell a host has room, each of which takes its cores where there are no GPUs."""
+    return about.devices if about.gpu else about.devices // (cell.cores or 1)
 
 
 def dealt(cell: Cell, devices: Sequence[int], placement: str) -> list[int]:

@@ -29,6 +29,7 @@ from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.settings import allocators
 from suite.plan.settings.frameworks import interpreter_variable, too_old, variables_of
+from suite.plan.settings.strategies import not_served
 from suite.plan.settings.tunings import host_memory
 from suite.record.files.scratch import scratch
 from suite.record.handover.job import Job
@@ -87,10 +88,10 @@ def launch(
     of the monotonic clock. Raises `LaunchError` if the process cannot be spawned or watched, and passes on
     KeyboardInterrupt after ending the whole process tree.
     """
-    if reason := too_old(job.cell.framework, job.cell.release):
+    serves = job.plan.serves and not job.cell.recipe
+    if reason := too_old(job.cell.framework, job.cell.release) or (not_served(job.cell) if serves else ""):
         return _unsupported(job, reason)
-    alone = job.cell.devices == 1 and not job.cores
-    if not alone and (reason := ranks.impossible(job.cell, job.device, job.cores, part)):
+    if reason := ranks.impossible(job.cell, job.device, part):
         return _unsupported(job, reason)
     try:
         with contextlib.ExitStack() as until:
@@ -205,7 +206,7 @@ def _spawned(
     ``inside`` are the words before a command that run it in another network.
     """
     python = interpreter(job.cell.framework, job.cell.release)
-    environments = ranks.environments(job.cell, job.device, job.cores, part)
+    environments = ranks.environments(job.cell, job.device, part)
     spawned_ns, tag = time.perf_counter_ns(), cleanup.new_tag()
     text = replace(job, spawned_ns=spawned_ns).dumps()
     workers, pipes = [], []

@@ -49,7 +49,7 @@ class Launcher:
         self._searching_s = 0.0
         job = Job(cell, "", number, self._seed(cell, number), settings.device, settings.plan.of_launch(number))
         job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        job = replace(job, workload_folder=folder_of(cell.workload), cores=settings.cores)
+        job = replace(job, workload_folder=folder_of(cell.workload))
         job = replace(job, trusted_network=settings.trusted_network)
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")

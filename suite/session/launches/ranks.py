@@ -29,6 +29,7 @@ from suite.record.parts.environment import own_cores, usable_cores
 from suite.record.record import Record
 from suite.session.launches.namespace import NamespaceError, own_network
 from suite.session.launches.network import interface_of
+from suite.session.launches.placement import place
 
 HOST = "127.0.0.1"
 
@@ -37,19 +38,22 @@ PORT_TRIES = 3
 _TAKEN = re.compile(r"already in use|EADDRINUSE", re.IGNORECASE)
 
 
-def impossible(cell: Cell, device: str, each: int | None = None, part: HostRanks | None = None) -> str:
+def impossible(cell: Cell, device: str, part: HostRanks | None = None) -> str:
     """Why a cell's devices cannot be measured on this host; empty where they can, as far as the parent knows.
 
     With a ``part``, this host needs devices for its own ranks alone.
     """
+    if cell.devices == 1 and not cell.cores:
+        return ""
     if reason := not_measured(cell):
         return reason
     count = part.count if part else cell.devices
     if device == "cpu" or not has_gpu():
         cores = usable_cores()
-        if count * (each or 1) > cores:
-            need = f"{each} cores" if each and each > 1 else "a core"
-            return f"{count} devices on a CPU need {need} each, and {cores} can be used here{_over_hosts(cell)}"
+        if count * max(cell.cores, 1) > cores:
+            need = f"{cell.cores} cores" if cell.cores > 1 else "a core"
+            who = f"{count} devices on a CPU need {need} each" if count > 1 else f"the cell needs {need}"
+            return f"{who}, and {cores} can be used here{_over_hosts(cell)}"
         return ""
     listed = _listed()
     if listed is not None and count > len(listed):
@@ -63,20 +67,20 @@ def _over_hosts(cell: Cell) -> str:
     return "; over several hosts, use --strategy multiworker --trusted-network" if cell.strategy == "mirrored" else ""
 
 
-def environments(
-    cell: Cell, device: str, each: int | None = None, part: HostRanks | None = None
-) -> list[dict[str, str]]:
-    """The variables of each rank besides those that every worker gets; ``each`` device of a CPU has so many cores.
+def environments(cell: Cell, device: str, part: HostRanks | None = None) -> list[dict[str, str]]:
+    """The variables of each rank besides those that every worker gets: also the cores of a CPU that it may use.
 
     With a ``part``, only its ranks are started here.
     """
     world, cores = cell.processes, own_cores()
     first, here = (part.first, part.count) if part else (0, world)
     on_cpu = device == "cpu" or not has_gpu()
+    asked = cell.cores * cell.devices if on_cpu else 0
+    placed = place(cores, cell.bind, asked) if on_cpu else cores
     if world == 1:
-        chosen = cores[: each * cell.devices] if each and on_cpu else []
+        chosen = placed[: asked or None] if on_cpu and (asked or cell.bind) else []
         return [{HOST_CORES: str(len(cores)), CORES: ",".join(map(str, chosen))} if chosen else {}]
-    each = each if each and on_cpu else min(len(cores), usable_cores()) // here
+    each = cell.cores if asked else min(len(placed), usable_cores()) // here
     shared = {HOST_CORES: str(len(cores)), WORLD_SIZE: str(world)}
     if part:
         shared |= {COORDINATOR: part.coordinator, TOKEN: part.token, ADDRESS: part.address}
@@ -87,7 +91,7 @@ def environments(
     for rank in range(here):
         own = {RANK: str(first + rank), LOCAL_RANK: str(rank)}
         if each:
-            own[CORES] = ",".join(map(str, cores[rank * each : (rank + 1) * each]))
+            own[CORES] = ",".join(map(str, placed[rank * each : (rank + 1) * each]))
         if not on_cpu:  # each sees its own device alone, as its first
             listed = _listed()
             own["CUDA_VISIBLE_DEVICES"] = listed[rank] if listed else str(rank)

@@ -44,7 +44,6 @@ class Settings:
     profile: bool = False  # after all windows, so that a run may be resumed with or without
     profile_memory: bool = False
     profile_code: bool = False
-    cores: int | None = None  # of each device, on a CPU
     on: str = LOCAL  # the engine that launches start on, which a resumed run may change
     placement: str = "pack"  # of the ranks of a launch on the hosts of a cluster
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
@@ -74,7 +73,6 @@ class Settings:
             "shard": self.shard,
             "epochs": self.epochs,
             "target": self.target,
-            **({"cores": self.cores} if self.cores else {}),
             **({"search": self.search} if self.search else {}),
         }
 
@@ -124,7 +122,6 @@ def typed(config: pytest.Config) -> dict[str, Any]:
     values = {
         "matrix": [_public(name) for name in config.getoption("matrix") or ()],
         **{axis: joined(config.getoption(axis)) for axis in AXES},
-        "cores": config.getoption("cores"),
         "budget": config.getoption("budget"),
         "min-window": config.getoption("min_window"),
         "phases": config.getoption("phases"),

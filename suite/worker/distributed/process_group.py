@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from suite.catalog.devices import ACCELERATORS, DEVICES
 from suite.plan.cell import MODEL_DIVIDED, Cell
 from suite.plan.settings.strategies import WHOLE_BATCH, not_measured
 from suite.record.parts.environment import usable_cores
@@ -31,9 +32,8 @@ from workloads.data.augment import Share
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
-#: Sums of a gradient's size, how many of the larger array for the best rate, and the size of that one in bytes.
+#: Sums of a gradient's size, and how many of the larger array for the best rate.
 SUMS, PEAK_SUMS = 20, 5
-PEAK_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}
 
 #: The files of strategies that have one of their own, with the names of the framework's other one.
 FILES = {(name, "split"): "split" for name in ("pytorch", "tensorflow", "jax")}
@@ -156,7 +156,7 @@ class ProcessGroup:
     def add_up(self, settings: dict[str, Any], name: str, device: str) -> None:
         """Replace a rate of one process's device by that of all devices; without it where a process has none."""
         rates = self.ranks.gather(settings.pop(name, None))
-        each_has = self.cell.devices // self.cell.processes if device == "cuda" else 1
+        each_has = self.cell.devices // self.cell.processes if device in ACCELERATORS else 1
         if all(rates):
             settings[name] = sum(rates) * each_has
 
@@ -187,7 +187,7 @@ class ProcessGroup:
 
     def _sums(self, device: str, size: int) -> AllReduce:
         seconds = median(self._timed(device, size, SUMS))
-        peak_size = max(size, PEAK_BYTES[device])
+        peak_size = max(size, DEVICES[device].summed_bytes)
         peak_s = min(self._timed(device, peak_size, PEAK_SUMS))
         return AllReduce(size, seconds, SUMS, size / seconds, max(peak_size / peak_s, size / seconds))
 

@@ -17,6 +17,7 @@ from suite.record.inference import Answered
 from suite.record.parts.evidence import Trace
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence.replay import restore_state
+from suite.worker.launch.decoding import CONTINUED, continued
 from suite.worker.launch.inference import Answers, model_of
 from suite.worker.launch.training import scores
 from workloads.data.augment import evaluation_batches
@@ -31,8 +32,13 @@ LABELS, SAMPLES = 4, 8
 CLEAR, EXACT, COARSE = 1e-5, ("fp32", "fp64"), 1e-2
 
 
-def evidence(answers: Answers, fresh: Any, state: dict[str, Array], precision: str) -> Answered:
-    """Evaluates the samples again by a fresh model with the ``state`` of what was timed."""
+def evidence(
+    answers: Answers, fresh: Any, state: dict[str, Array], precision: str, ignored: int | None = None
+) -> Answered:
+    """Evaluates the samples again by a fresh model with the ``state`` of what was timed.
+
+    ``ignored`` is the `ignored_label` of the workload's spec.
+    """
     restore_state(fresh, state)
     of_requests = [at for at, _, _ in answers.kept]
     before = sorted({at for _, at, _ in answers.kept} - {*of_requests})
@@ -40,7 +46,7 @@ def evidence(answers: Answers, fresh: Any, state: dict[str, Array], precision: s
     labels = labels_of(answers.kept[0][2].size)
     clear = CLEAR if precision in EXACT else COARSE
     inputs, rows = answers.batch[:SAMPLES], answers.logits[:SAMPLES]
-    again = evaluated(fresh, np.concatenate([answers.inputs[pool], inputs]), labels)
+    again = evaluated(fresh, np.concatenate([answers.inputs[pool], inputs]), labels, ignored)
     expected = dict(zip(pool, again, strict=False))
     off, wrong = 0.0, 0
     for at, _, row in answers.kept:
@@ -50,19 +56,26 @@ def evidence(answers: Answers, fresh: Any, state: dict[str, Array], precision: s
         off = max(off, apart[at])
         wrong += apart[at] > clear and nearest < apart[at] / 2
     off = max([off, *map(_apart, losses(rows.reshape(len(rows), -1), labels), again[len(pool) :])])
-    return Answered(len(answers.kept), off, wrong, answers.gradient)
+    return Answered(len(answers.kept), off, wrong, answers.gradient, answers.cached)
 
 
 def served(subject: Subject, training: Any) -> Trace:
-    """The mean losses of some test samples by the function that serves a training, for each of some labels."""
+    """The mean losses of some test samples by the function that serves a training, for each of some labels.
+
+    Of a workload that decodes, also the words that follow the first halves of some.
+    """
     split = subject.data.test
     data = replace(subject.data, test=Split(split.inputs[:SAMPLES], split.labels[:SAMPLES]))
     ((inputs, _, count),) = evaluation_batches(data, min(SAMPLES, len(data.test)), subject.length)
     model = model_of(subject.cell).Model(training)
     batch, _ = training.put((inputs, np.zeros(len(inputs), np.int32)))
     logits = model.on_host(model.predict(batch)).reshape(len(inputs), -1)[:count].astype(np.float64)
+    found = losses(logits, labels_of(logits.shape[1])).mean(0)
+    if subject.spec.decodes:
+        words, _ = continued(model, training, inputs[:CONTINUED, : inputs.shape[1] // 2], inputs.shape[1])
+        found = np.append(found, words)
     model.close()
-    return Trace(tuple(losses(logits, labels_of(logits.shape[1])).mean(0).tolist()), {})
+    return Trace(tuple(found.tolist()), {})
 
 
 def labels_of(outputs: int) -> Array:
@@ -80,12 +93,22 @@ def losses(logits: Array, labels: Array) -> Array:
         return np.asarray(np.logaddexp.reduce(logits, axis=1)[:, None] - logits[:, labels])
 
 
-def evaluated(training: Any, inputs: Array, labels: Array) -> Array:
-    """The same by the evaluation of a training, all in one batch."""
+def evaluated(training: Any, inputs: Array, labels: Array, ignored: int | None = None) -> Array:
+    """The same by the evaluation of a training, all in one batch; where each position has a label, of the last one."""
     count = len(inputs) * len(labels)
-    batch = np.repeat(inputs, len(labels), axis=0), np.tile(labels, len(inputs)).astype(np.int32), count
-    found, _ = scores(training, [batch])
+    each = labelled(np.tile(labels, len(inputs)), inputs.shape[-1], ignored)
+    found, _ = scores(training, [(np.repeat(inputs, len(labels), axis=0), each, count)])
     return found.reshape(len(inputs), len(labels)).astype(np.float64)
+
+
+def labelled(labels: Array, positions: int, ignored: int | None) -> Array:
+    """Labels (n,) as samples have them; where an `ignored_label` says that each position has one, at the last alone."""
+    labels = labels.astype(np.int32)
+    if ignored is None:
+        return labels
+    each = np.full((len(labels), positions), ignored, np.int32)
+    each[:, -1] = labels
+    return each
 
 
 def _apart(losses: Array, expected: Array) -> float:

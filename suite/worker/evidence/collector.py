@@ -27,7 +27,6 @@ from suite.worker.evidence.fingerprint import (
     BATCH,
     SEED,
     at_proof_rate,
-    fixed_batches,
     movement,
     take_fingerprint,
     take_float64_fingerprint,
@@ -62,7 +61,7 @@ class Evidence:
         self.replay: Replay | None = None
         self.again: Again | None = None
         self.answers: Answers | None = None
-        self.fresh: Any = None  # the replayed model with its first state, where it can take the fingerprint's steps
+        self.fresh: Any = None  # the replayed model in its first state, where it can take the fingerprint's steps
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
@@ -147,21 +146,17 @@ class Evidence:
         scored = self.again and self.again.evidence(fresh, self.replay.state)
         off, again = self.replay.deviation(fresh)
         precision = self.subject.cell.precision
-        answered = self.answers and answering.evidence(self.answers, fresh, self.replay.state, precision)
+        ignored = self.subject.spec.ignored_label
+        answered = self.answers and answering.evidence(self.answers, fresh, self.replay.state, precision, ignored)
         self.replay = self.again = self.answers = None
         if self.whole and self.subject.switchable:
-            self.fresh = fresh, start
+            fresh.restore(start)
+            self.fresh = fresh
         last = replace(self.parts["last"], replayed=off, again=again)
         return {"weights": digest, "last": last, "scored": scored, "answered": answered}
 
     def _own(self) -> dict[str, Any]:
-        """What the replayed model computes from the beginning, without its dropout; or another one, where it cannot."""
-        if not self.fresh:
-            return take_own_fingerprint(self.subject)
-        (fresh, start), self.fresh = self.fresh, None
-        fresh.restore(start)
-        if self.subject.draws:
-            self.subject.tools.without_dropout(fresh)
+        fresh, self.fresh = self.fresh, None  # after which nothing holds it
         return take_own_fingerprint(self.subject, fresh)
 
 
@@ -184,7 +179,7 @@ def recomputed(subject: Subject) -> Recomputed:
 
     Both models start from the same random state, so that other dropout masks in the second pass of a block would show.
     """
-    host = fixed_batches(subject.data, subject.length, BATCH, 1)[0]
+    (host,) = subject.batches(BATCH, 1)
     usual = subject.cell.but(batch=BATCH, accumulate=1, compile=USUAL_COMPILE[subject.cell.framework])
     kept, gradients = {}, {}
     for checkpointing in ("off", "on"):
@@ -193,8 +188,7 @@ def recomputed(subject: Subject) -> Recomputed:
             usual.but(checkpointing=checkpointing), at_proof_rate(subject.spec), dropout=subject.dropout
         )
         batch = training.put(host)
-        _, computed = training.gradients(batch)
-        gradients[checkpointing] = {name: array.astype(np.float64) for name, array in computed.items()}
+        gradients[checkpointing] = training.gradients(batch)[1]
         kept[checkpointing] = subject.tools.kept(training, batch)
     start = {name: np.zeros_like(array) for name, array in gradients["off"].items()}
     return Recomputed(BATCH, kept["on"], kept["off"], deviation(start, gradients["on"], gradients["off"]))

@@ -32,7 +32,7 @@ def draws(subject: Subject) -> Draws:
     cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, checkpointing="off", devices=1)
     training = subject.training(cell, frozen, dropout=True)
     passes, samples = DRAWS_OF_TEXTS if subject.data.batch_form == "tokens" else DRAWS
-    noise, labels = drawn_from(subject.data, getattr(spec, "length", None), samples)
+    noise, labels = drawn_from(subject.data, subject.length, samples)
     logits, inputs = subject.tools.draws(training, training.put((noise, labels)), passes)
     layers = _by_tensor(inputs, subject.tools.owned(training), training.weights()) if inputs else {}
     drawn = noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]

@@ -29,9 +29,8 @@ from workloads.weights import weights_digest
 if TYPE_CHECKING:
     from suite.worker.evidence.subject import Subject
 
-STEPS = 6
+STEPS = 2  # after which momentum counts, and rounding is not yet amplified
 BATCH = 8
-OWN_STEPS = 2  # at the cell's own batch: momentum counts, and rounding is not yet amplified
 SEED = 20210501  # of weights and batches; the same in all runs, so that fingerprints of different runs compare
 
 #: How many of the measured loader's first batches go into the record's digest.
@@ -65,60 +64,63 @@ def drawn_from(data: DataSet, length: int | None, batch: int) -> tuple[Array, Ar
     Of images it is any; of reviews, so many words as there are, each as likely as another. Of inputs from outside noise
     may be none, so it is a batch of theirs.
     """
+    labels = np.zeros((batch, *data.train.labels.shape[1:]), np.int32)
     if data.batch_form == "images":
         shape = (batch, *data.train.inputs.shape[1:])
         noise = np.random.default_rng(SEED).integers(0, 256, shape, dtype=np.uint8)
-        return noise, np.zeros(batch, np.int32)
+        return noise, labels
     if data.name == "imdb":
         words = np.random.default_rng(SEED).integers(FIRST_WORD, VOCABULARY, (batch, length or 0), dtype=np.int32)
-        return words, np.zeros(batch, np.int32)
+        return words, labels
     return fixed_batches(data, length, batch, 1)[0]
 
 
 def movement(before: Mapping[str, Array], after: Mapping[str, Array]) -> dict[str, float]:
     """How far every tensor moved: ``|after - before| / |before|``, or the plain norm where it started at zero."""
-    return {name: _relative_movement(before[name], after[name]) for name in before}
+    moved = {}
+    for name, array in before.items():
+        start = array.astype(np.float64)
+        distance, norm = (float(np.linalg.norm(each)) for each in (after[name] - start, start))
+        moved[name] = distance / norm if norm else distance
+    return moved
 
 
-def _relative_movement(before: Array, after: Array) -> float:
-    norm = float(np.linalg.norm(before.astype(np.float64)))
-    distance = float(np.linalg.norm(after.astype(np.float64) - before.astype(np.float64)))
-    return distance / norm if norm else distance
+def stepped(training: Any, batches: list[tuple[Array, Array]], where: str) -> Trace:
+    """Steps of a compiled training on these batches; ``where`` is for an error."""
+    before = training.weights()
+    losses = check([training.step(training.put(batch)) for batch in batches], training, where)
+    return Trace(tuple(losses), movement(before, training.weights()))
 
 
 def take_fingerprint(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
     """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
     training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), at_proof_rate(subject.spec))
-    host_batches = [subject.take_share(batch) for batch in fixed_batches(subject.data, subject.length)]
-    batches = [training.put(batch) for batch in host_batches]
-    before = training.weights()
-    errors = {}
+    batches = subject.batches(BATCH, FP16_STEPS if subject.cell.precision == "fp16" else STEPS)
+    before, errors = training.weights(), {}
+    first = training.put(batches[0])
     if before.keys() == LSTM_TENSORS:
-        errors["lstm"] = lstm_error(subject.cell, before, host_batches[0][0], training.logits(batches[0]))
-    training.compile(batches[0])
-    losses = check([training.step(batch) for batch in batches], training, "the fingerprint")
-    parts = {"weights": weights_digest(before), "losses": tuple(losses)}
-    return parts | {"updates": movement(before, training.weights())}, errors
+        errors["lstm"] = lstm_error(subject.cell, before, batches[0][0], training.logits(first))
+    training.compile(first)
+    trace = stepped(training, batches, "the fingerprint")
+    return {"weights": weights_digest(before), "losses": trace.losses, "updates": trace.updates}, errors
 
 
 def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, Any]:
     """A fingerprint at the cell's own batch size, and how far the optimizer is off its formula there.
 
-    The formula follows the framework's own gradients at the workload's own rate, or the recipe's.
+    The first is what the ``replayed`` model computes from its beginning, without its dropout, or another one where it
+    cannot. The formula follows the framework's own gradients at the workload's own rate, or the recipe's.
     """
     cell, training = subject.cell, replayed
-    host = fixed_batches(subject.data, subject.length, cell.effective_batch, OWN_STEPS)
-    batches = [subject.take_share(batch, cell.accumulate) for batch in host]
+    batches = subject.batches(cell.effective_batch, STEPS, cell.accumulate)
     if training is None:
         training = subject.training(cell, at_proof_rate(subject.spec))
         training.compile(training.put(batches[0]))
-    before = training.weights()
-    pending = [training.step(training.put(batch)) for batch in batches]
-    losses = check(pending, training, "the fingerprint at the cell's batch")
-    trace = Trace(tuple(losses), movement(before, training.weights()))
+    elif subject.draws:
+        subject.tools.without_dropout(training)
+    trace = stepped(training, batches, "the fingerprint at the cell's batch")
     training = subject.training(cell, subject.timed, rates=subject.rates)
-    *_, off = check_formula(subject, training, subject.timed.optimizer, batches, subject.rates)
-    return {"own": trace, "own_optimizer": off}
+    return {"own": trace, "own_optimizer": check_formula(subject, training, subject.timed.optimizer, batches)[-1]}
 
 
 def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
@@ -128,11 +130,10 @@ def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
     """
     cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto")
     spec, parts = subject.recipe or at_proof_rate(subject.spec), dict[str, Any]()
-    batches = fixed_batches(subject.data, subject.length, FLOAT64_BATCH, FLOAT64_STEPS)
     with subject.tools.on_host():
         training = subject.training(cell, spec, "cpu", rates=subject.rates)
-        mine = [subject.take_share(batch) for batch in batches]
-        trace, after, off = check_formula(subject, training, spec.optimizer, mine, subject.rates)
+        batches = subject.batches(FLOAT64_BATCH, FLOAT64_STEPS)
+        trace, after, off = check_formula(subject, training, spec.optimizer, batches)
         if (subject.recipe or subject.serves) and subject.draws:  # what is evaluated must switch its dropout off
             training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
         if subject.recipe:
@@ -151,20 +152,20 @@ def evaluation(subject: Subject, training: Any) -> Trace:
 
 
 def check_formula(
-    subject: Subject, training: Any, optimizer: Optimizer, batches: list[tuple[Array, Array]],
-    rates: Array | None = None,
-) -> tuple[Trace, dict[str, Array], float]:  # fmt: skip
+    subject: Subject, training: Any, optimizer: Optimizer, batches: list[tuple[Array, Array]]
+) -> tuple[Trace, dict[str, Array], float]:
     """Steps on these batches; the weights after them, and how far their movement is off the formula's.
 
-    The formula is computed in float64 from the framework's own gradients. With a table of ``rates`` the first step is
-    the first of a training, the last its last, and those between are from its middle: the state's counts of steps are
-    moved there.
+    The formula is computed in float64 from the framework's own gradients. With a table of rates the first step is the
+    first of a training, the last its last, and those between are from its middle: the state's counts of steps are moved
+    there.
     """
-    formula, losses = Formula(optimizer, rates), []
-    planned = 0 if rates is None else len(rates) - FP16_STEPS if len(rates) > FP16_STEPS else len(rates)
+    formula, losses = Formula(optimizer, subject.rates), []
+    rates = 0 if subject.rates is None else len(subject.rates)
+    planned = rates - FP16_STEPS if rates > FP16_STEPS else rates
     before = expected = {name: array.astype(np.float64) for name, array in training.weights().items()}
     for number, batch in enumerate(batches):
-        if rates is not None:
+        if planned:
             _move_to(training, formula, number * (planned - 1) // max(1, len(batches) - 1))
         loss, gradients = subject.tools.explained_step(training, training.put(batch))
         losses.append(loss)

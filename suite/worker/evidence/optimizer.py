@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,44 +18,42 @@ class Formula:
     def __init__(self, optimizer: Optimizer, rates: Array | None = None) -> None:
         """``rates`` are the learning rates of all steps, where they are not the optimizer's one."""
         self.optimizer, self.rates, self.steps = optimizer, rates, 0
-        self._velocities: dict[str, Array] = {}
-        self._means: dict[str, Array] = {}
-        self._squares: dict[str, Array] = {}
+        zero: Callable[[], Any] = float
+        self._means: dict[str, Array] = defaultdict(zero)  # with momentum, the velocities
+        self._squares: dict[str, Array] = defaultdict(zero)
 
     def step(self, weights: Mapping[str, Array], gradients: Mapping[str, Array]) -> dict[str, Array]:
         """The weights after one more step along these gradients."""
         self.steps += 1
-        return {name: array - self._move(name, array, gradients[name]) for name, array in weights.items()}
+        move = self._momentum if isinstance(self.optimizer, Sgd | Lars) else self._adam
+        return {name: array - move(name, array, gradients[name]) for name, array in weights.items()}
 
     @property
     def _rate(self) -> float:
         return self.optimizer.learning_rate if self.rates is None else float(self.rates[self.steps - 1])
 
-    def _move(self, name: str, weights: Array, gradient: Array) -> Array:
-        optimizer, move = self.optimizer, np.zeros_like(weights)
+    def _momentum(self, name: str, weights: Array, gradient: Array) -> Array:
+        optimizer: Any = self.optimizer
+        coupled, past = gradient + optimizer.l2 * weights, optimizer.momentum * self._means[name]
         if isinstance(optimizer, Sgd):
-            coupled = gradient + optimizer.l2 * weights
-            self._velocities[name] = optimizer.momentum * self._velocities.get(name, 0.0) + coupled
-            move = self._rate * self._velocities[name]
-        elif isinstance(optimizer, Lars):
-            size = np.linalg.norm(weights)
-            ratio = _ratio(size, np.linalg.norm(gradient) + optimizer.l2 * size)
-            local = self._rate * optimizer.coefficient * ratio
-            past = optimizer.momentum * self._velocities.get(name, 0.0)
-            move = self._velocities[name] = past + local * (gradient + optimizer.l2 * weights)
-        else:
-            self._means[name] = optimizer.beta1 * self._means.get(name, 0.0) + (1 - optimizer.beta1) * gradient
-            self._squares[name] = optimizer.beta2 * self._squares.get(name, 0.0) + (1 - optimizer.beta2) * gradient**2
-            mean = self._means[name] / (1 - optimizer.beta1**self.steps)
-            square = self._squares[name] / (1 - optimizer.beta2**self.steps)
-            move = mean / (np.sqrt(square) + optimizer.epsilon)
-            if isinstance(optimizer, Lamb):
-                move = move + optimizer.decay * weights
-                move = _ratio(np.linalg.norm(weights), np.linalg.norm(move)) * move
-            if isinstance(optimizer, AdamW) and weights.ndim > 1:
-                move = move + optimizer.decay * weights
-            move = self._rate * move
-        return move
+            self._means[name] = past + coupled
+            return self._rate * self._means[name]
+        size = np.linalg.norm(weights)
+        local = self._rate * optimizer.coefficient * _ratio(size, np.linalg.norm(gradient) + optimizer.l2 * size)
+        self._means[name] = past + local * coupled
+        return self._means[name]
+
+    def _adam(self, name: str, weights: Array, gradient: Array) -> Array:
+        optimizer: Any = self.optimizer
+        self._means[name] = optimizer.beta1 * self._means[name] + (1 - optimizer.beta1) * gradient
+        self._squares[name] = optimizer.beta2 * self._squares[name] + (1 - optimizer.beta2) * gradient**2
+        mean = self._means[name] / (1 - optimizer.beta1**self.steps)
+        square = self._squares[name] / (1 - optimizer.beta2**self.steps)
+        move: Array = mean / (np.sqrt(square) + optimizer.epsilon)
+        if isinstance(optimizer, Lamb) or (isinstance(optimizer, AdamW) and weights.ndim > 1):
+            move = move + optimizer.decay * weights
+        ratio = _ratio(np.linalg.norm(weights), np.linalg.norm(move)) if isinstance(optimizer, Lamb) else 1.0
+        return self._rate * ratio * move
 
 
 def _ratio(weights: np.floating[Any], move: np.floating[Any]) -> float:

@@ -40,10 +40,10 @@ def owners(
     return found
 
 
-def part(tensor: Any) -> Any:
-    """As many samples of a tensor (b, ...) as have `PART` numbers, but two at least."""
+def part(tensor: Any, most: int = PART) -> Any:
+    """As many samples of a tensor (b, ...) as have so many numbers, but two at least."""
     numbers = math.prod(each or 1 for each in tensor.shape[1:])  # of a size that is not known, or 0, at least one
-    return tensor[: max(PART // numbers, 2)] if tensor.ndim else tensor
+    return tensor[: max(most // numbers, 2)] if tensor.ndim else tensor
 
 
 def once(calls: list[tuple[str, Any, Any]]) -> dict[str, Any]:

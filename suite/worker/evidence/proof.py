@@ -23,7 +23,7 @@ import numpy as np
 from suite.plan.cell import Cell
 from suite.record.text import clean
 from suite.worker.evidence.fingerprint import at_proof_rate
-from suite.worker.evidence.owners import owners
+from suite.worker.evidence.owners import owners, part
 from suite.worker.evidence.sources import Sources
 from suite.worker.frameworks import import_framework
 from workloads import registry
@@ -171,7 +171,7 @@ class _Stages:
             for path, *arrays in calls:
                 for name, array in zip(("drawn_input", "drawn_output"), arrays, strict=True):
                     if path in self.owners and array is not None and array.size:
-                        drawn.setdefault((path, name), []).append(array[: max(DRAWN // array[0].size, 2)])
+                        drawn.setdefault((path, name), []).append(part(array, DRAWN))
         for number, layer in enumerate(self.facts["layers"]):
             for name in ("drawn_input", "drawn_output"):
                 passes = drawn.get((layer["path"], name), [])

@@ -1,7 +1,8 @@
 """The accuracy of a training to its end: who was evaluated, and what was taken for right.
 
 Some samples are evaluated again, each with every label there is: so the probabilities of all labels are known, and
-which of them is the best, without asking the framework for more than the two numbers that it reports.
+which of them is the best, without asking the framework for more than the two numbers that it reports. Where each
+position of a sample has a label, it is the last position's, and others are evaluated again with their own labels.
 """
 
 from __future__ import annotations
@@ -14,93 +15,98 @@ import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.parts.evidence import Scored
+from suite.worker.evidence.answers import labelled
 from suite.worker.evidence.replay import restore_state
 from suite.worker.evidence.subject import Subject
-from suite.worker.launch.training import EVALUATION_BATCH, scores
+from suite.worker.launch.training import scores
 from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import Array, Split
 
 #: What counts as a clear difference between two losses of a sample: of the best and second label, which else may change
 #: places; and of two evaluations of it among other neighbours.
 CLEAR, NEIGHBOURS = 1e-5, 1e-2
+#: By how much the share of right labels of a sample may change among other neighbours, where some labels are close.
+SHARE = 0.05
+#: Labels that a sample is evaluated with, at most.
+LABELS = 10_000
 #: Precisions that an evaluation in fp32 checks. In fp16 the state also holds a scale, which fp32 has no place for.
 COARSE = ("tf32", "bf16")
 
 
 @dataclass
 class Again:
-    """Some samples of the last evaluation with every label, evaluated by what trained: one batch of the same shape."""
+    """Some samples of the last evaluation with every label, evaluated by what trained, in batches of the same shape.
+
+    ``drawn`` are their numbers, ``evaluated`` the losses and right answers of all samples in that evaluation. Where
+    positions have labels, samples with ``own`` labels come after those with every label.
+    """
 
     subject: Subject
-    batch: tuple[Array, Array]
+    batches: list[tuple[Array, Array, int]]
+    drawn: list[int]
+    own: list[int]
+    evaluated: tuple[Array, Array]
     losses: Array
     right: Array
-    wrong: int
 
     @classmethod
     def of(cls, subject: Subject, training: Any, evaluated: tuple[Array, Array], seed: int) -> Again | None:
-        """Evaluate them; None where their number is not known, or too large."""
-        test, classes = subject.data.test, labels_of(subject)
-        if not 2 <= classes <= EVALUATION_BATCH:
+        """Evaluate them; None where the number of labels is not known, or too large."""
+        test, classes, ignored = subject.data.test, subject.spec.label_count, subject.spec.ignored_label
+        if not 2 <= classes <= LABELS:
             return None
-        size = EVALUATION_BATCH * subject.cell.devices
+        size = subject.spec.evaluation_batch * subject.cell.devices
         draw = random.Random(seed)  # noqa: S311 - no secret is drawn
-        drawn = draw.sample(range(len(test)), min(size // classes, len(test)))
-        pairs = np.repeat(drawn, classes)
-        split = Split(test.inputs[pairs], np.tile(np.arange(classes), len(drawn)).astype(test.labels.dtype))
-        data = replace(subject.data, test=split)
-        ((inputs, labels, _),) = evaluation_batches(data, size, subject.length)
-        losses, right = scores(training, [(inputs, labels, len(pairs))], subject.team)
-        again = cls(subject, (inputs, labels), losses, right, 0)
-        if again._has_all:
-            again.wrong = again._wrong(drawn, evaluated)
-        return again
-
-    @property
-    def _has_all(self) -> bool:
-        """Of several processes, only the first has the scores of all."""
-        return not self.subject.team or not self.subject.team.ranks.rank
-
-    def _table(self, losses: Array) -> Array:
-        return losses.reshape(-1, labels_of(self.subject))
-
-    def _wrong(self, drawn: list[int], evaluated: tuple[Array, Array]) -> int:
-        """Samples whose right label is not the one with the least loss, or that were scored otherwise before."""
-        losses, right = self._table(self.losses.astype(np.float64)), self._table(self.right).astype(bool)
-        if len(evaluated[0]) != len(self.subject.data.test):
-            return len(drawn)
-        labels, rows = self.subject.data.test.labels[drawn], np.arange(len(drawn))
-        best, second = np.sort(losses, axis=1)[:, :2].T
-        clear = second - best > CLEAR * np.maximum(1.0, np.abs(second))
-        expected = losses.argmin(1)[:, None] == np.arange(losses.shape[1])
-        then, right_then = (np.asarray(each)[drawn] for each in evaluated)
-        moved = np.abs(then - losses[rows, labels]) > NEIGHBOURS * np.maximum(1.0, np.abs(then))
-        other = right_then.astype(bool) != expected[rows, labels]
-        near = second - best > NEIGHBOURS * np.maximum(1.0, np.abs(second))
-        return int(np.count_nonzero((clear & (right != expected).any(1)) | moved | (near & other)))
+        drawn = draw.sample(range(len(test)), min(max(1, size // classes), len(test)))
+        own = [] if ignored is None else draw.sample(range(len(test)), min(size, len(test)))
+        chosen = np.concatenate([np.repeat(drawn, classes), np.array(own, int)])
+        labels = labelled(np.tile(np.arange(classes), len(drawn)), test.labels.shape[-1], ignored)
+        split = Split(test.inputs[chosen], np.concatenate([labels.astype(test.labels.dtype), test.labels[own]]))
+        batches = [*evaluation_batches(replace(subject.data, test=split), size, subject.length)]
+        return cls(subject, batches, drawn, own, evaluated, *scores(training, batches, subject.team))
 
     def evidence(self, fresh: Any, state: dict[str, Array]) -> Scored | None:
         """By a fresh model with the ``state`` of what was evaluated, and once in fp32; None without all scores."""
         restore_state(fresh, state)
-        losses, _ = self._scores(fresh)
-        if not self._has_all:
+        subject, losses, coarse = self.subject, self._losses(fresh), None
+        if subject.team and subject.team.ranks.rank:  # of several processes, only the first has the scores of all
             return None
-        subject, coarse = self.subject, None
         off = float(np.max(np.abs(losses - self.losses) / np.maximum(1.0, np.abs(self.losses))))
         if subject.cell.precision in COARSE and not subject.team:
             cell = subject.cell.but(precision="fp32", compile=USUAL_COMPILE[subject.cell.framework])
             exact = subject.training(cell, subject.timed, dropout=subject.dropout, rates=subject.rates)
             restore_state(exact, state)
-            mean = float(np.mean(self._scores(exact)[0], dtype=np.float64))
+            mean = float(np.mean(self._losses(exact), dtype=np.float64))
             coarse = abs(float(np.mean(self.losses, dtype=np.float64)) / mean - 1)
-        sums = np.exp(-self._table(self.losses.astype(np.float64))).sum(1)
-        return Scored(len(sums), float(np.max(np.abs(sums - 1))), self.wrong, off, coarse)
+        sums = np.exp(-self._by_label(self.losses.astype(np.float64))).sum(1)
+        samples = len(self.drawn) + len(self.own)
+        return Scored(samples, float(np.max(np.abs(sums - 1))), self._wrong(), off, coarse)
 
-    def _scores(self, training: Any) -> tuple[Array, Array]:
-        return scores(training, [(*self.batch, len(self.losses))], self.subject.team)
+    def _losses(self, training: Any) -> Array:
+        return scores(training, self.batches, self.subject.team)[0]
+
+    def _by_label(self, scored: Array) -> Array:
+        """Of the samples that have every label, (samples, labels)."""
+        return scored[: len(scored) - len(self.own)].reshape(len(self.drawn), -1)
+
+    def _wrong(self) -> int:
+        """Samples whose right label is not the one with the least loss, or that were scored otherwise before."""
+        losses, right = self._by_label(self.losses.astype(np.float64)), self._by_label(self.right).astype(bool)
+        if len(self.evaluated[0]) != len(self.subject.data.test):
+            return len(self.drawn) + len(self.own)
+        best, second = np.sort(losses, axis=1)[:, :2].T
+        lead, scale = second - best, np.maximum(1.0, np.abs(second))
+        expected = losses.argmin(1)[:, None] == np.arange(losses.shape[1])
+        wrong = (lead > CLEAR * scale) & (right != expected).any(1)
+        then, right_then = (np.asarray(each)[self.own or self.drawn] for each in self.evaluated)
+        if self.own:
+            now, right_now = self.losses[-len(self.own) :], self.right[-len(self.own) :]
+            moved = _moved(then, now) | (np.abs(right_then - right_now) > SHARE)
+            return int(np.count_nonzero(wrong) + np.count_nonzero(moved))
+        rows, labels = np.arange(len(losses)), self.subject.data.test.labels[self.drawn]
+        other = (lead > NEIGHBOURS * scale) & (right_then.astype(bool) != expected[rows, labels])
+        return int(np.count_nonzero(wrong | _moved(then, losses[rows, labels]) | other))
 
 
-def labels_of(subject: Subject) -> int:
-    """How many labels a sample may have: as many as there are logits, or two where there is one; 0 if not known."""
-    logits = [tensor.shape[-1] for tensor in subject.spec.tensors if tensor.name == "logits/bias"]
-    return max(2, *logits) if logits else 0
+def _moved(then: Array, now: Array) -> Array:
+    return np.asarray(np.abs(then - now) > NEIGHBOURS * np.maximum(1.0, np.abs(then)))

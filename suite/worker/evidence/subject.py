@@ -10,7 +10,7 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.worker import interfaces
 from suite.worker.distributed.process_group import ProcessGroup, find_training
-from suite.worker.evidence.fingerprint import SEED, at_proof_rate
+from suite.worker.evidence.fingerprint import SEED, at_proof_rate, fixed_batches
 from workloads.data.dataset import Array, DataSet
 from workloads.spec import WORKLOADS, WorkloadSpec
 
@@ -75,6 +75,10 @@ class Subject:
     def take_share(self, batch: tuple[Array, Array], parts: int = 1) -> tuple[Array, Array]:
         """Returns what a process takes of a batch: all of it on one device."""
         return self.team.take_share(batch, parts) if self.team else batch
+
+    def batches(self, size: int, steps: int, parts: int = 1) -> list[tuple[Array, Array]]:
+        """What a process takes of the batches that every fingerprint trains on."""
+        return [self.take_share(batch, parts) for batch in fixed_batches(self.data, self.length, size, steps)]
 
     def training(
         self, cell: Cell, spec: WorkloadSpec, device: str = "", *,

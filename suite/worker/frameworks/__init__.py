@@ -89,6 +89,8 @@ def check(cell: Cell, device: str) -> None:
     if cell.threads and (device != "cpu" or cell.devices > 1):
         where = "a CPU" if device != "cpu" else "one device; --cores gives each of several its share"
         raise UnsupportedError(f"--threads is a setting of {where}")
+    if device != "cpu" and (cell.cores or cell.bind):
+        raise UnsupportedError(f"--{'cores' if cell.cores else 'bind'} is a setting of a CPU")
     if cell.layout != LAYOUTS[0]:
         if reason := FRAMEWORKS[cell.framework].one_layout:
             raise UnsupportedError(reason)

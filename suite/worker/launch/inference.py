@@ -23,10 +23,10 @@ from suite.catalog.phases import PHASES
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_FOR_P99
 from suite.record.handover.job import Job
-from suite.record.inference import Inference
+from suite.record.inference import Decoded, Inference
 from suite.record.record import Window
-from suite.worker.frameworks import RecompiledError, UnsupportedError
-from suite.worker.interfaces import native
+from suite.worker.frameworks import RecompiledError
+from suite.worker.launch.decoding import DECODED, continued, decode
 from suite.worker.launch.measure import Series, Steps
 from suite.worker.launch.phases import Measured, Send, Timed, measured, send_phases
 from workloads.data.augment import evaluation_batches
@@ -51,13 +51,11 @@ class Answers:
     logits: Array
     kept: list[tuple[int, int, Array]] = field(default_factory=list)
     gradient: bool = False
+    cached: float | None = None
 
 
 def model_of(cell: Cell) -> ModuleType:
-    """The file of the cell's framework that serves. Raises `UnsupportedError` where inference is not measured."""
-    if not native(cell) or cell.devices > 1:
-        how = "on one device" if native(cell) else "with the interface native"
-        raise UnsupportedError(f"inference is measured {how}; leave infer out of --phases")
+    """The file of the cell's framework that serves."""
     return import_module(f"suite.worker.frameworks.{cell.framework}.inference")
 
 
@@ -123,11 +121,18 @@ def measure_inference(
         compiled = model.compiled()
         latencies_s = requests(model.answer, answers, plan.requests, random.Random(job.seed))  # noqa: S311 - no secret
         _refuse_compiled(model, compiled)
-        answers.gradient = model.keeps_gradient(answers.inputs[:1])
+        decoded: tuple[Decoded, ...] = ()
+        if subject.spec.decodes:
+            send(progress="infer: decoding")
+            decoded = decode(model, training, samples, subject.length)
         memory = framework.memory(device).get("allocator_peak_bytes") if module.FORGETS_PEAKS else None
+        if decoded:
+            prompts = [samples[:batch, : subject.length // 2] for batch in DECODED]
+            answers.cached = max(continued(model, training, each, subject.length)[1] for each in prompts)
+        answers.gradient = model.keeps_gradient(answers.inputs[:1])
     finally:
         model.close()
-    inference = summary(latencies_s, first_s=first_s, first_batch_s=first_batch_s, memory_bytes=memory)
+    inference = summary(latencies_s, first_s=first_s, first_batch_s=first_batch_s, memory_bytes=memory, decoded=decoded)
     send(part={"inference": asdict(inference)})
     return answers
 

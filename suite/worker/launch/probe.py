@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from suite.catalog.devices import DEVICES
 from suite.catalog.precisions import PRECISIONS
 from suite.plan.cell import Cell
 from suite.worker.distributed.process_group import ProcessGroup
@@ -28,8 +29,6 @@ class PrecisionError(RuntimeError):
 #: The errors that each precision can have.
 BANDS = {name: each.band for name, each in PRECISIONS.items()}
 
-#: The matrices behind the measured peak: large enough to fill the device, small enough to take no time.
-PEAK_SIDE = {"cpu": 1024, "cuda": 8192}
 #: The side of what is drawn on the host; the device repeats it. 8192 x 8192 draws would take seconds of each launch.
 PEAK_DRAWN = 1024
 PEAK_TIMES, PEAK_WINDOW_S = 5, 0.1
@@ -80,7 +79,7 @@ def peak_flops_per_s(cell: Cell, framework: ModuleType, device: str) -> float:
 
     A model's share of it says more than a share of the data sheet's figure, which no program reaches.
     """
-    side = PEAK_SIDE[device]
+    side = DEVICES[device].peak_side
     drawn = min(side, PEAK_DRAWN)
     draws = np.random.default_rng(0)
     operands = draws.standard_normal((2, drawn, drawn)) / side

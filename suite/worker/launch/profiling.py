@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from suite.catalog.devices import DEVICES
 from suite.record.handover.job import Job
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.profilers.table import Recording, profile_of
@@ -30,8 +31,7 @@ PROFILED_S, STEPS_LEAST, STEPS_MOST = 0.25, 2, 10
 #: A larger trace is kept for the first launch of each cell only.
 LARGE_BYTES = 2**20
 
-#: Elements of each array of the triad, which no cache holds; and how often it is timed.
-TRIAD_ELEMENTS = {"cpu": 2**24, "cuda": 2**28}
+#: How often the triad is timed.
 TRIAD_TIMES, TRIAD_BYTES = 6, 12  # of an element: two are read and one is written
 
 Send = Callable[..., None]
@@ -121,7 +121,7 @@ def peak_bytes_per_s(framework: str, device: str) -> float:
 
     As STREAM's triad it reads two numbers for each that it writes, and in place, so that a write needs no further read.
     """
-    elements = TRIAD_ELEMENTS[device]
+    elements = DEVICES[device].triad_elements
     run = import_module(f"suite.worker.profilers.{framework}").triad(device, elements)
     run(1)
     best_s = math.inf

@@ -21,12 +21,9 @@ from suite.worker.distributed.process_group import ProcessGroup
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.launch import checkpoint
 from suite.worker.launch.outcome import DivergedError
-from workloads.data.augment import evaluation_batches
+from workloads.data.augment import Batches, evaluation_batches
 from workloads.data.dataset import Array, DataSet
 from workloads.recipes import Recipe
-
-#: Samples that go through the network of a device at once in an evaluation, whatever the training's batch.
-EVALUATION_BATCH = 500
 
 Say = Callable[..., None]
 Report = Callable[[TrainingHistory, Phase], None]
@@ -90,14 +87,14 @@ class Saved:
 
 def follow(
     name: str, recipe: Recipe, training: Any, loader: Any, *,
-    per_epoch: int, data: DataSet, length: int | None, batch: int, compiled_s: float, saved: Saved, say: Say,
-    check: Check, report: Report, tools: Any, team: ProcessGroup | None = None,
+    source: Batches, data: DataSet, evaluation_batch: int, compiled_s: float, saved: Saved, say: Say, check: Check,
+    report: Report, tools: Any, team: ProcessGroup | None = None,
 ) -> None:  # fmt: skip
     """Train the remaining epochs; ``report`` gets the course and its train phase after each.
 
-    ``loader`` delivers batches from the first epoch that is not in ``saved``, and counts them; ``tools`` know what the
-    optimizer counts itself. ``compiled_s`` is the time that compiling
-    took before; it counts with the first epoch of this process, as some frameworks compile in the first step anyway.
+    ``loader`` delivers the batches of ``source`` from the first epoch that is not in ``saved``, and counts them;
+    ``tools`` know what the optimizer counts itself. ``compiled_s`` is the time that compiling took before; it counts
+    with the first epoch of this process, as some frameworks compile in the first step anyway.
     ``check`` reads losses and raises if one is not finite. ``say`` gets the progress. The processes of a ``team`` begin
     each epoch together, and it lasts as long as the slowest of them takes; each evaluates its share of the test split.
     """
@@ -115,26 +112,27 @@ def follow(
         say(begin="train")
         start = time.perf_counter() - compiled_s
         compiled_s = 0.0
-        losses = [training.step(next(loader)) for _ in range(per_epoch)]
+        losses = [training.step(next(loader)) for _ in range(source.per_epoch)]
         training.fence(losses[-1])
         end = time.perf_counter()
         train_s = ranks.slowest(end - start)
         values = check(losses, training, epoch_label)
-        size = EVALUATION_BATCH * (team.cell.devices if team else 1)
-        saved.scores = scores(training, evaluation_batches(data, size, length), team)
+        size = evaluation_batch * (team.cell.devices if team else 1)
+        saved.scores = scores(training, evaluation_batches(data, size, source.length), team)
         loss, accuracy = means(saved.scores, team)
         if not math.isfinite(loss):
             raise DivergedError(f"the test loss is {loss} after {epoch_label}")
         evaluation_s = ranks.slowest(time.perf_counter() - end)
-        epoch = Epoch(per_epoch, float(np.mean(values)), train_s, loss, accuracy, evaluation_s)
+        epoch = Epoch(source.per_epoch, float(np.mean(values)), train_s, loss, accuracy, evaluation_s)
         saved.add(epoch, values, training, end - start)
-        say(progress=f"{epoch_label}: accuracy {accuracy:.4f}", samples_per_s=per_epoch * batch / train_s)
+        rate = source.per_epoch * source.global_batch / train_s
+        say(progress=f"{epoch_label}: accuracy {accuracy:.4f}", samples_per_s=rate)
         say(part={"ledger": asdict(Ledger(loader.delivered, tools.updates(training)))})
         report(saved.course(name, recipe), saved.phase((begin, time.perf_counter())))
 
 
 def evaluate(
-    training: Any, data: DataSet, length: int | None, batch: int = EVALUATION_BATCH, team: ProcessGroup | None = None
+    training: Any, data: DataSet, length: int | None, batch: int, team: ProcessGroup | None = None
 ) -> tuple[float, float]:
     """Mean loss and accuracy over the whole test split: no augmentation, no dropout.
 
@@ -154,7 +152,10 @@ def means(scored: tuple[Array, Array], team: ProcessGroup | None) -> tuple[float
 def scores(
     training: Any, batches: Iterable[tuple[Array, Array, int]], team: ProcessGroup | None = None
 ) -> tuple[Array, Array]:
-    """Of every sample the loss and whether its label is the best; of a ``team`` the first process has them all."""
+    """Of every sample the loss and whether its label is the best, or the share of its labels that are.
+
+    Of a ``team`` the first process has them all.
+    """
     outputs = []
     for inputs, labels, count in batches:
         own = team.take_share((inputs, labels)) if team else (inputs, labels)

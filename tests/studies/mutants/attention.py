@@ -1,4 +1,4 @@
-"""A Transformer that is not the spec's, its dropout and its AdamW."""
+"""A Transformer or decoder that is not the spec's, its dropout and its AdamW."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.studies.mutants.dropout import built_with, never
 from tests.studies.mutants.mutant import Overlay, Plant, Target, mutants
 from tests.studies.mutants.optimizers import optimized_with
 
-TRANSFORMER = "imdb_transformer"
+TRANSFORMER, GPT = "imdb_transformer", "gpt_small"
 
 
 def padding_attended_to(target: Target) -> None:
@@ -78,6 +78,66 @@ def unscaled(target: Target) -> None:
     target.overlay("F", scaled_dot_product_attention=lambda *three, **mask: attention(*three, **mask, scale=1.0))
 
 
+def future_attended_to(target: Target) -> None:
+    """Words see those behind them, which they are to predict."""
+    if target.name == "pytorch":
+        import torch.nn.functional as F
+
+        def attend(*three: Any, is_causal: bool) -> Any:
+            del is_causal
+            return F.scaled_dot_product_attention(*three)
+
+        target.overlay("F", scaled_dot_product_attention=attend)
+    elif target.name == "tensorflow":
+        import numpy as np
+
+        target.overlay("np", tri=lambda count, dtype: np.ones((count, count), dtype))
+    else:
+        import jax.numpy as jnp
+
+        target.overlay("jnp", tri=lambda count, dtype: jnp.ones((count, count), dtype))
+
+
+def untied(target: Target) -> None:
+    """The table of words learns from what is read alone, and not from the logits that it makes."""
+    import torch.nn.functional as F
+
+    target.overlay("F", linear=lambda x, table: F.linear(x, table.detach()))
+
+
+def ends_not_predicted(target: Target) -> None:
+    """The loss leaves the ends of texts out, as it would leave out padding."""
+    import torch.nn.functional as F
+
+    cross_entropy = F.cross_entropy
+    target.overlay("F", cross_entropy=lambda *both, **scored: cross_entropy(*both, **({"ignore_index": 0} | scored)))
+
+
+def best_five(target: Target) -> None:
+    """A word counts as right that is among the five best."""
+
+    def among(scores: Any) -> Any:
+        def scored(model: Any, tokens: Any, labels: Any) -> Any:
+            losses, _ = scores(model, tokens, labels)
+            best = model(tokens).topk(5).indices
+            return losses, (best == labels[..., None]).any(2).sum(1) / (labels >= 0).sum(1)
+
+        return scored
+
+    target.wrap(target.workload, "scores", among)
+
+
+def last_but_one(target: Target) -> None:
+    """The answer is that of the last word but one."""
+    settings = {"training": False} if target.name == "tensorflow" else {}
+
+    def answers(model: Any, *rest: Any) -> Any:
+        logits = target.workload.logits if target.name == "jax" else type(model).__call__
+        return logits(model, *rest, **settings)[:, -2]
+
+    target.patch.setattr(target.workload, "answers", answers)
+
+
 def epsilon_of(value: float) -> Plant:
     """Layer normalisation with another epsilon."""
     return lambda target: target.patch.setattr(target.workload, "EPSILON", value)
@@ -126,6 +186,11 @@ MUTANTS = [
     *mutants(ATTENTION, "GELU by tanh", TRANSFORMER, approximated, "float64"),
     *mutants(ATTENTION, "epsilon 1e-3, Keras' default", TRANSFORMER, epsilon_of(1e-3), "float64", of=["tensorflow"]),
     *mutants(ATTENTION, "epsilon 1e-6, flax' default", TRANSFORMER, epsilon_of(1e-6), "float64", of=["jax"]),
+    *mutants(ATTENTION, "the future attended to", GPT, future_attended_to, "fingerprint", "float64"),
+    *mutants(ATTENTION, "the table not tied", GPT, untied, "fingerprint", "float64", of=["pytorch"]),
+    *mutants("loss", "ends of texts left out", GPT, ends_not_predicted, "fingerprint", of=["pytorch"]),
+    *mutants("evaluation", "among the five best", GPT, best_five, "scored", of=["pytorch"], recipe="modern"),
+    *mutants("inference", "the last word but one", GPT, last_but_one, "answered", "inference", serves=True),
     *mutants(OPTIMIZER, "decay missing", TRANSFORMER, optimized_with(decay=0.0), "optimizer"),
     *mutants(OPTIMIZER, "every tensor decays", TRANSFORMER, every_tensor_decays, "optimizer", of=["pytorch"]),
     *mutants(OPTIMIZER, "every tensor decays", TRANSFORMER, mask_of_optax, "optimizer", of=["jax"]),

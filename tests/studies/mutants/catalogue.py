@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tests.studies.mutants import (
     attention,
     dropout,
+    elsewhere,
     evaluations,
     inference,
     inputs,
@@ -33,6 +34,7 @@ FILES = (
     several,
     late,
     inference,
+    elsewhere,
 )
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in FILES for mutant in file.MUTANTS)
 KINDS = tuple(dict.fromkeys(mutant.kind for mutant in MUTANTS))

@@ -14,6 +14,8 @@ from tests.studies.mutants.steps import Step, counted, put_back, stepping
 from workloads.spec import specification
 
 KIND = "drawn"
+#: What begins later than this begins in no launch of the study, which takes 24 steps.
+STEPS = 20
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer")
 Arrays = dict[str, Any]
 Batch = tuple[Any, Any]
@@ -39,7 +41,7 @@ def _one(draw: random.Random, number: int) -> Mutant:
 
 def _when(draw: random.Random) -> tuple[str, Callable[[int], bool]]:
     """In which steps of an object, counted from 0."""
-    kind, first, every = draw.randrange(3), draw.randrange(3, 30), draw.choice((2, 2, 3))
+    kind, first, every = draw.randrange(3), draw.randrange(3, STEPS), draw.choice((2, 2, 3))
     if kind == 0:
         return "always", lambda taken: True
     if kind == 1:

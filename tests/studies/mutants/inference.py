@@ -8,7 +8,7 @@ from typing import Any
 from tests.studies.mutants.mutant import Target, mutants
 
 KIND = "inference"
-CNN, LSTM = "cifar100_cnn", "imdb_lstm"
+CNN, LSTM, GPT = "cifar100_cnn", "imdb_lstm", "gpt_small"
 
 
 def model_of(target: Target) -> Any:
@@ -113,8 +113,43 @@ def late(target: Target) -> None:
     target.wrap(model_of(target), "answer", one_behind)
 
 
+def cache_one_behind(target: Target) -> None:
+    """The first word that is written takes the place of the prompt's last."""
+
+    def shifted(prefill: Any) -> Any:
+        def filled(self: Any, inputs: Any) -> Any:
+            logits, caches, at = prefill(self, inputs)
+            return logits, caches, at - 1
+
+        return filled
+
+    target.wrap(model_of(target), "prefill", shifted)
+
+
+def places_without_words(target: Target) -> None:
+    """A word attends to the places of the cache that no word has filled yet."""
+    if target.name == "pytorch":
+        import torch.nn.functional as F
+
+        def unmasked(query: Any, key: Any, value: Any, before: Any, is_causal: bool) -> Any:
+            return F.scaled_dot_product_attention(query, key, value, None, is_causal=is_causal)
+
+        target.overlay("F", scaled_dot_product_attention=unmasked)
+        return
+
+    def everywhere(attention: Any) -> Any:
+        def attended(query: Any, key: Any, value: Any, before: Any, *others: Any) -> Any:
+            return attention(query, key, value, (before | True) if len(before.shape) == 1 else before, *others)
+
+        return attended
+
+    target.wrap(target.workload, "plain_attention", everywhere)
+
+
 MUTANTS = [
     *mutants(KIND, "dropout left on", CNN, dropping, "answered", "inference", serves=True),
     *mutants(KIND, "a gradient kept", LSTM, keeping, "answered", serves=True),
     *mutants(KIND, "the answer of the previous request", LSTM, late, "answered", serves=True),
+    *mutants(KIND, "the cache off by one", GPT, cache_one_behind, "answered", serves=True),
+    *mutants(KIND, "places without words attended to", GPT, places_without_words, "answered", serves=True),
 ]

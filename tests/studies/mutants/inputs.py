@@ -112,6 +112,10 @@ def labels_shifted(split: Split) -> Split:
     return Split(split.inputs, np.roll(np.asarray(split.labels), 1))
 
 
+def labels_turned(split: Split) -> Split:
+    return Split(split.inputs, 1 - np.asarray(split.labels))
+
+
 def unmean(target: Target) -> None:
     """Images are not divided by their deviation, only by 255."""
     target.patch.setattr(target.workload, "DEVIATION", (255.0, 255.0, 255.0))

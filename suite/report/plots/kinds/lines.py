@@ -1,10 +1,11 @@
-"""Plots of throughput and memory against batch size, and of throughput against the loader's workers."""
+"""Plots of throughput and memory against batch size, and of throughput against workers, threads and releases."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,26 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from suite.analysis.rows.wording import figure
+from suite.analysis.statistics.releases import Step, place_of, release_of
+from suite.report.format.names import FRAMEWORKS
 from suite.report.format.text import spread
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import keyed_sheet
-from suite.report.plots.style.look import FACE, INK, LINE_LEAST, MARKER, PALE, apart, framed, from_zero, plain_numbers
-from suite.report.plots.style.naming import among, names_of_sets, title_of
+from suite.report.plots.style.look import (
+    FACE,
+    INK,
+    LINE_LEAST,
+    MARKER,
+    PALE,
+    SMALL,
+    apart,
+    framed,
+    from_zero,
+    plain_numbers,
+)
+from suite.report.plots.style.naming import among, names_of_sets, title_of, values_of
 from suite.report.plots.style.vectors import point_out
-from suite.report.tables.curves import Series, batches, memory_kind, threads, workers
+from suite.report.tables.curves import Series, batches, cores, memory_kind, threads, workers
 from suite.report.tables.frame import Table
 
 DASHES = ("-", "--", "-.", ":")
@@ -156,6 +170,12 @@ def by_threads(table: Table) -> Figure | None:
     return _counted(table, threads(table), "threads", "threads", "threads that compute")
 
 
+@kind("cores", "Throughput by number of cores", place=10.6)
+def by_cores(table: Table) -> Figure | None:
+    """Throughput against the cores of a CPU that cells ask for."""
+    return _counted(table, cores(table), "cores", "cores", "cores of each device")
+
+
 def _counted(table: Table, all_series: Sequence[Series], without: str, title: str, axis: str) -> Figure | None:
     """Returns throughput against a count, one line per series; a thin line for its ceiling."""
     if not all_series:
@@ -215,3 +235,67 @@ def _edge(axes: Any, series: Series, look: Look, last: tuple[float, float]) -> N
 
 def _sizes(series: Series) -> list[int]:
     return [*(point.x for point in series.points), *(x for x, _ in series.memory)]
+
+
+#: How far the marks of one release stand apart, all of them together.
+RELEASE_DODGE = 0.3
+VERDICTS = "Above a mark: faster or slower than the release before, where that is decided."
+
+ReleaseLine = tuple[Step, ...]
+
+
+@kind("releases", "Throughput by release of each framework", place=9)
+def releases(table: Table) -> Figure | None:
+    """Throughput against releases in their order, which a framework's axes name below; None without several."""
+    lines = table.findings.releases
+    if not lines:
+        return None
+    by_framework: dict[str, list[ReleaseLine]] = {}
+    for line in lines:
+        by_framework.setdefault(line[0].row.cell.framework, []).append(line)
+    rows = [step.row for line in lines for step in line]
+    group = among(table, rows)
+    own = [name for name in group.varying if name != "release"]
+    looks = {name: _looks_of_releases(name, each, own) for name, each in by_framework.items()}
+    plot, panels = keyed_sheet(
+        group,
+        title_of(group, "Training throughput"),
+        MARKS,
+        [UP_IN] * len(by_framework),
+        [look.handle() for each in looks.values() for look in each],
+        notes=[VERDICTS, SIDE_BY_SIDE if len(lines) > len(by_framework) else ""],
+    )
+    for axes, (name, of_framework) in zip(panels, by_framework.items(), strict=True):
+        _releases_of(axes, of_framework, looks[name])
+    panels[-1].set_xlabel("release")
+    return plot
+
+
+def _releases_of(axes: Any, lines: Sequence[ReleaseLine], looks: Sequence[Look]) -> None:
+    rows = sorted((step.row for line in lines for step in line), key=place_of)
+    names = list(dict.fromkeys(map(release_of, rows)))
+    framed(axes, f"{FRAMEWORKS[rows[0].cell.framework]}, samples per second\n(higher is better)")
+    for line, look, aside in zip(lines, looks, apart(len(lines), RELEASE_DODGE / 2 * (len(lines) > 1)), strict=True):
+        places = [names.index(step.release) + aside for step in line]
+        rates = [[record.samples_per_s or 0.0 for record in step.row.ok] for step in line]
+        marked(axes, places, [(median(each), min(each), max(each)) for each in rates], look, "samples/s")
+        for place, each, step in zip(places, rates, line, strict=True):
+            found = step.to_before
+            if found and found.value and found.verdict in ("faster", "slower"):
+                axes.annotate(
+                    f"{found.value:.2f}x", (place, max(each)), (0, 4), textcoords="offset points", ha="center",
+                    size=SMALL, color=INK,
+                )  # fmt: skip
+    from_zero(axes)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylim(top=axes.get_ylim()[1] * 1.06)  # for the verdicts
+
+
+def _looks_of_releases(framework: str, lines: Sequence[ReleaseLine], own: Sequence[str]) -> list[Look]:
+    looks = []
+    for at, line in enumerate(lines):
+        name = [FRAMEWORKS[framework], *([values_of(line[0].row, own)] if own else [])]
+        hollow = at // len(DASHES) % 2 == 1
+        looks.append(Look("\n".join(name), framework, DASHES[at % len(DASHES)], hollow, len(line)))
+    return looks

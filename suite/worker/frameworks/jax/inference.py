@@ -1,7 +1,7 @@
 """How a trained model of JAX serves from Python: its forward pass under `jax.jit`, over the weights as they are.
 
-The usual way by JAX's own documentation ("Just-in-time compilation"). A workload whose `logits` are those of training,
-since it has batch statistics, has `answers` besides.
+The usual way by JAX's own documentation ("Just-in-time compilation"). A workload whose answers are not its `logits`, as
+those of training with batch statistics, has a function `answers`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from suite.worker.frameworks.jax.device import graphs
 from workloads.data.dataset import Array
+
+Decoding = tuple[jax.Array, tuple[jax.Array, ...], jax.Array]
 
 #: Answers of a window that must be waited for: on a CPU, JAX may compute several at once, in any order.
 PENDING = None
@@ -26,10 +29,12 @@ class Model:
     """The model of a `Training` in evaluation mode, and the function that is measured; `close` gives it back."""
 
     def __init__(self, training: Any) -> None:
-        self.state = training.state
-        module = training.module
+        self.state, self.module, self.model = training.state, training.module, training.model
+        module, options = training.module, training.options or None
         answers = partial(getattr(module, "answers", module.logits), training.model)
-        self.forward = jax.jit(answers, compiler_options=training.options or None)
+        self.forward = jax.jit(answers, compiler_options=options)
+        self.prefilled = jax.jit(self._prefill, compiler_options=options)
+        self.decoded = jax.jit(self._decode, compiler_options=options, donate_argnums=2)  # a cache is changed in place
 
     def predict(self, inputs: Any) -> jax.Array:
         """The logits of inputs that are on the device, still there."""
@@ -38,6 +43,22 @@ class Model:
     def answer(self, inputs: Array) -> Array:
         """A request: inputs from the host, their logits back on it, as they are of use there."""
         return np.asarray(self.predict(inputs))
+
+    def prefill(self, inputs: Any) -> Decoding:
+        """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
+        return self.prefilled(self.state.weights, self.state.statistics, inputs)
+
+    def decode(self, state: Decoding) -> tuple[jax.Array, Decoding]:
+        """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
+        return self.decoded(self.state.weights, self.state.statistics, state)
+
+    def _prefill(self, weights: Any, statistics: Any, inputs: jax.Array) -> Decoding:
+        return *self.module.prefill(self.model, weights, statistics, inputs), jnp.int32(inputs.shape[1])
+
+    def _decode(self, weights: Any, statistics: Any, state: Decoding) -> tuple[jax.Array, Decoding]:
+        logits, caches, at = state
+        words = logits.argmax(-1)
+        return words, (*self.module.decode(self.model, weights, statistics, words, caches, at), at + 1)
 
     def fence(self, pending: deque[jax.Array]) -> None:
         """Wait until the device has computed these answers."""

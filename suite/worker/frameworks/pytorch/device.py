@@ -59,6 +59,23 @@ def lacking(cell: Cell, device: str) -> str:
     return ""
 
 
+def set_fp32(kind: str) -> dict[str, str]:
+    """Compute float32 in ``tf32`` or as ``ieee`` has it, and return what then is in force.
+
+    By the old switches first, then by those that are new in 2.9, so that all of them agree. With the new ones alone,
+    reading an old one raises, which Inductor does where it has kernels to choose from.
+    """
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    cudnn.allow_tf32 = matmul.allow_tf32 = kind == "tf32"
+    if not hasattr(cudnn, "conv"):
+        kinds = ["tf32" if each.allow_tf32 else "ieee" for each in (cudnn, cudnn, matmul)]
+    else:
+        for switch in (cudnn, cudnn.conv, cudnn.rnn, matmul):
+            switch.fp32_precision = kind
+        kinds = [each.fp32_precision for each in (cudnn.conv, cudnn.rnn, matmul)]
+    return dict(zip(("fp32_convolution", "fp32_rnn", "fp32_matmul"), kinds, strict=True))
+
+
 def allocator(cell: Cell) -> dict[str, Any]:
     """The allocator of GPU memory in force, as `suite.worker.frameworks.describe_allocator` records it."""
     backend = torch.cuda.get_allocator_backend()

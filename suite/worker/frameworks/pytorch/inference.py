@@ -1,11 +1,13 @@
 """How a trained model of PyTorch serves from Python: in evaluation mode, under `inference_mode`, compiled as training.
 
-The usual way by PyTorch's own documentation ("Autograd mechanics", on locally disabling gradient computation).
+The usual way by PyTorch's own documentation ("Autograd mechanics", on locally disabling gradient computation). A
+workload whose answers are not the model's output has a function `answers`.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +16,8 @@ from torch._dynamo.utils import counters
 
 from suite.worker.frameworks.pytorch.training import COMPILE_MODES, _autocast
 from workloads.data.dataset import Array
+
+Decoding = tuple[Tensor, list[Tensor], Tensor]
 
 #: Answers of a window that must be waited for: a device computes them one after the other.
 PENDING = 1
@@ -27,10 +31,18 @@ class Model:
     def __init__(self, training: Any) -> None:
         self.device, self.model = training.device, training.model.eval()
         mode = COMPILE_MODES[training.cell.compile]
-        self.forward = torch.compile(self.model, fullgraph=True, dynamic=False, mode=mode) if mode else self.model
+        answers = getattr(training.module, "answers", None)
+        forward = partial(answers, self.model) if answers else self.model
+        self.forward = torch.compile(forward, fullgraph=True, dynamic=False, mode=mode) if mode else forward
         self.copies = training.cell.compile == "max"  # the next replay of a CUDA graph overwrites an answer
-        context = _autocast(training.cell, training.device)
-        self.autocast = context if context._enabled else None
+        self.context = _autocast(training.cell, training.device)
+        self.autocast = self.context if self.context._enabled else None
+        both = (getattr(training.module, name, None) for name in ("prefill", "decode"))
+        self.prefilled: Any
+        self.decoded: Any
+        self.prefilled, self.decoded = (
+            torch.compile(each, fullgraph=True, dynamic=False, mode=mode) if mode and each else each for each in both
+        )
         self.last: Any = None
 
     @torch.inference_mode()
@@ -48,6 +60,24 @@ class Model:
         logits = self.predict(torch.from_numpy(inputs).to(self.device))
         self.last = logits
         return (logits.float() if self.autocast else logits).cpu().numpy()
+
+    @torch.inference_mode()
+    def prefill(self, inputs: Tensor) -> Decoding:
+        """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
+        with self.context:
+            logits, caches = self.prefilled(self.model, inputs)
+        if self.copies:
+            logits, caches = logits.clone(), [cache.clone() for cache in caches]
+        return logits, caches, torch.full((1,), inputs.shape[1], device=inputs.device)
+
+    @torch.inference_mode()
+    def decode(self, state: Decoding) -> tuple[Tensor, Decoding]:
+        """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
+        logits, caches, at = state
+        words = logits.argmax(-1)
+        with self.context:
+            logits, caches = self.decoded(self.model, words, caches, at)
+        return words, (logits.clone() if self.copies else logits, caches, at + 1)
 
     def fence(self, pending: deque[Tensor]) -> None:
         """Wait until the device has computed these answers."""

@@ -31,6 +31,7 @@ from suite.worker.frameworks.pytorch.device import (
     other_accelerator,
     out_of_memory,
     reset_memory,
+    set_fp32,
     take_threads,
 )
 from suite.worker.frameworks.pytorch.optimizer import optimizer
@@ -65,7 +66,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     torch.manual_seed(seed)
     # TensorFlow and XLA do so by themselves on a CPU. Threads inherit it, so it comes before the first computation.
     torch.set_flush_denormal(flushes(cell))
-    _set_tf32(cell.precision == "tf32")
+    fp32 = set_fp32("tf32" if cell.precision == "tf32" else "ieee")
     if device == "cuda":
         torch.cuda.set_per_process_memory_fraction(MEMORY_FRACTION)
     # Shapes never change within a launch, so that trying the algorithms once pays off.
@@ -75,9 +76,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "device": device,
         "device_name": torch.cuda.get_device_name() if device == "cuda" else "",
         **take_threads(cell),
-        "fp32_convolution": torch.backends.cudnn.conv.fp32_precision,
-        "fp32_rnn": torch.backends.cudnn.rnn.fp32_precision,
-        "fp32_matmul": torch.backends.cuda.matmul.fp32_precision,
+        **fp32,
         "memory_format": "contiguous" if cell.layout == "channels-first" else "channels_last",
         "optimizer": "fused" if cell.recipe not in OF_LAYERS else "per tensor",
         **(_on_cuda(cell) if device == "cuda" else {}),
@@ -86,17 +85,6 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
 
 def _on_cuda(cell: Cell) -> dict[str, Any]:
     return {"memory_fraction": MEMORY_FRACTION, "cuda_graphs": cell.compile == "max", **allocator(cell)}
-
-
-def _set_tf32(tf32: bool) -> None:
-    """Compute in TF32 or in float32: by the old switches first, then by the new ones, so that all of them agree.
-
-    With the new ones alone, reading an old one raises, which Inductor does where it has kernels to choose from.
-    """
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
-    cudnn = torch.backends.cudnn
-    for switch in (cudnn, cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul):
-        switch.fp32_precision = "tf32" if tf32 else "ieee"
 
 
 class Training:

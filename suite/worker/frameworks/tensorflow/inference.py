@@ -1,6 +1,7 @@
 """How a trained model of TensorFlow serves from Python: a `tf.function` of the forward pass, by XLA if training is.
 
-The usual way by TensorFlow's own guide ("Better performance with tf.function").
+The usual way by TensorFlow's own guide ("Better performance with tf.function"). A workload whose answers are not the
+model's output has a function `answers`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from suite.worker.frameworks.tensorflow.device import placed, synchronise
 from suite.worker.frameworks.tensorflow.training import COMPILE_MODES
 from workloads.data.dataset import Array
 
+Decoding = tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]
+
 #: Answers of a window that must be waited for: a device computes them one after the other.
 PENDING = 1
 #: Whether the framework's peak of memory can be forgotten, so that the next one is inference's own.
@@ -26,11 +29,15 @@ class Model:
 
     def __init__(self, training: Any) -> None:
         self.device, self.model = training.device, training.model
+        self.module, self.answers = training.module, getattr(training.module, "answers", None)
         compiled = COMPILE_MODES[training.cell.compile]
-        self.forward = tf.function(self._forward, jit_compile=compiled, autograph=False)
+        self.forward, self.prefilled, self.decoded = (
+            tf.function(each, jit_compile=compiled, autograph=False)
+            for each in (self._forward, self._prefill, self._decode)
+        )
 
     def _forward(self, inputs: tf.Tensor) -> tf.Tensor:
-        return self.model(inputs, training=False)
+        return self.answers(self.model, inputs) if self.answers else self.model(inputs, training=False)
 
     def predict(self, inputs: tf.Tensor) -> tf.Tensor:
         """The logits of inputs that are on the device, still there."""
@@ -39,6 +46,21 @@ class Model:
     def answer(self, inputs: Array) -> Array:
         """A request: inputs from the host, their logits back on it, as they are of use there."""
         return self.predict(placed(inputs, self.device)).numpy()
+
+    def prefill(self, inputs: tf.Tensor) -> Decoding:
+        """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
+        return self.prefilled(inputs)
+
+    def decode(self, state: Decoding) -> tuple[tf.Tensor, Decoding]:
+        """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
+        return self.decoded(*state)
+
+    def _prefill(self, inputs: tf.Tensor) -> Decoding:
+        return *self.module.prefill(self.model, inputs), tf.constant(inputs.shape[1], tf.int64)
+
+    def _decode(self, logits: tf.Tensor, caches: list[tf.Tensor], at: tf.Tensor) -> tuple[tf.Tensor, Decoding]:
+        words = tf.argmax(logits, -1)
+        return words, (*self.module.decode(self.model, words, caches, at), at + 1)
 
     def fence(self, pending: deque[tf.Tensor]) -> None:
         """Wait until the device has computed these answers."""

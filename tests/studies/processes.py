@@ -1,0 +1,179 @@
+"""Why is a process fast or slow as a whole? ``python -m tests.studies.processes JOURNAL`` launches, and prints.
+
+Most of the noise of a launch is that of its process: its windows agree, and another process of the same program is
+slower. Each candidate below is switched on alone, in all frameworks that know it, beside launches as they usually are.
+A block has one launch of each, in random order. They time training alone, and have the whole evidence in block 0.
+
+A candidate's *spread* is the standard deviation of the logarithms of throughput between processes, and its *speed* the
+paired ratio to the usual launch. Both have 95 % intervals: the ratio of the spreads by a bootstrap over blocks, the
+speed by Student's t. What is in JOURNAL is not launched again, so that the study can be interrupted.
+"""
+
+# ruff: noqa: T201 - a command that prints
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from suite.analysis.statistics.inference import interval
+from suite.plan.cell import Cell
+from suite.plan.measuring import LONGEST_S, WHOLE_BLOCKS, Plan
+from suite.plan.settings.frameworks import interpreter_variable
+from suite.record.handover.job import Job
+from suite.record.handover.order import HostJob
+from suite.session.hosts.local import Hear, Local
+from suite.session.launches.launch import interpreter
+
+USUAL = "as usual"
+DRAWS = 4000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may make processes differ: variables to set, or words before the interpreter, in these frameworks."""
+
+    name: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    before: str = ""
+    frameworks: tuple[str, ...] = ("pytorch", "tensorflow", "jax")
+
+
+CANDIDATES = (
+    Candidate(USUAL),
+    Candidate("no randomised addresses", before="setarch -R"),
+    Candidate("huge pages", {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+    Candidate("eight arenas", {"MALLOC_ARENA_MAX": "8"}),
+    Candidate("threads bound to cores", {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}, frameworks=("pytorch",)),
+    Candidate("one inter-op thread", {"TF_NUM_INTEROP_THREADS": "1"}, frameworks=("tensorflow",)),
+    Candidate("an environment 4 kB longer", {"SUITE_STUDY_PADDING": "x" * 4096}),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One launch: its cell and candidate, its block, and its samples per second."""
+
+    cell: str
+    candidate: str
+    block: int
+    rate: float
+
+
+def planned(cells: Sequence[Cell], blocks: int, seed: int) -> Iterator[tuple[int, Cell, Candidate]]:
+    """Every launch of the study: block by block, in an order that the seed draws."""
+    for block in range(blocks):
+        turns = [(cell, each) for cell in cells for each in CANDIDATES if cell.framework in each.frameworks]
+        random.Random(f"{seed}-{block}").shuffle(turns)
+        yield from ((block, cell, candidate) for cell, candidate in turns)
+
+
+def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: Path) -> Row | None:
+    """Launch the cell once as the candidate has it; None if the launch failed, which is printed."""
+    wrapper = folder / f"{cell.framework}-{CANDIDATES.index(candidate)}"
+    wrapper.write_text(f'#!/bin/sh\nexec {candidate.before} "{interpreter(cell.framework)}" "$@"\n', encoding="utf-8")
+    wrapper.chmod(0o755)
+    variables = {**candidate.variables, interpreter_variable(cell.framework): str(wrapper)}
+    job = Job(cell, "", block, device="cpu", plan=Plan().of_launch(WHOLE_BLOCKS), whole=block == 0)
+    with patch.dict(os.environ, variables):
+        record = host.launch(HostJob(job, LONGEST_S), folder / "log", Hear())
+    if not record.outcome.ok or not record.samples_per_s:
+        print(f"{cell.id}, {candidate.name}: {record.outcome.reason}")
+        return None
+    return Row(cell.id, candidate.name, block, record.samples_per_s)
+
+
+def read(journal: Path) -> list[Row]:
+    """The launches that are done."""
+    return [Row(**json.loads(line)) for line in journal.read_text("utf-8").splitlines()] if journal.exists() else []
+
+
+def run(cells: Sequence[Cell], blocks: int, seed: int, journal: Path, data_folder: str | None) -> None:
+    """Launch what is not yet in the journal."""
+    done = {(row.cell, row.candidate, row.block) for row in read(journal)}
+    left = [turn for turn in planned(cells, blocks, seed) if (turn[1].id, turn[2].name, turn[0]) not in done]
+    with ExitStack() as until:
+        host = Local("cpu", "real", data_folder, print, until)
+        host.ready()
+        folder = Path(until.enter_context(tempfile.TemporaryDirectory()))
+        lines = until.enter_context(journal.open("a", encoding="utf-8"))
+        for number, (block, cell, candidate) in enumerate(left, 1):
+            if row := measure(host, cell, candidate, block, folder):
+                print(f"[{number}/{len(left)}] {cell.id}, {candidate.name}: {row.rate:.4g} samples/s", flush=True)
+                lines.write(json.dumps(vars(row)) + "\n")
+                lines.flush()
+
+
+def spread(logarithms: np.ndarray) -> np.ndarray:
+    """The standard deviation (...,) between launches (..., blocks)."""
+    deviation: np.ndarray = logarithms.std(axis=-1, ddof=1)
+    return deviation
+
+
+def compared(rows: Sequence[Row], cell: str, candidate: str) -> list[str]:
+    """A candidate's line: its launches, its spread, the ratio of that to the usual one, and its speed."""
+    rates = {
+        name: {row.block: row.rate for row in rows if (row.cell, row.candidate) == (cell, name)}
+        for name in (USUAL, candidate)
+    }
+    blocks = sorted(rates[USUAL].keys() & rates[candidate].keys())
+    usual, other = (np.log([rates[name][block] for block in blocks]) for name in (USUAL, candidate))
+    cells = [cell, candidate, str(len(blocks)), f"{spread(other):.1%}"]
+    if candidate == USUAL or len(blocks) < 3:
+        return [*cells, "-", "-"]
+    picked = np.random.default_rng(0).integers(len(blocks), size=(DRAWS, len(blocks)))
+    ratios = spread(other[picked]) / spread(usual[picked])
+    low, high = np.percentile(ratios, (2.5, 97.5))
+    speed = interval(np.exp(other - usual).tolist())
+    return [
+        *cells, f"{spread(other) / spread(usual):.2f} ({low:.2f} to {high:.2f})",
+        f"{speed.value:.3f} ({speed.low:.3f} to {speed.high:.3f})" if speed else "-",
+    ]  # fmt: skip
+
+
+def report(rows: Sequence[Row]) -> str:
+    """The table, in Markdown."""
+    cells = dict.fromkeys(row.cell for row in rows)
+    names = [each.name for each in CANDIDATES]
+    lines = ["| cell | processes | n | spread | of the usual spread | speed |", "|:--|:--|--:|--:|--:|--:|"]
+    for cell in cells:
+        there = [name for name in names if any((row.cell, row.candidate) == (cell, name) for row in rows)]
+        lines += [f"| {' | '.join(compared(rows, cell, name))} |" for name in there]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Launch what is missing, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.processes", description=__doc__)
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--blocks", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workload", action="append", help="default: imdb_lstm; may be repeated")
+    parser.add_argument("--framework", action="append", help="default: all; may be repeated")
+    parser.add_argument("--size", default="full")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--data-dir")
+    parser.add_argument("--report", action="store_true", help="launch nothing")
+    options = parser.parse_args()
+    cells = [
+        Cell(workload, framework, batch=options.batch, size=options.size)
+        for workload in options.workload or ["imdb_lstm"]
+        for framework in options.framework or ["pytorch", "tensorflow", "jax"]
+    ]
+    if not options.report:
+        run(cells, options.blocks, options.seed, options.journal, options.data_dir)
+    print(report(read(options.journal)))
+
+
+if __name__ == "__main__":
+    main()

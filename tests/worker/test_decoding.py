@@ -1,0 +1,95 @@
+"""Words that follow prompts, from a cache: how they are timed and what is noticed; the model is one of NumPy."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.analysis.identity.by_itself import by_itself
+from suite.analysis.statistics.serving import FIGURES
+from suite.plan.cell import Cell
+from suite.record.inference import Answered, Decoded
+from suite.record.parts.evidence import Identity
+from suite.record.parts.history import NUMBER_MOST
+from suite.worker.launch.decoding import DECODED, ROUNDS, continued, decode
+
+WORDS, LENGTH = 11, 8
+DRAWS = np.random.default_rng(0)
+TABLE, PLACES = DRAWS.normal(0, 1, (WORDS, WORDS)), DRAWS.normal(0, 1, (LENGTH + 1, WORDS))
+
+
+class Counting:
+    """The logits after a word are a row of a table, and one of its place; the sum of all before is the cache.
+
+    ``late`` is how many places too late the cache begins; ``best`` is the rank of the word that is chosen.
+    """
+
+    def __init__(self, late: int = 0, best: int = 1) -> None:
+        self.late, self.best, self.passes = late, best, 0
+
+    def logits(self, batch: Any) -> Any:
+        """Of all places, without a cache."""
+        return TABLE[batch[0]].cumsum(1) + PLACES[: batch[0].shape[1]]
+
+    def put(self, batch: Any) -> Any:
+        return batch
+
+    def on_host(self, array: Any) -> Any:
+        return array
+
+    def prefill(self, inputs: Any) -> Any:
+        self.passes += 1
+        end = inputs.shape[1]
+        cache = TABLE[inputs].sum(1)
+        return cache + PLACES[end - 1], cache, end + self.late
+
+    def decode(self, state: Any) -> Any:
+        self.passes += 1
+        logits, cache, at = state
+        words = np.argsort(logits, -1)[:, -self.best]
+        cache = cache + TABLE[words]
+        return words, (cache + PLACES[at], cache, at + 1)
+
+    def fence(self, pending: deque[Any]) -> None:
+        assert pending
+
+
+PROMPTS = DRAWS.integers(0, WORDS, (3, LENGTH // 2), dtype=np.int32)
+
+
+def test_a_cache_gives_what_a_whole_pass_gives() -> None:
+    words, off = continued(Counting(), Counting(), PROMPTS, LENGTH)
+    assert words.shape == (3, LENGTH // 2)
+    assert off < 1e-12
+
+
+def test_a_cache_that_is_off_by_one_and_another_word_are_noticed() -> None:
+    assert continued(Counting(late=1), Counting(), PROMPTS, LENGTH)[1] > 0.01
+    assert continued(Counting(best=2), Counting(), PROMPTS, LENGTH)[1] == NUMBER_MOST
+
+
+def test_one_prompt_and_more_are_timed_with_all_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.worker.launch.decoding.ROUNDS_S", 0.0)
+    model = Counting()
+    samples = DRAWS.integers(0, WORDS, (5, LENGTH), dtype=np.int32)
+    found = decode(model, model, samples, LENGTH)
+    assert [(each.batch, each.prompt, each.words) for each in found] == [(count, 4, 4) for count in DECODED]
+    assert model.passes == len(DECODED) * (1 + ROUNDS) * (1 + LENGTH // 2), "the first round is no figure"
+
+
+def test_the_figures_are_of_one_prompt_and_of_eight() -> None:
+    decoded = (Decoded(1, 4, 4, 0.01, 0.2), Decoded(8, 4, 4, 0.02, 0.4))
+    record: Any = SimpleNamespace(inference=SimpleNamespace(decoded=decoded))
+    names = ("prefill_ms", "tokens_per_s", "tokens_per_s_of_8")
+    assert [FIGURES[name](record) for name in names] == [pytest.approx(each) for each in (10.0, 20.0, 80.0)]
+    assert FIGURES["tokens_per_s"](SimpleNamespace(inference=SimpleNamespace(decoded=()))) is None  # type: ignore[arg-type]
+
+
+def test_a_cache_that_is_off_is_said() -> None:
+    found = Answered(8, 1e-6, 0, False, 0.2)
+    record: Any = SimpleNamespace(identity=Identity(answered=found), inference=None, cell=Cell("gpt_small", "jax"))
+    assert by_itself([record]) == "with its cache, decoding is off the whole pass by 2e-01"

@@ -1,0 +1,165 @@
+"""What only the decoder has: a causal mask, words that are not scored, the answer to a window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import KERNELS_OF
+from tests.frameworks import PAIRS, batches, distance, each_framework, module, narrow, needs_frameworks, training
+from workloads.data.dataset import Array
+from workloads.gpt_small.spec import IGNORED, VOCABULARY
+
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
+
+NAME = "gpt_small"
+
+
+def computed(framework: str, tokens: Array, **changes: Any) -> Array:
+    spec = narrow(NAME)
+    with training(NAME, framework, "fp64", spec=spec, **changes) as running:
+        found: Array = running.logits(running.put((tokens, tokens)))
+    return found
+
+
+@each_framework
+def test_a_word_sees_itself_and_those_before_it_alone(framework: str) -> None:
+    tokens, _ = batches(narrow(NAME), 2)[0]
+    changed, at = tokens.copy(), 5
+    changed[:, at] = (changed[:, at] + 1) % VOCABULARY
+    before, after = computed(framework, tokens), computed(framework, changed)
+    assert before.shape == (*tokens.shape, VOCABULARY)
+    assert np.array_equal(before[:, :at], after[:, :at])
+    assert all(distance(before[:, place], after[:, place]) > 1e-6 for place in range(at, tokens.shape[1]))
+
+
+@each_framework
+def test_the_answer_is_the_logits_of_the_word_after_the_last(framework: str) -> None:
+    from suite.worker.launch.inference import model_of
+
+    spec = narrow(NAME)
+    tokens, _ = batches(spec, 3)[0]
+    with training(NAME, framework, "fp64", spec=spec) as running:
+        expected = running.logits(running.put((tokens, tokens)))[:, -1]
+        model = model_of(running.cell).Model(running)
+        found = model.on_host(model.predict(running.put((tokens, tokens))[0]))
+        model.close()
+    assert found.shape == (3, VOCABULARY)
+    assert distance(found, expected) < 1e-13
+
+
+@each_framework
+def test_words_that_are_ignored_are_not_scored(framework: str) -> None:
+    spec = narrow(NAME)
+    tokens, labels = batches(spec, 4)[0]
+    with training(NAME, framework, "fp64", spec=spec) as running:
+
+        def scored(labels: Array) -> tuple[Array, Array]:
+            found: tuple[Array, Array] = running.get(running.evaluate(running.put((tokens, labels))))
+            return found
+
+        logits = running.logits(running.put((tokens, labels)))
+        one_each = [
+            scored(np.where(np.arange(spec.length) == place, labels, IGNORED)) for place in range(spec.length)
+        ]  # fmt: skip
+        losses, shares = scored(labels)
+    exact = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, labels[..., None], 2)[..., 0]
+    found = np.array([each for each, _ in one_each]).T
+    assert found == pytest.approx(exact, rel=1e-12)
+    assert losses == pytest.approx(exact.mean(1), rel=1e-12)
+    right = logits.argmax(-1) == labels
+    assert np.array_equal(np.array([each for _, each in one_each]).T, right)
+    assert shares == pytest.approx(right.mean(1))
+
+
+def test_the_frameworks_score_alike() -> None:
+    spec, found = narrow(NAME), {}
+    batch = batches(spec, 8)[0]
+    for framework in {name for pair in PAIRS for name in pair}:
+        with training(NAME, framework, "fp64", spec=spec) as running:
+            for number in range(2):
+                running.step(running.put(batches(spec, 8)[number]))
+            found[framework] = running.get(running.evaluate(running.put(batch)))
+    for one, other in PAIRS:
+        assert distance(found[one][0], found[other][0]) < 1e-9
+        assert found[one][1] == pytest.approx(found[other][1], abs=1e-12)
+
+
+@pytest.mark.parametrize("precision", ["fp64", "fp32"])
+def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -> None:
+    spec, found = narrow(NAME), []
+    for kernel in KERNELS_OF[NAME]:
+        with training(NAME, "pytorch", precision, spec=spec) as running:
+            for block in running.model.blocks:
+                assert block.kernel == "fused", "what PyTorch takes by itself"
+                block.kernel = kernel
+            batch = running.put(batches(spec, 8)[0])
+            found.append((running.logits(batch), running.gradients(batch)[1]))
+    bound = {"fp64": 1e-12, "fp32": 1e-4}[precision]
+    assert distance(found[0][0], found[1][0]) < bound
+    assert max(distance(found[0][1][name], found[1][1][name]) for name in found[0][1]) < bound
+
+
+def test_jax_asks_cudnn_for_the_causal_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the formula in cuDNN's place, which needs a device even to be traced."""
+    import jax
+
+    handed: list[tuple[str, bool, str]] = []
+
+    def stand_in(query: Any, key: Any, value: Any, *, is_causal: bool, implementation: str) -> Any:
+        handed.append((str(query.dtype), is_causal, implementation))
+        return module(NAME, "jax").plain_attention(query, key, value, np.tri(query.shape[1], dtype=bool))
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", stand_in)
+    spec, found = narrow(NAME), []
+    for kernel in KERNELS_OF[NAME]:
+        with training(NAME, "jax", "bf16", spec=spec) as running:
+            running.model = running.model.clone(kernel=kernel)
+            found.append(running.logits(running.put(batches(spec, 8)[0])).tolist())
+    assert found[0] == found[1]
+    assert handed == [("bfloat16", True, "cudnn")] * spec.layers
+
+
+def test_torch_compile_takes_the_whole_model_as_one_graph() -> None:
+    """Traced only: what a back end makes of the graph is its own affair."""
+    import torch
+
+    spec = replace(narrow(NAME), layers=1)
+    with training(NAME, "pytorch", "fp32", spec=spec) as running:
+        batch = running.put(batches(spec, 8)[0])
+        traced = torch.compile(running.module.loss, fullgraph=True, dynamic=False, backend="eager")
+        found, expected = (loss(running.model, *batch).item() for loss in (traced, running.loss))
+        assert found == pytest.approx(expected)
+
+
+@cache
+def decoded(framework: str) -> tuple[Array, float]:
+    """The words that follow two prompts, and how far their logits with the cache are off those without."""
+    from suite.worker.launch.decoding import continued
+    from suite.worker.launch.inference import model_of
+
+    spec = narrow(NAME)
+    source = batches(spec, 2)
+    with training(NAME, framework, "fp64", spec=spec) as running:
+        for number in range(2):
+            running.step(running.put(source[number]))
+        model = model_of(running.cell).Model(running)
+        found = continued(model, running, source[3][0][:, : spec.length // 2], spec.length)
+        model.close()
+    return found
+
+
+@each_framework
+def test_decoding_with_a_cache_is_decoding_without_one(framework: str) -> None:
+    words, off = decoded(framework)
+    assert words.shape == (2, narrow(NAME).length // 2)
+    assert off < 1e-12
+
+
+def test_the_frameworks_go_on_with_the_same_words() -> None:
+    for one, other in PAIRS:
+        assert np.array_equal(decoded(one)[0], decoded(other)[0])

@@ -1,0 +1,166 @@
+"""`gpt_small` in PyTorch: `scaled_dot_product_attention`, whose fused kernels know the causal mask.
+
+Under autocast the sum that runs through all blocks stays in float32, as both other files have it.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import sdpa_kernel
+
+from workloads.checkpointing.pytorch import recomputed
+from workloads.data.dataset import Array
+from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
+from workloads.imdb_transformer.pytorch import FUSED, kernels, plain_attention
+from workloads.spec import Numbers
+
+__all__ = (
+    "Gpt", "answers", "build", "decode", "export_weights", "import_weights", "kernels", "loss", "prefill", "scores",
+)  # fmt: skip
+
+
+class Block(nn.Module):
+    """Adds to ``x`` (batch, positions, width) what words learn from those before them, then what each learns by itself.
+
+    A ``cache`` (2, batch, heads, length, head width) gets their keys and values. With ``at``, its place, ``x`` is one
+    word behind those that the cache has.
+    """
+
+    def __init__(self, spec: GptSpec, dtype: torch.dtype, kernel: str) -> None:
+        super().__init__()
+        self.heads, self.kernel = spec.heads, kernel
+        self.norm1 = nn.LayerNorm(spec.width, EPSILON, bias=False, dtype=dtype)
+        self.attention = nn.Linear(spec.width, 3 * spec.width, bias=False, dtype=dtype)
+        self.projection = nn.Linear(spec.width, spec.width, bias=False, dtype=dtype)
+        self.norm2 = nn.LayerNorm(spec.width, EPSILON, bias=False, dtype=dtype)
+        self.hidden = nn.Linear(spec.width, spec.hidden, bias=False, dtype=dtype)
+        self.output = nn.Linear(spec.hidden, spec.width, bias=False, dtype=dtype)
+
+    def forward(self, x: Tensor, cache: Tensor | None = None, at: Tensor | None = None) -> Tensor:
+        x = x + self.projection(self.attend(self.attention(self.norm1(x)), cache, at))
+        return x + self.output(F.gelu(self.hidden(self.norm2(x))))
+
+    def attend(self, projected: Tensor, cache: Tensor | None, at: Tensor | None) -> Tensor:
+        """Attention over (batch, positions, 3 * width), from each position to itself and those before it."""
+        batch, positions, _ = projected.shape
+        query, key, value = projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        before = None
+        if cache is not None and at is None:
+            cache[0, :, :, :positions], cache[1, :, :, :positions] = key, value
+        elif cache is not None:
+            key, value = cache[0].index_copy_(2, at, key), cache[1].index_copy_(2, at, value)
+            before = torch.arange(key.shape[2], device=key.device)[None] <= at
+        if self.kernel == "fused":
+            with sdpa_kernel(FUSED):
+                attended = F.scaled_dot_product_attention(query, key, value, before, is_causal=before is None)
+        else:
+            if before is None:
+                before = torch.ones(positions, positions, dtype=torch.bool, device=query.device).tril()
+            attended = plain_attention(query, key, value, before)
+        return attended.transpose(1, 2).reshape(batch, positions, -1)
+
+
+class Gpt(nn.Module):
+    """int32 tokens (batch, length) to the logits of the word after each, (batch, length, vocabulary)."""
+
+    def __init__(self, spec: GptSpec, dtype: torch.dtype, kernel: str, checkpointing: bool = False) -> None:
+        super().__init__()
+        self.words = nn.Embedding(VOCABULARY, spec.width, dtype=dtype)
+        self.positions = nn.Embedding(spec.length, spec.width, dtype=dtype)
+        self.blocks = nn.ModuleList(Block(spec, dtype, kernel) for _ in spec.blocks)
+        self.checkpointed = [recomputed(block, draws=False) for block in self.blocks] if checkpointing else []
+        self.norm = nn.LayerNorm(spec.width, EPSILON, bias=False, dtype=dtype)
+
+    def forward(
+        self, tokens: Tensor, last: bool = False, caches: list[Tensor] | None = None, at: Tensor | None = None
+    ) -> Tensor:
+        places = self.positions.weight if caches is None else self.positions.weight[: tokens.shape[1]]
+        x = self.words(tokens) + (places if at is None else self.positions(at))
+        if caches is None:
+            for block in self.checkpointed or self.blocks:
+                x = block(x)
+        else:
+            for block, cache in zip(self.blocks, caches, strict=True):
+                x = block(x, cache, at)
+        if last:  # the word after the whole window alone, (batch, vocabulary)
+            x = x[:, -1]
+        return F.linear(self.norm(x), self.words.weight)
+
+
+def build(
+    spec: GptSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    checkpointing: bool = False,
+) -> Gpt:  # fmt: skip
+    """The model in training mode, its weights not yet set."""
+    del dropout  # there is none
+    chosen = kernels(spec, numbers, device, kernel)["attention"]
+    return Gpt(spec, getattr(torch, numbers.weights), chosen, checkpointing).to(device)
+
+
+def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy of int32 tokens and the words that follow them, (b, length) each, averaged over all words."""
+    return F.cross_entropy(model(tokens).flatten(0, 1), labels.flatten().long())
+
+
+def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every window the mean loss of its words (b,), and the share of them that have the largest logit (b,).
+
+    Words with the label `IGNORED` do not count.
+    """
+    logits = model(tokens)
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), labels.flatten().long(), ignore_index=IGNORED, reduction="none"
+    ).view(labels.shape)
+    count = (labels != IGNORED).sum(1).to(losses.dtype)
+    return losses.sum(1) / count, (logits.argmax(-1) == labels).sum(1) / count
+
+
+def answers(model: nn.Module, tokens: Tensor) -> Tensor:
+    """The logits of the word after each window, (b, vocabulary)."""
+    return model(tokens, last=True)
+
+
+def prefill(model: Gpt, tokens: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The logits of the word after tokens (b, n), (b, vocabulary), and the caches of all blocks, for `decode`."""
+    weight, heads = model.words.weight, model.blocks[0].heads
+    kind = weight.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+    shape = (2, len(tokens), heads, len(model.positions.weight), weight.shape[1] // heads)
+    caches = [weight.new_zeros(shape, dtype=dtype) for _ in model.blocks]
+    return model(tokens, last=True, caches=caches), caches
+
+
+def decode(model: Gpt, tokens: Tensor, caches: list[Tensor], at: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The same after one more token each, (b,), whose place is ``at`` (1,); the caches are changed."""
+    return model(tokens[:, None], last=True, caches=caches, at=at), caches
+
+
+def import_weights(model: Gpt, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    with torch.no_grad():
+        for name, (parameter, layout) in _tensors(model).items():
+            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
+
+
+def export_weights(model: Gpt, of: str = "data") -> dict[str, Array]:
+    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
+    exported = {}
+    for name, (parameter, layout) in _tensors(model).items():
+        array = getattr(parameter, of).detach().cpu().numpy()
+        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
+    return exported
+
+
+def _tensors(model: Gpt) -> dict[str, tuple[nn.Parameter, list[int]]]:
+    """Canonical name to parameter, and the canonical axes in the parameter's order."""
+    layers: dict[str, nn.Module] = {}
+    for number, block in enumerate(model.blocks, 1):
+        layers |= {f"block{number}_{name}": layer for name, layer in block.named_children()}
+    layers["norm"] = model.norm
+    tensors = {"words/table": (model.words.weight, [0, 1]), "positions/table": (model.positions.weight, [0, 1])}
+    for name, layer in layers.items():
+        linear = isinstance(layer, nn.Linear)
+        tensors[f"{name}/{'kernel' if linear else 'scale'}"] = (layer.weight, [1, 0] if linear else [0])
+    return tensors
