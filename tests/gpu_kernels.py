@@ -23,10 +23,11 @@ DEVICE_TYPES = {
     "Greater": {"int64"},  # mlir_generated/gpu_op_greater.cc
     "Identity": {"bool", "uint8", "int64"},  # identity_op.cc
     "Less": {"int64"},  # mlir_generated/gpu_op_less.cc
+    "LessEqual": {"int64"},  # mlir_generated/gpu_op_less_equal.cc
     "Reshape": {"uint8", "int64"},  # reshape_op.cc
     "SelectV2": {"bool", "int64"},  # mlir_generated/gpu_op_select.cc; bool is the condition
     "SparseSoftmaxCrossEntropyWithLogits": {"int32", "int64"},  # sparse_xent_op.cc
-    "StridedSlice": {"uint8", "int64"},  # strided_slice_op.cc
+    "StridedSlice": {"bool", "uint8", "int64"},  # strided_slice_op.cc
     "UnsortedSegmentSum": {"int32", "int64"},  # segment_reduction_ops_impl.h; the segments' numbers
 }
 #: Operations that look at a shape only, wherever the values are.

@@ -286,6 +286,6 @@ def everything(n: int = 2, gpu: bool = True) -> list[Record]:
 
 
 def complete(n: int = 2) -> list[Record]:
-    """The same with inference, and with threads that cells ask for, which every run may have besides."""
-    threads = [each for count in (1, 2) for each in launches(["jax"], n=n, threads=count)]
-    return [*map(serving, everything(n)), *threads]
+    """The same with inference, and with threads and cores that cells ask for, which every run may have besides."""
+    asked = [{name: count} for name in ("threads", "cores") for count in (1, 2)]
+    return [*map(serving, everything(n)), *(each for some in asked for each in launches(["jax"], n=n, **some))]

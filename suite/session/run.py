@@ -109,8 +109,7 @@ class Run:
                 f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
                 "find it with `pytest --trace-config` and leave it out with -p no:NAME"
             )
-        record = self._journalled.get(key_of(cell, number))
-        if record:
+        if record := self._journalled.get(key_of(cell, number)):
             self.records.append(record)
             return record
         counter = self._counter(self.done)
@@ -190,8 +189,7 @@ class Run:
         if not self._hosts.cluster:  # hosts of a cluster answer for themselves
             interpreters.check(cells, self.settings.device)
         remaining = self._remaining()
-        trained = [cell for cell in remaining if cell.recipe]
-        if trained:
+        if trained := [cell for cell in remaining if cell.recipe]:
             hours = any(cell.size == "full" for cell in trained)
             words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.on_cpu else ""
             self.say(f"{count_launches(len(remaining))}; those with a recipe train to the end{words}")
@@ -201,8 +199,7 @@ class Run:
             self.say(f"{first}{count_launches(len(remaining))}, {time}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
-        keys = [key_of(cell, number) for cell, number in self.planned]
-        journalled = [self._journalled[key] for key in keys if key in self._journalled]
+        journalled = [self._journalled[key] for each in self.planned if (key := key_of(*each)) in self._journalled]
         self.observers.begin(self.journal.path, self.info, self.total, journalled)
         self._begin()
 

@@ -200,12 +200,11 @@ class _Launch:
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
-        name = self.settings.pop("device_name", None)
         if cores := os.environ.get(HOST_CORES):  # of which this process has some
             self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
         if self.cell.cores or self.cell.bind:
             self.settings["affinity"] = own_cores()  # as the framework left it
-        environment["machine"]["gpus"] = [name] if name else []
+        environment["machine"]["gpus"] = [name] if (name := self.settings.pop("device_name", None)) else []
         workload = describe_workload(spec, self.cell.recipe, recipe)
         self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
@@ -258,9 +257,8 @@ class _Launch:
         loader = CountingLoader(self.loaders.batches(self.cell, batches, self.device, training.put), self.job.seed)
 
         def report(course: TrainingHistory, phase: Phase) -> None:
-            self.send(
-                part={"course": course.to_json(), "phases": {"train": asdict(shift_spans(phase, self.job.spawned_ns))}}
-            )
+            train = asdict(shift_spans(phase, self.job.spawned_ns))
+            self.send(part={"course": course.to_json(), "phases": {"train": train}})
 
         try:
             follow(

@@ -271,4 +271,5 @@ def test_every_setting_has_an_axis() -> None:
     assert set(AXES) == {
         "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
         "devices", "strategy", "checkpointing", "allocator", "tuning", "interface", "release", "threads", "layout",
+        "cores", "bind",
     }  # fmt: skip

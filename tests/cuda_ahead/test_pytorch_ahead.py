@@ -28,7 +28,8 @@ pytestmark = pytest.mark.skipif(not find_spec("torch"), reason="not installed: t
 
 #: The type that products and convolutions take.
 COMPUTE = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution")
+#: The last three are seen in inference mode, where nothing is taken apart for autograd.
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "linear", "matmul", "conv2d")
 KERNELS = {"gpt_small": "plain", "imdb_lstm": "scan", "imdb_transformer": "plain"}
 BATCH = 4
 #: A copy to the device, as (from, to, without waiting).
@@ -53,7 +54,7 @@ class Seen:
         tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
         if name in PRODUCTS:
             self.products |= {str(tensor.dtype).removeprefix("torch.") for tensor in tensors}
-        if name in ("_to_copy", "copy_") and tensors[-1].device != result.device:
+        if name in ("_to_copy", "copy_", "to") and tensors[-1].device != result.device:
             waits_not = options.get("non_blocking", len(arguments) > 2 and arguments[2])
             self.copies.append((tensors[-1].device.type, result.device.type, waits_not))
         return result

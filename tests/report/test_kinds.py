@@ -39,6 +39,7 @@ def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:
         ([*records.launches(), *records.launches(["pytorch"], compile="compile")], {"speed-up", "break-even"}),
         ([r for n in (1, 2) for r in records.launches(loader=Loader("workers", n))], {"scaling"}),
         ([r for n in (1, 2) for r in records.launches(threads=n)], {"threads"}),
+        ([r for n in (1, 2) for r in records.launches(cores=n)], {"cores"}),
         ([*map(serving, records.launches())], {"latencies"}),
         ([watched(r, gpu=False) for r in records.launches()], {"timeline"}),
         (all_profiled(records.launches()), {"categories", "roofline"}),

@@ -35,6 +35,8 @@ from tests.records import complete, only, watched
 
 #: Dots across a plot in a README on a page as wide as GitHub's, and the height of letters that can be read there.
 README, READABLE = 880, 11.0
+#: Letters of a row's name beyond which a plot gets wider: a run that varies everything.
+LONG = 60
 ROUND = {1.0, 2.0, 5.0}
 
 
@@ -109,7 +111,9 @@ def test_all_letters_can_be_read_where_a_readme_shows_the_plot(drawn: list[tuple
 
 def test_plots_are_equally_wide_and_no_text_leaves_them(drawn: list[tuple[str, Figure]]) -> None:
     for name, plot in drawn:
-        assert plot.get_figwidth() == pytest.approx(WIDTH_IN), name
+        rows = [len(each.get_text()) for axes in plot.axes for each in axes.get_yticklabels()]
+        if max(rows, default=0) <= LONG:
+            assert plot.get_figwidth() == pytest.approx(WIDTH_IN), name
         for each in plot.texts:
             box = each.get_window_extent()
             assert box.x0 >= 0, (name, each.get_text())

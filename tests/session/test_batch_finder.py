@@ -124,7 +124,7 @@ def test_after_the_search_only_memory_makes_the_batch_smaller(
 @needs_frameworks
 def test_a_worker_under_a_real_limit_finds_what_fits_and_the_file_holds_every_try(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "pytest", "suite", "--size=small", "--batch=auto", "--memory-limit=0.6", "--launches=1",
+        sys.executable, "-m", "pytest", "suite", "--size=small", "--batch=auto", "--memory-limit=0.4", "--launches=1",
         "--min-window=0.01", "--data=synthetic", "--device=cpu", "--max-time=120", "-k", "cifar100_cnn and pytorch",
         f"--journals={tmp_path / 'journals'}", "--benchmark-json", str(tmp_path / "saved.json"),
     ]  # fmt: skip

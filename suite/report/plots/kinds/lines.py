@@ -172,7 +172,6 @@ def by_threads(table: Table) -> Figure | None:
 
 @kind("cores", "Throughput by number of cores", place=10.6)
 def by_cores(table: Table) -> Figure | None:
-    """Throughput against the cores of a CPU that cells ask for."""
     return _counted(table, cores(table), "cores", "cores", "cores of each device")
 
 
