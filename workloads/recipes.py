@@ -49,7 +49,8 @@ OF_BATCH = ("scaling", "reference_batch", "gradual")
 @dataclass(frozen=True)
 class Recipe:
     """``warmup`` is the share of all steps over which the rate rises to the optimizer's; with ``decay`` it falls to
-    zero after that, along half a cosine (Loshchilov and Hutter, 2017). ``target`` is a test accuracy.
+    zero after that, along half a cosine (Loshchilov and Hutter, 2017). ``target`` is a test accuracy, or, above
+    1, a test loss.
 
     With ``scaling``, one of `POWERS`, the optimizer's rate is that of updates of ``reference_batch`` samples, and the
     rate of other batches follows from it. With ``gradual`` it rises from the rate of the reference batch on, and from

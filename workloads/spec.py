@@ -100,9 +100,18 @@ class DropoutBounds:
     apart: float = 0.08
 
 
+#: A target above this is neither an accuracy nor a loss, and likely a percentage.
+TARGET_MOST = 20.0
+
+
+def is_loss(target: float) -> bool:
+    """Whether a target is a test loss, in nats, since no accuracy reaches it."""
+    return target > 1
+
+
 @dataclass(frozen=True)
 class Training:
-    """A training to the end: optimizer, epochs, and the test accuracy to reach."""
+    """A training to the end: optimizer, epochs, and the test accuracy to reach, or the test loss if it is above 1."""
 
     optimizer: Optimizer
     epochs: int

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import csv
+import json
+import math
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +119,47 @@ def accuracy(run: str) -> list[list[str]]:
     return table if formats else [[cell for place, cell in enumerate(line) if place not in (1, 6)] for line in table]
 
 
+def releases(run: str, size: str) -> list[list[str]]:
+    """A line per workload and framework: its newest release against its oldest, and the largest step on the way."""
+    table = [
+        ["workload", "framework", "releases", "samples/s", "newest to oldest", "verdict", "largest step", "verdict"]
+    ]
+    for line in json.loads((ROOT / "results" / run / "releases.json").read_text(encoding="utf-8"))["lines"]:
+        if line["cell"].endswith("-small") != (size == "small"):
+            continue
+        steps = line["releases"]
+        largest = max(steps[1:], key=lambda step: abs(math.log(step["to_before"]["ratio"][0])))
+        across, step = steps[-1]["to_oldest"], largest["to_before"]
+        ends = " to ".join(number(str(each["samples_per_s"][0])) for each in (steps[0], steps[-1]))
+        table.append([
+            MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]], ", ".join(each["release"] for each in steps), ends,
+            _ratio(across), across["verdict"], f"{largest['release']}: {_ratio(step)}", step["verdict"],
+        ])  # fmt: skip
+    return table
+
+
+def _ratio(change: dict[str, Any]) -> str:
+    value, low, high = change["ratio"]
+    return f"{value:.2f} ({low:.2f}{DASH}{high:.2f})"
+
+
+def inference(run: str) -> list[list[str]]:
+    """A line per cell that served; of those that decode, tokens/s too."""
+    head = ["workload", "framework", "n", "samples/s", "ratio", "verdict", "request, median ms", "99th", "ratio"]
+    table = [[*head, "verdict", "tokens/s"]]
+    for row in rows(run, "inference.csv"):
+        workload, framework = row["cell"].split("-")[:2]
+        line = [MODELS.get(workload, workload), NAMES[framework], row["launches"]]
+        for name, *more in (("samples_per_s",), ("latency_ms_median", "latency_ms_p99")):
+            line += [number(row[each]) if row[each] else DASH for each in (name, *more)]
+            ends = row[f"{name}_ratio_low"], row[f"{name}_ratio_high"]
+            interval = f" ({float(ends[0]):.2f}{DASH}{float(ends[1]):.2f})" if ends[0] != ends[1] else ""
+            line += [f"{float(row[f'{name}_ratio']):.2f}{interval}" if row[f"{name}_ratio"] else DASH]
+            line += [row[f"{name}_verdict"] or DASH]
+        table.append([*line, number(row["tokens_per_s"]) if row["tokens_per_s"] else DASH])
+    return table
+
+
 def _difference(row: Row, prefix: str, name: str) -> str:
     verdict = row[f"{prefix}verdict"]
     return f"{verdict} ({100 * float(row[f'{name}_value']):+.2f})" if verdict else DASH
@@ -126,6 +170,8 @@ MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     "cells": cells,
     "settings": settings,
     "accuracy": accuracy,
+    "releases": releases,
+    "inference": inference,
 }
 
 

@@ -16,7 +16,7 @@ from tests.sessions import Suite, refused
         (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
         (
             ["suite", "--matrix", "accuracy", "--target=86"],
-            "--target is 86; it is an accuracy, more than 0 and at most 1",
+            "--target is 86; it is an accuracy of at most 1, or a test loss of at most 20",
         ),
         (["suite", "--launches=0"], "--launches is 0; it must be at least 1"),
         (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds and less than 86400"),

@@ -30,6 +30,7 @@ from suite.analysis.statistics.ratios import ratios
 from suite.plan.cell import Cell
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Record
+from workloads.spec import is_loss
 
 #: Test accuracies closer than this count as the same: one percentage point.
 MARGIN = 0.01
@@ -114,8 +115,10 @@ def training_histories(row: Row, target: float | None = None) -> list[TrainingHi
 
 
 def target_of(group: Group) -> float | None:
-    """The target accuracy of all rows: the highest that any was timed to."""
-    return max((course.target for row in group.rows for course in training_histories(row)), default=None)
+    """The target of all rows: the highest accuracy that any was timed to, or else the lowest loss."""
+    targets = {course.target for row in group.rows for course in training_histories(row)}
+    accuracies = {each for each in targets if not is_loss(each)}
+    return max(accuracies) if accuracies else min(targets, default=None)
 
 
 def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Difference | None:

@@ -45,6 +45,7 @@ from suite.plan.objective import budget
 from suite.plan.sweeps.named import named
 from suite.plan.sweeps.sweep import AXES, parsed, swept, usual
 from workloads import registry
+from workloads.spec import TARGET_MOST
 
 #: The heading of the suite's options in ``pytest --help``, which pytest prints as it is, with a colon after it.
 HEADING = """\
@@ -97,8 +98,9 @@ def add(parser: pytest.Parser, *more: Option) -> None:
     )  # fmt: skip
     add_options(group.addoption, MIN_WINDOW, PHASES, MAX_TIME, EPOCHS)
     group.addoption(
-        "--target", type=float, metavar="A", help="test accuracy to which they are timed (default: that of the recipe)"
-    )
+        "--target", type=float, metavar="A",
+        help="test accuracy to which they are timed; above 1, a test loss (default: that of the recipe)",
+    )  # fmt: skip
     add_options(group.addoption, MEMORY_LIMIT, SEED, DATA, DATA_DIR, DEVICE, TRUSTED_NETWORK)
     group.addoption(
         "--shard", metavar="I/N",
@@ -197,8 +199,10 @@ def _check_numbers(config: pytest.Config) -> None:
             raise MatrixError(f"--profile-{option} adds to a profile; give --profile too")
     check_numbers(config.option)
     target = config.getoption("target")
-    if target is not None and not 0 < target <= 1:
-        raise MatrixError(f"--target is {target:g}; it is an accuracy, more than 0 and at most 1")
+    if target is not None and not 0 < target <= TARGET_MOST:
+        raise MatrixError(
+            f"--target is {target:g}; it is an accuracy of at most 1, or a test loss of at most {TARGET_MOST:g}"
+        )
 
 
 def _shard(text: str) -> tuple[int, int]:

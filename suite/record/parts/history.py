@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from suite.plan.schema import decode
+from workloads.spec import is_loss
 
 #: Bounds of all numbers: sums and ratios of larger and smaller ones might not be finite.
 SECONDS_LEAST, SECONDS_MOST, NUMBER_MOST, COUNT_MOST = 1e-9, 1e9, 1e100, 10**12
@@ -47,10 +48,15 @@ class Epoch:
     test_accuracy: Annotated[float, Meta(ge=0, le=1)]
     evaluation_s: Seconds
 
+    def reaches(self, target: float) -> bool:
+        return self.test_loss <= target if is_loss(target) else self.test_accuracy >= target
+
 
 @dataclass(frozen=True)
 class TrainingHistory:
-    """All epochs of a launch with a recipe. ``planned`` epochs were to be trained; ``target`` is a test accuracy.
+    """All epochs of a launch with a recipe. ``planned`` epochs were to be trained.
+
+    ``target`` is a test accuracy, or a test loss if it is above 1 (`is_loss`).
 
     ``curve`` are the losses of the first epoch's steps. ``resumed_at`` lists after how many epochs a checkpoint was
     gone on from.
@@ -85,8 +91,8 @@ class TrainingHistory:
 
     @property
     def epochs_to_target(self) -> int | None:
-        """How many epochs it took until the test accuracy was first at the target or above."""
-        return next((n for n, epoch in enumerate(self.epochs, 1) if epoch.test_accuracy >= self.target), None)
+        """How many epochs it took until the test accuracy, or the test loss, was first at the target or better."""
+        return next((n for n, epoch in enumerate(self.epochs, 1) if epoch.reaches(self.target)), None)
 
     @property
     def seconds_to_target(self) -> float | None:

@@ -11,7 +11,7 @@ from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
 from suite.catalog.frameworks import STRATEGIES
 from suite.catalog.settings import OF_ROWS, SETTINGS
 from workloads import registry
-from workloads.spec import read_declaration
+from workloads.spec import is_loss, read_declaration
 
 FRAMEWORKS = {name: each.title for name, each in ALL_FRAMEWORKS.items()}
 
@@ -31,6 +31,11 @@ SETTING_NAMES = {name: each.title for name, each in SETTINGS.items()}
 SUBJECTS = {"machine": "{}", **{name: SETTINGS[name].subject for name in OF_ROWS}}
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def target_words(target: float) -> str:
+    """Returns ``.86`` for an accuracy, and ``loss 5.5`` for a loss."""
+    return f"loss {target:g}" if is_loss(target) else f"{target:.2f}".lstrip("0")
 
 
 def strategy(name: str) -> str:

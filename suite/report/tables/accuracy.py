@@ -12,6 +12,7 @@ from suite.analysis.scaling.efficiency import STRONG
 from suite.analysis.scaling.time_to_accuracy import TimeSpeedup, find_time_speedups
 from suite.plan.matrix import STUDIED
 from suite.record.text import clean
+from suite.report.format.names import target_words
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, Grid, View
 from suite.report.tables.figures import launch_count
@@ -135,7 +136,7 @@ def _notes(table: AccuracyComparison) -> list[str]:
 
 def _target(table: AccuracyComparison) -> str:
     targets = table.frame["target"].dropna()
-    return f"{targets.iloc[0]:.2f}".lstrip("0") if len(targets) else "target"
+    return target_words(targets.iloc[0]) if len(targets) else "target"
 
 
 def _accuracy(row: Any) -> str:

@@ -35,6 +35,7 @@ from suite.report.plots.style.look import (
 from suite.report.plots.style.naming import name_of, title_of, varying, workload_short
 from suite.report.plots.style.vectors import point_out
 from workloads.data.dataset import Array
+from workloads.spec import is_loss
 
 INSIDE_IN = (WIDTH_IN - 0.85 - 0.75, 3.4)
 DODGE = 0.022  # how far the marks of an epoch stand apart, in epochs
@@ -211,7 +212,7 @@ def _draw(axes: Any, line: Line, x: Array, every: tuple[int, int] | None = None)
 
 
 def _target(axes: Any, table: AccuracyComparison) -> None:
-    if target := target_of(table.group):
+    if (target := target_of(table.group)) and not is_loss(target):
         axes.axhline(target, color=PALE, linewidth=0.8, linestyle=(0, (6, 3)))
         place = axes.get_yaxis_transform()
         axes.text(1.01, target, f"target\n{target:g}", transform=place, va="center", color=PALE, size=SMALL)
