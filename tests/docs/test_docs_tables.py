@@ -121,9 +121,8 @@ def accuracy(run: str) -> list[list[str]]:
 
 def releases(run: str, size: str) -> list[list[str]]:
     """A line per workload and framework: its newest release against its oldest, and the largest step on the way."""
-    table = [
-        ["workload", "framework", "releases", "samples/s", "newest to oldest", "verdict", "largest step", "verdict"]
-    ]
+    head = ["workload", "framework", "releases", "samples/s", "newest to oldest", "verdict"]
+    table = [[*head, "largest step", "verdict"]]
     for line in json.loads((ROOT / "results" / run / "releases.json").read_text(encoding="utf-8"))["lines"]:
         if line["cell"].endswith("-small") != (size == "small"):
             continue
@@ -132,8 +131,8 @@ def releases(run: str, size: str) -> list[list[str]]:
         across, step = steps[-1]["to_oldest"], largest["to_before"]
         ends = " to ".join(number(str(each["samples_per_s"][0])) for each in (steps[0], steps[-1]))
         table.append([
-            MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]], ", ".join(each["release"] for each in steps), ends,
-            _ratio(across), across["verdict"], f"{largest['release']}: {_ratio(step)}", step["verdict"],
+            MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]],
+            ", ".join(each["release"] for each in steps), ends, _ratio(across), across["verdict"], f"{largest['release']}: {_ratio(step)}", step["verdict"],
         ])  # fmt: skip
     return table
 
