@@ -132,7 +132,8 @@ def releases(run: str, size: str) -> list[list[str]]:
         ends = " to ".join(number(str(each["samples_per_s"][0])) for each in (steps[0], steps[-1]))
         table.append([
             MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]],
-            ", ".join(each["release"] for each in steps), ends, _ratio(across), across["verdict"], f"{largest['release']}: {_ratio(step)}", step["verdict"],
+            ", ".join(each["release"] for each in steps), ends, _ratio(across), across["verdict"],
+            f"{largest['release']}: {_ratio(step)}", step["verdict"],
         ])  # fmt: skip
     return table
 
