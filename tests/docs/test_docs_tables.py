@@ -26,7 +26,7 @@ RESULTS = ("docs/results-cpu.md", "docs/accuracy.md")
 ANSWER = ("0026_cpu",)
 NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 SWITCHES = {"known": "on", "installed": "as installed"}
-MODELS = {"cifar100_cnn": "CNN", "imdb_lstm": "LSTM"}
+MODELS = {"cifar100_cnn": "CNN", "imdb_lstm": "LSTM", "imdb_transformer": "Transformer", "gpt_small": "GPT"}
 Row = dict[str, str]
 
 
@@ -127,12 +127,14 @@ def releases(run: str, size: str) -> list[list[str]]:
         if line["cell"].endswith("-small") != (size == "small"):
             continue
         steps = line["releases"]
-        largest = max(steps[1:], key=lambda step: abs(math.log(step["to_before"]["ratio"][0])))
+        compared = [step for step in steps if step["to_before"]]
+        largest = max(compared, key=lambda step: abs(math.log(step["to_before"]["ratio"][0])))
         across, step = steps[-1]["to_oldest"], largest["to_before"]
         ends = " to ".join(number(str(each["samples_per_s"][0])) for each in (steps[0], steps[-1]))
         table.append([
             MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]],
-            ", ".join(each["release"] for each in steps), ends, _ratio(across), across["verdict"],
+            ", ".join(each["release"] for each in steps), ends,
+            *([_ratio(across), across["verdict"]] if across else [DASH, DASH]),
             f"{largest['release']}: {_ratio(step)}", step["verdict"],
         ])  # fmt: skip
     return table
@@ -144,12 +146,14 @@ def _ratio(change: dict[str, Any]) -> str:
 
 
 def inference(run: str) -> list[list[str]]:
-    """A line per cell that served; of those that decode, tokens/s too."""
+    """A line per cell with usual settings that served; of those that decode, tokens/s too."""
     head = ["workload", "framework", "n", "samples/s", "ratio", "verdict", "request, median ms", "99th", "ratio"]
     table = [[*head, "verdict", "tokens/s"]]
     for row in rows(run, "inference.csv"):
-        workload, framework = row["cell"].split("-")[:2]
-        line = [MODELS.get(workload, workload), NAMES[framework], row["launches"]]
+        workload, framework, *chosen = row["cell"].removesuffix("-small").split("-")
+        if chosen[-1] != "tuned":
+            continue
+        line = [MODELS[workload], NAMES[framework], row["launches"]]
         for name, *more in (("samples_per_s",), ("latency_ms_median", "latency_ms_p99")):
             line += [number(row[each]) if row[each] else DASH for each in (name, *more)]
             ends = row[f"{name}_ratio_low"], row[f"{name}_ratio_high"]

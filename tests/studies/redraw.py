@@ -46,6 +46,7 @@ JUDGED = {
 BY = {
     "0017_interfaces": "interface",
     "0023_compiled": "compile",
+    "0027_releases": "release",
 }
 
 ROOT = Path(__file__).parents[2]

@@ -39,7 +39,7 @@ PEAK_MOST, PEAKS_LEAST = 1.05, 3
 #: The same where fewer did, as one may be disturbed while it measures. Published: 1.80 (801 launches).
 PEAK_OF_FEW = 2.0
 #: A profiled step over the fastest window's, at least, and over the slowest window's, at most. Published: 0.91 and 1.67
-#: (141 launches).
+#: (141 launches), and 3.12 where ten steps take 15 ms, for whose beginning `LATE_S` is allowed.
 PROFILED = (0.5, 3.0)
 #: A process may wait for a core between two windows, and a message takes its time to the parent, which may be busy:
 #: seconds in each burst, and a share. Measured with launches of all frameworks: 0.005 s, and 0.07 s where others
@@ -178,7 +178,7 @@ def _profile(record: Record) -> Iterator[str]:
     if not profile or not train:
         return
     least, most = min(train.step_times_s), max(train.step_times_s)
-    if not PROFILED[0] * least <= profile.step_s <= PROFILED[1] * most:
+    if not PROFILED[0] * least <= profile.step_s <= PROFILED[1] * most + LATE_S / profile.steps:
         yield f"a step takes {profile.step_s:.3g} s profiled, and {least:.3g} to {most:.3g} s timed"
 
 

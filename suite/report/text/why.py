@@ -99,9 +99,8 @@ def _told(table: Table, pair: Pair) -> PairExplanation:
     title = f"{subject} against {other}{_place(table, pair.row)}: {pair.value:.2f}x as fast ({verdict}, {n})"
     if pair.causes is None:
         rows = listing([_name(table, row) for row in pair.lacking])
-        return PairExplanation(
-            title, pair.verdict, [f"No profile of {rows}. Measure with --profile to record one: {RECORD}"]
-        )
+        words = f"No profile of {rows}. Measure with --profile to record one: {RECORD}"
+        return PairExplanation(title, pair.verdict, [f"{words}. If it was given, the launch's log says what failed."])
     return PairExplanation(title, pair.verdict, list(sentences(pair.causes, subject, other)))
 
 
