@@ -190,6 +190,11 @@ class WorkloadSpec:
         return {}
 
     @property
+    def answer_flops_per_sample(self) -> int:
+        """The same where the trained model answers a sample: of a workload that `decodes`, with the next word alone."""
+        return self.flops_per_sample
+
+    @property
     def training_flops_per_sample(self) -> int:
         """Forward plus backward, by the usual convention that the backward pass costs twice the forward pass."""
         return 3 * self.flops_per_sample

@@ -105,6 +105,15 @@ def test_rows_are_timed_to_one_target():
     assert table.frame["epochs_to_target"].tolist() == [3, 3]
 
 
+def test_a_target_above_one_is_a_loss():
+    held = [replace(each, course=replace(each.course, target=1.05)) for each in seeds({"jax": (0.87, 0.87, 0.87)})]
+    table = compare_accuracies(grouped(held), "jax")
+    assert table.frame["epochs_to_target"].tolist() == [2], "the loss is 1.1 after one epoch, and 0.55 after two"
+    assert {"epochs to loss 1.05", "seconds to loss 1.05"} <= {*view(table).grid.headers}
+    both = compare_accuracies(grouped([*held, *seeds({"pytorch": (0.87, 0.87, 0.87)})]), "jax")
+    assert both.frame["target"].tolist() == [0.8, 0.8], "an accuracy, where any is timed to one"
+
+
 def test_seeds_are_compared_with_themselves_and_one_that_failed_is_left_out():
     one, other = by_seed(0.1, 0.9, 0.5, 0.7), {3: 0.702, 1: 0.903, 0: 0.101}
     found = difference(one, other)

@@ -198,7 +198,7 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for kind, _ in (entry[1:3] for entry in found["docs/results-cpu.md"])]
-    assert kinds == [*3 * ["cells"], *2 * ["settings"]]
+    assert kinds == [*3 * ["cells"], *2 * ["settings"], "inference"]
     assert len(found["docs/accuracy.md"]) == 2
 
 

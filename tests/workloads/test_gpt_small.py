@@ -12,7 +12,7 @@ import pytest
 from suite.plan.cell import KERNELS_OF
 from tests.frameworks import PAIRS, batches, distance, each_framework, module, narrow, needs_frameworks, training
 from workloads.data.dataset import Array
-from workloads.gpt_small.spec import IGNORED, VOCABULARY
+from workloads.gpt_small.spec import IGNORED, VOCABULARY, specification
 
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
@@ -163,3 +163,9 @@ def test_decoding_with_a_cache_is_decoding_without_one(framework: str) -> None:
 def test_the_frameworks_go_on_with_the_same_words() -> None:
     for one, other in PAIRS:
         assert np.array_equal(decoded(one)[0], decoded(other)[0])
+
+
+def test_an_answer_is_about_the_last_word_alone() -> None:
+    spec = specification("full")
+    logits = 2 * spec.width * VOCABULARY
+    assert spec.flops_per_sample - spec.answer_flops_per_sample == (spec.length - 1) * logits

@@ -34,7 +34,7 @@ IGNORED = -1
 class GptSpec(WorkloadSpec):
     """``length`` words in a window; ``hidden`` is the width between a block's dense layers."""
 
-    title = "GPT small"
+    title = "GPT"
     kernels = ("fused", "plain")
     ignored_label = IGNORED
     decodes = True
@@ -90,6 +90,10 @@ class GptSpec(WorkloadSpec):
         attention = 2 * 2 * self.length**2 * self.width  # of all pairs of words, though the mask leaves half of them
         logits = 2 * self.length * self.width * VOCABULARY
         return {"matrix product": self.layers * (dense + attention) + logits}
+
+    @property
+    def answer_flops_per_sample(self) -> int:
+        return self.flops_per_sample - 2 * (self.length - 1) * self.width * VOCABULARY
 
     @property
     def studied(self) -> Training:

@@ -183,11 +183,13 @@ def _profile(record: Record) -> Iterator[str]:
 
 
 def _rate(record: Record, peak: float | None) -> Iterator[str]:
-    """No phase does more floating-point operations than the device can."""
-    flops = {
-        serves: _positive(record.workload.get(f"{'' if serves else 'training_'}flops_per_sample"))
-        for serves in (False, True)
-    }
+    """No phase does more floating-point operations than the device can.
+
+    Where the answer is about the last word alone, a pass that serves has fewer of them than an evaluation.
+    """
+    decodes = record.inference is not None and bool(record.inference.decoded)
+    names = {False: "training_flops_per_sample", True: f"{'answer_' if decodes else ''}flops_per_sample"}
+    flops = {serves: _positive(record.workload.get(name)) for serves, name in names.items()}
     most, limit = (peak, PEAK_MOST) if peak else (_positive(record.settings.get("peak_flops_per_s")), PEAK_OF_FEW)
     if not most:
         return

@@ -30,6 +30,8 @@ def describe_workload(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> d
         "training_flops_per_sample": spec.training_flops_per_sample,
         "digest": recipe.digest(spec) if recipe else spec.digest,
     }
+    if spec.decodes:
+        workload["answer_flops_per_sample"] = spec.answer_flops_per_sample
     if files := registry.files_digest(spec.name):
         workload["files"] = files
     return workload | ({"recipe": asdict(recipe) | {"name": name}} if recipe else {})

@@ -204,7 +204,7 @@ def to_accuracy(table: AccuracyComparison) -> Figure | None:
     if not sets:
         return None
     target = target_of(table.group)
-    words = target_words(target or 0)
+    aim = target_words(target or 0)
     settings = [name for name in table.group.varying if name not in LEARNED_OWN]
     looks = []
     for cell, rows in sets:
@@ -216,7 +216,7 @@ def to_accuracy(table: AccuracyComparison) -> Figure | None:
         table.group,
         title_of(table.group, "Time to accuracy", without=[*LEARNED_OWN, *settings]),
         "Median over seeds; whisker: lowest to highest. Seconds of training, without evaluation, where all seeds "
-        f"reached {words}.",
+        f"reached {aim}.",
         HEIGHTS[:2],
         [look.handle() for look in looks],
         per="line",
@@ -224,7 +224,7 @@ def to_accuracy(table: AccuracyComparison) -> Figure | None:
             f"Recipe: {recipe}. The batch of each device stays the same, so more devices see a larger global batch."
         ],
     )
-    framed(panels[0], f"seconds to {words}\n(lower is better)")
+    framed(panels[0], f"seconds to {aim}\n(lower is better)")
     framed(panels[1], "test accuracy\n(higher is better)")
     for (_, rows), look, power in zip(sets, looks, apart(len(sets), LEARNED_DODGE * (len(sets) - 1)), strict=True):
         timed = [(row, list(seconds_to(row, target).values())) for row in rows]
