@@ -180,7 +180,7 @@ def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> 
     with plots.styled():
         plot = to_accuracy(table)
     assert plot is not None
-    for words in ("where all seeds reached 0.5", "PyTorch DDP", "Recipe: linear"):
+    for words in ("where all seeds reached .50", "PyTorch DDP", "Recipe: linear"):
         assert words in " ".join(said(plot).split())
 
 

@@ -65,7 +65,7 @@ def throughputs(run: str, workload: str) -> dict[str, dict[int, float]]:
                     name = each["cell"] + (CONTROL if each["control"] == "True" else "")
                     made.setdefault(name, {})[int(each["block"])] = float(each["samples_per_s"])
         return made
-    (one,) = (each for each in groups(run) if each.workload == workload)
+    one = next(each for each in groups(run) if each.workload == workload)
     for number, row in enumerate(one.rows):
         for name, launches in ((f"{number}", row.launches), (f"{number}{CONTROL}", row.control)):
             if rates := {x.record.block: x.record.samples_per_s or 1.0 for x in launches if x.record.outcome.ok}:
@@ -91,7 +91,7 @@ def residuals(run: str, workload: str) -> Values:
 @cache
 def of_control(run: str, workload: str) -> tuple[float, ...]:
     """The logarithms of the run's A/A ratios, in blocks."""
-    (one,) = (each for each in groups(run) if each.workload == workload)
+    one = next(each for each in groups(run) if each.workload == workload)
     return tuple(math.log(ratio) for held in controls(one) for ratio in held.ratios)
 
 
@@ -199,7 +199,7 @@ def significant(name: str, world: World, ratio: float, launches: int, tables: in
 
 def named(run: str, workload: str) -> tuple[power.Noise, int]:
     """The noise of the run's table, and the launches that a table of `ROWS` rows names for 5 % by it."""
-    (one,) = (each for each in groups(run) if each.workload == workload)
+    one = next(each for each in groups(run) if each.workload == workload)
     noise = table_of(one, "pytorch").power.noise
     launches = noise and power.launches_for(noise.deviation, tests=ROWS)
     if noise is None or launches is None:

@@ -68,7 +68,8 @@ def _workloads(run: str) -> list[str]:
     if run in KEPT:
         lines = NOISE.read_text(encoding="utf-8").splitlines()
         return sorted({line.split(",")[1] for line in lines if line.startswith(f"{run},")})
-    return [one.workload for one in groups(run) if not any(row.cell.recipe for row in one.rows)]
+    timed = (one.workload for one in groups(run) if not any(row.cell.recipe for row in one.rows))
+    return list(dict.fromkeys(timed))  # of one with two sizes, the first table is taken
 
 
 def _noise(run: str, workload: str) -> Values | None:

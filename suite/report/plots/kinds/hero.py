@@ -32,6 +32,8 @@ from suite.report.tables.frame import Table
 
 #: Inches: margin, curves, the two lines over each panel, an axis with its label, and the space between two panels.
 MARGIN_IN, CURVES_IN, HEAD_IN, AXIS_IN, BETWEEN_IN = 0.2, (3.7, 1.9), 0.45, 0.5, 0.25
+#: The least width of bars.
+BARS_IN = 0.8
 
 #: How much wider bold letters are.
 BOLD = 1.13
@@ -100,14 +102,30 @@ def _rows(panels: Sequence[Panel], trained: Sequence[AccuracyComparison]) -> lis
         rows += [[*curves[at : at + 1], each] for at, each in enumerate(bars)]
     if trained:
         return rows
-    alone = [each for row in rows for each in row]
-    return [alone[at : at + 2] for at in range(0, len(alone), 2)]
+    paired: list[list[Cell]] = []
+    for each in (each for row in rows for each in row):
+        beside = paired[-1] if paired and len(paired[-1]) == 1 else []
+        if beside and all(isinstance(one, Panel) and _fits(one) for one in (beside[0], each)):
+            beside.append(each)
+        else:
+            paired.append([each])
+    return paired
+
+
+def _fits(panel: Panel) -> bool:
+    """Whether a panel's names and figures leave room for its bars in half of the width."""
+    return sum(_sides(panel)) + BARS_IN <= (WIDTH_IN - 2 * MARGIN_IN) / 2
+
+
+def _sides(panel: Panel) -> tuple[float, float]:
+    """The widths of the names to the left of a panel's bars, and of the figures to the right, in inches."""
+    return 0.1 + wide(panel.names), 0.25 + wide(panel.words.values(), BOLD * SMALL)
 
 
 def _bars(sheet: Sheet, panel: Panel, corner: tuple[float, float], space: tuple[float, float]) -> None:
     x, y = corner
-    left, right = 0.1 + wide(panel.names), 0.25 + wide(panel.words.values(), BOLD * SMALL)
-    axes = sheet.axes(x + left, y + HEAD_IN, max(0.8, space[0] - left - right), min(space[1], 1.7 * panel.height))
+    left, right = _sides(panel)
+    axes = sheet.axes(x + left, y + HEAD_IN, max(BARS_IN, space[0] - left - right), min(space[1], 1.7 * panel.height))
     rows_of(axes, panel.places, panel.headings, panel.names)
     highest = rate_bars(axes, panel.places, panel.readings, "samples/s" if panel.noun == "launch" else "s")
     axes.set_xlim(0, 1.02 * highest)
