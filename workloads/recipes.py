@@ -18,8 +18,9 @@ a rate of 0.05); without, four epochs at .264, .247 and .248 (the same seeds), a
 and 0.1 (seed 100). The small LSTM with ``lamb`` and a batch of 256 ended three epochs at .839, .840 and .843 with rates
 of 0.004, 0.01 and 0.02, and the small CNN with ``lars`` and a rate of 10 reached .156 after two (seed 100). The other
 pairs of these recipes were not tried, and neither was the full CNN: it needs a GPU. No run chose the GPT's
-figures, or the Transformer's: they are usual ones, and the small Transformer is best after one or two epochs. What is
-chosen by test accuracy flatters it a little, in all frameworks alike.
+figures, or the Transformer's: they are usual ones, and the small Transformer is best after one or two epochs. The small
+GPT ended its epoch at a test loss of 4.86 and an accuracy of .186 (JAX, seed 0). What is chosen by test accuracy
+flatters it a little, in all frameworks alike.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ from suite.report.tables.frame import Table
 
 #: Inches: margin, curves, the two lines over each panel, an axis with its label, and the space between two panels.
 MARGIN_IN, CURVES_IN, HEAD_IN, AXIS_IN, BETWEEN_IN = 0.2, (3.7, 1.9), 0.45, 0.5, 0.25
-#: The least width of bars.
-BARS_IN = 0.8
+#: The least width of bars, and what has to be left for them in half of the width: names need less than their room.
+BARS_IN, LEFT_IN = 0.8, 0.5
 
 #: How much wider bold letters are.
 BOLD = 1.13
@@ -114,7 +114,7 @@ def _rows(panels: Sequence[Panel], trained: Sequence[AccuracyComparison]) -> lis
 
 def _fits(panel: Panel) -> bool:
     """Whether a panel's names and figures leave room for its bars in half of the width."""
-    return sum(_sides(panel)) + BARS_IN <= (WIDTH_IN - 2 * MARGIN_IN) / 2
+    return sum(_sides(panel)) + LEFT_IN <= (WIDTH_IN - 2 * MARGIN_IN) / 2
 
 
 def _sides(panel: Panel) -> tuple[float, float]:
