@@ -117,12 +117,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     control = not chosen.budget_s and chosen.launches >= LEAST_TESTED and not metafunc.config.getoption("no_control")
     control = control and not all(cell.recipe for cell in chosen.cells)  # which would train to the same end twice
     planned = blocks(chosen.cells, chosen.launches, metafunc.config.getoption("seed"), control)
-    launches = {f"{cell.id}-{_numbered(number)}": (cell, number) for cell, number in planned}
+    launches = {f"{cell.id}-{_number_of(number)}": (cell, number) for cell, number in planned}
     metafunc.config.stash[_LAUNCHES] = launches
     metafunc.parametrize("launch_id", list(launches))
 
 
-def _numbered(launch: int) -> str:
+def _number_of(launch: int) -> str:
     return f"launch{launch}" if launch < CONTROL else f"control{launch - CONTROL}"
 
 
@@ -250,7 +250,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     if _LAUNCHES not in config.stash:
         return (yield)
     run = config.stash.get(_RUN, None)
-    if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and _unmeasured(config):
+    if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and _why_unmeasured(config):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     try:
@@ -273,7 +273,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The comparison in short, and what to do next."""
     write = terminalreporter.write_line
-    if (reason := _unmeasured(config)) and not config.option.collectonly:
+    if (reason := _why_unmeasured(config)) and not config.option.collectonly:
         write(f"nothing was measured: {reason}")
     run = config.stash.get(_RUN, None)
     if not run or not run.done:
@@ -289,7 +289,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     write(f"Compare with: python -m suite.compare{hint}")
 
 
-def _unmeasured(config: pytest.Config) -> str:
+def _why_unmeasured(config: pytest.Config) -> str:
     """Why a session that was to launch something measured nothing; empty where it measured or had nothing to do."""
     return unmeasured(config.stash.get(_RUN, None)) if _LAUNCHES in config.stash else ""
 

@@ -111,12 +111,12 @@ def _folder(place: str) -> Path:
             raise RegistryError(f"{place} is an installed workload and a folder here; write ./{place} for the folder")
         return path.resolve()
     if place in installed:
-        return _installed(installed[place])
+        return _find_installed(installed[place])
     known = f"; installed ones: {', '.join(sorted(installed))}" if installed else ""
     raise RegistryError(f"there is no folder {place!r}{known}; name a folder with a spec.py")
 
 
-def _installed(entry: EntryPoint) -> Path:
+def _find_installed(entry: EntryPoint) -> Path:
     """The folder of an entry point's package, found without importing it."""
     parts = entry.value.partition(":")[0].split(".")
     located = [Path(str(entry.dist.locate_file("/".join(parts))))] if entry.dist else []

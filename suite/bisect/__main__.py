@@ -73,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     restore_handlers = interruptible()
     try:
-        cell, versions = _asked(options)
-        return _searched(cell, versions, options)
+        cell, versions = _read_question(options)
+        return _search(cell, versions, options)
     except EXPECTED as error:
         print(f"suite.bisect: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -104,7 +104,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _asked(options: argparse.Namespace) -> tuple[Cell, list[str]]:
+def _read_question(options: argparse.Namespace) -> tuple[Cell, list[str]]:
     """The cell, and all releases from the good to the bad one. Raises one of `EXPECTED`."""
     check_numbers(options)
     for place in options.workloads:
@@ -127,7 +127,7 @@ def _asked(options: argparse.Namespace) -> tuple[Cell, list[str]]:
     return cell, [good, *sorted(dict.fromkeys(inner), key=version_key), bad]
 
 
-def _searched(cell: Cell, versions: Sequence[str], options: argparse.Namespace) -> int:
+def _search(cell: Cell, versions: Sequence[str], options: argparse.Namespace) -> int:
     """Launch until the search ends; what was measured is saved in any case. Returns the exit status."""
     terminal = CommandTerminal()
     cells = [cell.but(release=version) for version in versions]
@@ -141,7 +141,7 @@ def _searched(cell: Cell, versions: Sequence[str], options: argparse.Namespace) 
         run.prepare()
         search = Bisection(
             versions, _measuring(run, cells, options.seed), options.risk,
-            told=lambda made: terminal.say(_decided(made, versions)),
+            told=lambda made: terminal.say(_describe(made, versions)),
         )  # fmt: skip
         terminal.say(
             f"{count(len(versions), 'release')} from {versions[0]} to {versions[-1]}; each decision has a risk of "
@@ -170,7 +170,7 @@ def _measuring(run: Run, cells: Sequence[Cell], seed: int) -> Callable[[Sequence
     return measure
 
 
-def _decided(made: Decision, versions: Sequence[str]) -> str:
+def _describe(made: Decision, versions: Sequence[str]) -> str:
     """A decision in one line."""
     test, release = made.test, versions[made.place]
     to = "the one before" if made.kind not in (ENDS, MIDDLE) else versions[0]

@@ -134,7 +134,7 @@ class Bisection:
                 if lowest <= self.level:
                     break
         slow = float(np.mean(logs)) < 0 if lowest <= self.level else None
-        made = Decision(kind, place, len(logs), self._paired(ratios, lowest), slow)
+        made = Decision(kind, place, len(logs), self._pair(ratios, lowest), slow)
         self._squares += float(np.var(logs)) * len(logs) / share
         self._freedom += len(logs) - 1
         self.decisions.append(made)
@@ -147,7 +147,7 @@ class Bisection:
         chance = 2 * float(special.stdtr(freedom, -abs(float(np.mean(logs))) / error)) if error else 0.0
         return sequential_p(chance, len(logs), self.design)
 
-    def _paired(self, logs: Sequence[float], p: float) -> Paired:
+    def _pair(self, logs: Sequence[float], p: float) -> Paired:
         """The ratio with its repeated 95 % interval, which holds at all looks together."""
         error, freedom = self._error(logs, 2.0)
         bound = boundaries(self.design, LEVEL)[len(logs) - self.design.first]

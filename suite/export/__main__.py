@@ -41,7 +41,7 @@ if interrupted
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Export the launches run by run, and print where they are."""
-    options = _parsed(arguments)
+    options = _parse(arguments)
     try:
         chosen = target(options.target)
         place = chosen.place(options.to)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"note: {clean(note)}", file=sys.stderr)
     try:
         for run, launches in _by_run(loaded):
-            print(_exported(chosen, place, Origin(run, dict(loaded.runs.get(run, {}))), launches, files))
+            print(_export(chosen, place, Origin(run, dict(loaded.runs.get(run, {}))), launches, files))
     except ExportError as error:
         print(f"suite.export: {clean(error, 1000)}", file=sys.stderr)
         return 1
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _exported(chosen: Target, place: str, origin: Origin, launches: Sequence[Launch], files: Sequence[Path]) -> str:
+def _export(chosen: Target, place: str, origin: Origin, launches: Sequence[Launch], files: Sequence[Path]) -> str:
     """Export one run; returns the line that says what was added and where it is."""
     added = 0
     with waiting(f"sending {len(launches)} launches") as describe:
@@ -100,7 +100,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command_parser("suite.export", DESCRIPTION, EPILOG)
     parts = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
     for name, about in abouts().items():

@@ -157,10 +157,10 @@ def _connection(gpu: Gpu) -> Connection:
 
 def _path(one: tuple[int, Gpu], other: tuple[int, Gpu]) -> Path | None:
     (first, gpu), (second, peer) = one, other
-    nvlink = _asked(lambda: gpu.ask("nvmlDeviceGetP2PStatus", peer.handle, _CAPS_NVLINK))
+    nvlink = _ask(lambda: gpu.ask("nvmlDeviceGetP2PStatus", peer.handle, _CAPS_NVLINK))
     if nvlink is not None and int(nvlink) == _STATUS_OK:
         return Path(first, second, "NVLink", near=True)
-    level = _asked(lambda: gpu.ask("nvmlDeviceGetTopologyCommonAncestor", peer.handle))
+    level = _ask(lambda: gpu.ask("nvmlDeviceGetTopologyCommonAncestor", peer.handle))
     if level is None or int(level) not in TOPOLOGY:
         return None
     words, near = TOPOLOGY[int(level)]
@@ -169,22 +169,22 @@ def _path(one: tuple[int, Gpu], other: tuple[int, Gpu]) -> Path | None:
 
 def _nvlinks(gpu: Gpu) -> list[bool]:
     """Whether each NVLink is active; empty without any."""
-    states = (_asked(partial(gpu.ask, "nvmlDeviceGetNvLinkState", link)) for link in range(NVLINKS_MOST))
+    states = (_ask(partial(gpu.ask, "nvmlDeviceGetNvLinkState", link)) for link in range(NVLINKS_MOST))
     return [bool(state) for state in states if state is not None]
 
 
 def _nodes(gpu: Gpu) -> tuple[int, ...]:
     """The NUMA nodes near to the GPU, from a mask of 64 nodes per word."""
-    mask = _asked(lambda: list(gpu.ask("nvmlDeviceGetMemoryAffinity", NODE_WORDS, _SCOPE_NODE)))
+    mask = _ask(lambda: list(gpu.ask("nvmlDeviceGetMemoryAffinity", NODE_WORDS, _SCOPE_NODE)))
     return tuple(64 * at + bit for at, word in enumerate(mask or ()) for bit in range(64) if word >> bit & 1)
 
 
 def _number(gpu: Gpu, call: str) -> int | None:
-    value = _asked(lambda: gpu.ask(call))
+    value = _ask(lambda: gpu.ask(call))
     return int(value) if value else None
 
 
-def _asked(question: Callable[[], Any]) -> Any:
+def _ask(question: Callable[[], Any]) -> Any:
     """The answer; None if the binding, the driver or the device has none."""
     with contextlib.suppress(Exception):
         return question()

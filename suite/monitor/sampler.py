@@ -169,14 +169,14 @@ class Monitor:
         unused = {"gpus": "training used the CPU"} if self.gpus and not used_gpus else {}
         if self.absent or unused:
             metrics["absent"] = self.absent | unused
-        record = _named(record, used_gpus) if record.settings.get("device") in ACCELERATORS else record
+        record = _rename_gpu(record, used_gpus) if record.settings.get("device") in ACCELERATORS else record
         return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
 
     def _spans(self, phase: Phase) -> list[Span]:
         return [Span(begin + self.spawned_s, end + self.spawned_s) for begin, end in phase.spans]
 
 
-def _named(record: Record, gpus: Sequence[Gpu]) -> Record:
+def _rename_gpu(record: Record, gpus: Sequence[Gpu]) -> Record:
     """The record of a training on the first GPU under NVML's name for it, so that all frameworks name one GPU alike.
 
     The framework's own spelling goes to ``settings["device_name"]``. The record stays as it is where NVML's name may be

@@ -11,9 +11,9 @@ from suite.plan.measuring import CONTROL
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
     """Part 1, 2, ... of ``parts``. Cells that differ only in framework stay together: their ratio needs one machine."""
-    groups = list(dict.fromkeys(_apart_from_framework(cell) for cell in cells))
+    groups = list(dict.fromkeys(_id_without_framework(cell) for cell in cells))
     selected = set(groups[part - 1 :: parts])
-    return tuple(cell for cell in cells if _apart_from_framework(cell) in selected)
+    return tuple(cell for cell in cells if _id_without_framework(cell) in selected)
 
 
 def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = False) -> list[tuple[Cell, int]]:
@@ -39,5 +39,5 @@ def controlled(cells: Iterable[Cell]) -> str:
     return next((name for name in FRAMEWORKS if name in present), FRAMEWORKS[0])
 
 
-def _apart_from_framework(cell: Cell) -> str:
+def _id_without_framework(cell: Cell) -> str:
     return cell.but(framework=FRAMEWORKS[0]).id

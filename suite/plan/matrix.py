@@ -65,20 +65,20 @@ class MatrixError(ValueError):
 def smoke() -> Matrix:
     """The studied workloads in all frameworks: a tested answer in about ten minutes on two cores."""
     plan = Plan(min_window_s=0.5, windows=3, max_warmup_s=5.0)
-    return _tested("smoke", _base(STUDIED, batch=32), CPU_BUDGET_S, plan)
+    return _tested_matrix("smoke", _base(STUDIED, batch=32), CPU_BUDGET_S, plan)
 
 
 def gpu() -> Matrix:
     """What one asks first of a GPU: the usual mode and compiled, in fp32 and bf16; a quarter of an hour."""
     cells = [cell for cell in default().cells if cell.workload in STUDIED]
-    return _tested("gpu", cells, GPU_BUDGET_S, Plan(min_window_s=0.5, windows=3, max_warmup_s=5.0))
+    return _tested_matrix("gpu", cells, GPU_BUDGET_S, Plan(min_window_s=0.5, windows=3, max_warmup_s=5.0))
 
 
 def cpu() -> Matrix:
     """The studied workloads at two batch sizes, at one of them also as installed: half an hour on two cores."""
     cells = [cell for size in (32, 64) for cell in _base(STUDIED, batch=size)]
     installed = [cell.but(tuning="installed") for cell in cells if cell.batch == 64]
-    return _tested("cpu", (*cells, *installed), CPU_BUDGET_S, smoke().plan)
+    return _tested_matrix("cpu", (*cells, *installed), CPU_BUDGET_S, smoke().plan)
 
 
 def default() -> Matrix:
@@ -273,7 +273,7 @@ def _base(workloads: Iterable[str] = WORKLOADS, batch: int = BATCH) -> list[Cell
     return [Cell(workload, framework, batch=batch) for workload in workloads for framework in FRAMEWORKS]
 
 
-def _tested(name: str, cells: Sequence[Cell], cell_s: float, plan: Plan) -> Matrix:
+def _tested_matrix(name: str, cells: Sequence[Cell], cell_s: float, plan: Plan) -> Matrix:
     """A matrix that is measured until it is decided, or for so many seconds for each of its cells."""
     return Matrix(name, tuple(cells), plan=plan, budget_s=cell_s * len(cells))
 

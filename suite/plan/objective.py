@@ -123,7 +123,7 @@ def objectives(text: str) -> tuple[Objective, ...]:
 def _objective(text: str) -> Objective:
     name, equals, value = text.partition("=")
     if name not in KINDS:
-        raise MatrixError(f"--objective: {unknown('objective', name, _shown())}")
+        raise MatrixError(f"--objective: {unknown('objective', name, _show_kinds())}")
     if name != "seconds-to-accuracy":
         if equals:
             raise MatrixError(f"--objective {name} takes no value; a limit is --within {text}")
@@ -185,5 +185,5 @@ def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\d{0,12}\.?\d{0,12}", text.strip()) and re.search(r"\d", text) else None
 
 
-def _shown() -> Sequence[str]:
+def _show_kinds() -> Sequence[str]:
     return [f"{name}=.86" if name == "seconds-to-accuracy" else name for name in KINDS]

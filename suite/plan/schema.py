@@ -38,7 +38,7 @@ def decode(kind: type[Kind], data: Any) -> Kind:
     try:
         value = msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise SchemaError(_explained(error, kind, data)) from None
+        raise SchemaError(_explain(error, kind, data)) from None
     except UnicodeEncodeError:
         raise SchemaError(f"{_title(kind)}: a name in it is no Unicode text") from None
     if problem := next(_unknown(kind, data), None):
@@ -51,12 +51,12 @@ def step_into(name: str) -> str:
     return f".{name}" if re.fullmatch(r"\w{1,60}", name) else f"[{reprlib.repr(name)}]"
 
 
-def _explained(error: msgspec.ValidationError, kind: Any, data: Any) -> str:
+def _explain(error: msgspec.ValidationError, kind: Any, data: Any) -> str:
     """The error's message, with the keys of objects, which msgspec leaves out, and with the value."""
     rule = str(error.__cause__ or "")  # of a dataclass itself
     message = _MESSAGE.fullmatch(str(error).removeprefix(rule))
     assert message
-    path, expected, value = _located(kind, data, message["path"] or "")
+    path, expected, value = _locate(kind, data, message["path"] or "")
     if rule:
         return f"{path}: {rule}" if path else rule
     place = path or _title(kind)
@@ -67,7 +67,7 @@ def _explained(error: msgspec.ValidationError, kind: Any, data: Any) -> str:
     return f"{place}{shown}: {words[0].lower()}{words[1:]}"
 
 
-def _located(kind: Any, value: Any, path: str) -> tuple[str, Any, Any]:
+def _locate(kind: Any, value: Any, path: str) -> tuple[str, Any, Any]:
     """The same path with names for keys and for a named tuple's places; the type and the value at that path."""
     named = ""
     kind = _bare(kind)
@@ -75,7 +75,7 @@ def _located(kind: Any, value: Any, path: str) -> tuple[str, Any, Any]:
         names = getattr(kind, "_fields", None)  # of a named tuple, whose places msgspec counts
         if step["any"]:
             kind = get_args(kind)[1]
-            name = next(key for key, each in value.items() if _refused(each, kind))
+            name = next(key for key, each in value.items() if _is_refused(each, kind))
             value, named = value[name], named + step_into(name)
         elif step["index"] and not names:
             kind, value, named = get_args(kind)[0], value[int(step["index"])], named + step[0]
@@ -94,7 +94,7 @@ def _bare(kind: Any) -> Any:
     return kind
 
 
-def _refused(value: Any, kind: Any) -> bool:
+def _is_refused(value: Any, kind: Any) -> bool:
     try:
         msgspec.convert(value, kind)
     except (msgspec.ValidationError, UnicodeEncodeError):

@@ -32,11 +32,11 @@ def chosen(text: str) -> Cell:
     Raises `ChoiceError`, or `suite.plan.cell.CellError` for a wrong loader.
     """
     workload, *rest = text.split("-")
-    _known("workload", workload, (*WORKLOADS, *registry.names()))
+    _check_known("workload", workload, (*WORKLOADS, *registry.names()))
     if not rest or not rest[0]:
         names = ", ".join(f"{workload}-{framework}" for framework in FRAMEWORKS)
         raise ChoiceError(f"{text!r} names no framework; there are: {names}")
-    _known("framework", rest[0], FRAMEWORKS)
+    _check_known("framework", rest[0], FRAMEWORKS)
     settings = {"workload": workload, "framework": rest[0]} | _settings(rest[1:])
     if settings.get("devices", 1) != 1:  # an id leaves this one out
         settings.setdefault("strategy", REFERENCE_STRATEGY[rest[0]])
@@ -53,11 +53,11 @@ def _settings(parts: Sequence[str]) -> dict[str, object]:
     left = list(parts)
     settings: dict[str, object] = {}
     if left:
-        settings["precision"] = _known("precision", left.pop(0), PRECISIONS)
+        settings["precision"] = _check_known("precision", left.pop(0), PRECISIONS)
     if left:
         settings["batch"] = _number("batch", left.pop(0), "b")
     if left:
-        settings["compile"] = _known("compile mode", left.pop(0), COMPILES)
+        settings["compile"] = _check_known("compile mode", left.pop(0), COMPILES)
     loader = [left.pop(0) for _ in _of_loader(left)]
     if loader:
         settings["loader"] = Loader.from_id("-".join(loader))
@@ -89,7 +89,7 @@ def _of_loader(parts: Sequence[str]) -> list[str]:
     return taken
 
 
-def _known(what: str, value: str, choices: Sequence[str]) -> str:
+def _check_known(what: str, value: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ChoiceError(unknown(what, value, choices))
     return value

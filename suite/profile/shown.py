@@ -29,12 +29,12 @@ def views(profile: Costs) -> list[View]:
     """Returns the table of categories and that of the largest operations."""
     step_s = profile.step_s
     rows = [
-        [name, *_taken(profile.seconds[name], step_s), figure(profile.calls[name]), _device(profile, name)]
+        [name, *_format_time(profile.seconds[name], step_s), figure(profile.calls[name]), _device(profile, name)]
         for name in sorted(CATEGORIES, key=lambda name: -profile.seconds[name])
         if profile.seconds[name]
     ]
-    rows += [["timed step", *_taken(step_s, step_s), "", ""]]
-    rows += [["sum as profiled", *_taken(profile.covered * step_s, step_s), "", ""]]
+    rows += [["timed step", *_format_time(step_s, step_s), "", ""]]
+    rows += [["sum as profiled", *_format_time(profile.covered * step_s, step_s), "", ""]]
     headers = ["category", "ms per step", "% of step", "calls", "device"]
     categories = Grid(headers, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
     largest = [_line(each, step_s) for each in profile.operations]
@@ -64,7 +64,7 @@ def opening(profile: Costs, folder: Path) -> list[str]:
 def _line(each: Operation, step_s: float) -> list[str]:
     held = listing([clean(name, 40) for name in each.holds]) or NONE
     name = middle(clean(each.name), NAME_MOST)
-    return [name, each.category, *_taken(each.seconds, step_s), figure(each.calls), held]
+    return [name, each.category, *_format_time(each.seconds, step_s), figure(each.calls), held]
 
 
 def _device(profile: Costs, category: str) -> str:
@@ -72,6 +72,6 @@ def _device(profile: Costs, category: str) -> str:
     return " and ".join(sorted(devices)) or NONE
 
 
-def _taken(seconds: float, step_s: float) -> tuple[str, str]:
+def _format_time(seconds: float, step_s: float) -> tuple[str, str]:
     """Returns milliseconds, and percent of the timed step."""
     return figure(1e3 * seconds), f"{100 * seconds / step_s:.1f}"

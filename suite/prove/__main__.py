@@ -38,7 +38,7 @@ asked, or there is only one; 130 interrupted
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask the frameworks, compare, and print a table for each pair."""
-    options = _parsed(arguments)
+    options = _parse(arguments)
     restore_handlers = interruptible()
     try:
         workload = workload_at(options.path)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spec = specification(workload, options.size)
         of = given(workload, spec, options.weights)
         print(f"{workload}, size {options.size}: {spec.parameters:,} parameters, {', '.join(frameworks)}; float64, CPU")
-        found = _asked(workload, frameworks, options.size, of)
+        found = _ask(workload, frameworks, options.size, of)
     except (GivenError, DataError, registry.RegistryError, OSError, KeyError) as error:
         print(f"suite.prove: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if not all_same else 0 if len(found) == len(frameworks) else 3
 
 
-def _asked(workload: str, frameworks: list[str], size: str, of: Given) -> list[Numbers]:
+def _ask(workload: str, frameworks: list[str], size: str, of: Given) -> list[Numbers]:
     """The answers of those that gave one; the others' reasons are printed."""
     found = []
     with scratch_folder() as folder:
@@ -84,7 +84,7 @@ def _asked(workload: str, frameworks: list[str], size: str, of: Given) -> list[N
     return found
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m suite.prove", description=__doc__, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -44,7 +44,7 @@ def checks(one: Numbers, other: Numbers, given: Given) -> list[Check]:
     """All checks of ``other`` against ``one``, in the order in which a mistake shows."""
     compared: list[tuple[str, Callable[[], Check]]] = [
         ("weights", lambda: _weights(other, given)),
-        ("parameters trained", lambda: _trained(one, other)),
+        ("parameters trained", lambda: _compare_trained(one, other)),
         ("logits", lambda: _arrays("logits", one, other)),
         ("loss", lambda: _arrays("loss", one, other)),
         ("gradients", lambda: _tensors("gradients", one.group("gradients"), other.group("gradients"))),
@@ -109,7 +109,7 @@ def _weights(other: Numbers, given: Given) -> Check:
     return _tensors("weights", given.weights, exported)
 
 
-def _trained(one: Numbers, other: Numbers) -> Check:
+def _compare_trained(one: Numbers, other: Numbers) -> Check:
     counts = one.facts.get("trained"), other.facts.get("trained")
     if None in counts:
         return Check("parameters trained", None)

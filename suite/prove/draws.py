@@ -187,13 +187,13 @@ class Compared:
         masks = self.masks
         if masks is None:
             shares, count = (self.one.zeros, self.other.zeros), min(self.one.passes.size, self.other.passes.size)
-            if abs(shares[0] - shares[1]) > _bound(*shares, count):
+            if abs(shares[0] - shares[1]) > _find_bound(*shares, count):
                 return f"it sets {shares[0]:.1%} of the inputs to zero against {shares[1]:.1%}"
             return ""
         one, other = masks
         if one.drops != other.drops or (one.drops and one.of != other.of):
             return ", ".join(f"{name} drops {_amount(mask)}" for name, mask in zip(self.names, masks, strict=True))
-        if abs(one.share - other.share) > _bound(one.share, other.share, min(one.count, other.count)):
+        if abs(one.share - other.share) > _find_bound(one.share, other.share, min(one.count, other.count)):
             return f"it drops {one.share:.1%} against {other.share:.1%}"
         if abs(one.scale - other.scale) > 1e-6 * abs(one.scale):
             return f"what is kept is scaled by {one.scale:.4g} against {other.scale:.4g}"
@@ -214,7 +214,7 @@ class Compared:
 
 def compared(one: Numbers, other: Numbers, given: Given) -> Iterator[Compared]:
     """Every layer with floating-point inputs of which both have passes, in the order in which the first calls them."""
-    order = {name: at for at, name in enumerate(_called(other))}
+    order = {name: at for at, name in enumerate(_tensors_by_call(other))}
     both = list(layers(one, other, given))
     for at, layer in enumerate(both):
         if all(_has_passes(side) for side in (layer.one, layer.other)):
@@ -238,7 +238,7 @@ def silent(one: Numbers, other: Numbers, given: Given) -> list[str]:
     ]
 
 
-def _called(numbers: Numbers) -> list[str]:
+def _tensors_by_call(numbers: Numbers) -> list[str]:
     """Canonical tensors in the order in which their layers are called."""
     return [tensor for layer in numbers.facts["layers"] for tensor in layer["tensors"]]
 
@@ -274,7 +274,7 @@ def _mask(of: str, base: Array, value: Array) -> Mask | None:
     return Mask(of, kept, scale) if np.abs(rest - scale).max(initial=0.0) <= 1e-6 * abs(scale) else None
 
 
-def _bound(one: float, other: float, count: int) -> float:
+def _find_bound(one: float, other: float, count: int) -> float:
     """How far two shares of so many values may lie apart by chance."""
     variance = max(one * (1 - one), other * (1 - other), 1e-3)
     return max(DEVIATIONS * float(np.sqrt(2 * variance / count)), LEAST_SHARE)

@@ -34,8 +34,9 @@ class Inference:
     Each was timed by itself. ``median_s``, ``p95_s`` and ``p99_s`` are percentiles of this launch's ``requests``,
     linear between neighbours, and ``worst_s`` is the slowest of them; with fewer than `LEAST_FOR_P99` there is no 99th
     percentile. ``seconds`` is what all took together. ``first_s`` is the very first one, and ``first_batch_s`` the
-    first pass at the cell's batch; both compile where the framework does. ``memory_bytes`` is the allocator's peak,
-    None where the framework tells none of inference alone. ``decoded`` is for workloads that decode.
+    first pass at the cell's batch; both compile where the framework does. ``memory_bytes`` is the allocator's peak
+    after both, with what training keeps (the optimizer's state, batches); None where the framework tells none of it.
+    ``decoded`` is for workloads that decode.
     """
 
     requests: Some
@@ -64,10 +65,11 @@ class Inference:
 class Answered:
     """Whether the answers that were timed are the trained model's, by the evaluation of a fresh model with its state.
 
-    Some ``requests`` at random positions, and some samples of a batch, were evaluated again. ``off`` is how far a loss
-    that follows from an answer is off the evaluation's, at most: relative or, below 1, absolute. ``wrong`` counts the
-    answers that are clearly those of another of these samples. ``gradient`` says whether the pass kept one. ``cached``
-    is how far the logits of decoding with a cache are off those of passes without one, relative, in the L2 norm.
+    Some ``requests`` at random positions, and some samples of each phase's last batch, were evaluated again. ``off`` is
+    how far a loss that follows from an answer is off the evaluation's, at most: relative or, below 1, absolute.
+    ``wrong`` counts the answers that are clearly those of another of these samples. ``gradient`` says whether the pass
+    kept one. ``cached`` is how far the logits of decoding with a cache are off those of passes without one, at any
+    position: relative, in the L2 norm. It is at its largest where other words were timed.
     """
 
     requests: Count

@@ -214,7 +214,7 @@ class Record:
         _require(schema <= SCHEMA, f"schema is {schema}, newer than the {SCHEMA} known here: update the suite")
         values = {name: value for name, value in data.items() if name != "schema"}
         if schema < 4 and isinstance(values.get("phases"), dict):
-            values["phases"] = {name: _upgraded(name, phase) for name, phase in values["phases"].items()}
+            values["phases"] = {name: _upgrade(name, phase) for name, phase in values["phases"].items()}
         try:
             record = decode(cls, values)
         except SchemaError as error:
@@ -245,7 +245,7 @@ class Record:
             _require(finished, "course is not whole, though the outcome is ok")
 
 
-def _upgraded(name: str, phase: Any) -> Any:
+def _upgrade(name: str, phase: Any) -> Any:
     """A phase of schema 1 to 3 in the form of schema 4; anything else is returned as it is."""
     if not isinstance(phase, dict):
         return phase

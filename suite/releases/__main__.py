@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """List, build or remove, and return the exit status."""
     options = _parse(arguments)
     try:
-        for framework, release in _named(options.framework, options.remove):
+        for framework, release in _parse_names(options.framework, options.remove):
             print(f"{framework} {release}: removed, {remove(framework, release) / 1e6:,.0f} MB")
-        for framework, release in _named(options.framework, options.build):
+        for framework, release in _parse_names(options.framework, options.build):
             build(framework, release, lambda text: print(text, flush=True))
         if not options.build and not options.remove:
             _list(options.framework)
@@ -63,7 +63,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _named(framework: str | None, text: str | None) -> list[tuple[str, str]]:
+def _parse_names(framework: str | None, text: str | None) -> list[tuple[str, str]]:
     """The frameworks and releases of a list. Raises `MatrixError`."""
     if text is None:
         return []

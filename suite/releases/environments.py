@@ -145,7 +145,7 @@ def build(
         problems: list[UnresolvedError] = []
         for python in chosen:
             try:
-                return _built(place, python, Asked(framework, release, wanted), say)
+                return _build(place, python, Asked(framework, release, wanted), say)
             except UnresolvedError as error:
                 problems.append(error)
             except OSError as error:
@@ -155,14 +155,14 @@ def build(
         raise ReleaseError(f"{problems[0]}. `python -m suite.releases {framework}` lists what fits Python {tried}")
 
 
-def _built(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
+def _build(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
     """Resolve and install in a temporary folder, and move the environment into its place when it is whole."""
     by, what = tool(), asked.name
     with scratch(final.parent, "building-") as temporary:
         place = temporary / "environment"
         with waiting(f"resolving {what} for Python {python.version}"):
             run(by.create(str(place), python.path), what)
-            files = _resolved(by, place, asked)
+            files = _resolve(by, place, asked)
             size = download_size(files)
         _check_room(what, size, final.parent)
         megabytes = f"{size / 1e6:,.0f} MB" if size is not None else "of unknown size"
@@ -184,7 +184,7 @@ def _built(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
     return made
 
 
-def _resolved(by: Tool, place: Path, asked: Asked) -> list[Locked]:
+def _resolve(by: Tool, place: Path, asked: Asked) -> list[Locked]:
     constraints = [f"{name}=={version}" for name, version in asked.wanted.items()]
     texts = {"requirements": requirements(asked.framework, asked.release), "constraints": constraints}
     paths = {name: place.with_name(f"{name}.txt") for name in texts}

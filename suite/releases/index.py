@@ -63,12 +63,12 @@ def resolve(texts: Iterable[str]) -> list[str]:
 
     Raises `ReleaseError`.
     """
-    return [_resolved(text) if is_open(text.partition("=")[2]) else text for text in texts]
+    return [_resolve(text) if is_open(text.partition("=")[2]) else text for text in texts]
 
 
-def _resolved(text: str) -> str:
+def _resolve(text: str) -> str:
     framework, _, asked = text.partition("=")
-    fitting = [each.version for each in _known(framework) if each.minors]
+    fitting = [each.version for each in _read_known(framework) if each.minors]
     if asked != "newest":
         fitting = [version for version in fitting if f"{version}.".startswith(asked.removesuffix("*"))]
     if not fitting:
@@ -77,7 +77,7 @@ def _resolved(text: str) -> str:
 
 
 @cache
-def _known(framework: str) -> list[Release]:
+def _read_known(framework: str) -> list[Release]:
     return releases(framework)
 
 

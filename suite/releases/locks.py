@@ -46,12 +46,12 @@ def read_pylock(text: str) -> list[Locked]:
     Raises `ReleaseError`.
     """
     try:
-        return sorted((_locked(each) for each in tomllib.loads(text)["packages"]), key=lambda each: each.name)
+        return sorted((_read_package(each) for each in tomllib.loads(text)["packages"]), key=lambda each: each.name)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ReleaseError(f"the resolver's lock file cannot be read ({type(error).__name__}: {error})") from None
 
 
-def _locked(package: dict[str, Any]) -> Locked:
+def _read_package(package: dict[str, Any]) -> Locked:
     wheel = package["wheels"][0]
     name = re.sub(r"[-_.]+", "-", package["name"]).lower()
     return Locked(name, package["version"], wheel["hashes"]["sha256"], wheel.get("url", ""), wheel.get("size"))

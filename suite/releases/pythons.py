@@ -35,7 +35,7 @@ def pythons() -> tuple[Python, ...]:
     """The newest of each minor version that is found, the newest first; the running one is always among them."""
     found: dict[int, Python] = {}
     for path in _candidates():
-        if (python := _asked(path)) and python.minor >= OLDEST:
+        if (python := _ask(path)) and python.minor >= OLDEST:
             found.setdefault(python.minor, python)
     return tuple(found[minor] for minor in sorted(found, reverse=True))
 
@@ -51,7 +51,7 @@ def _candidates() -> Iterator[str]:
         yield from map(str, sorted(Path(folder).expanduser().glob(f"*/{rest}"), reverse=True))
 
 
-def _asked(path: str) -> Python | None:
+def _ask(path: str) -> Python | None:
     """The Python behind a path; None for what does not start, as a shim may, or cannot make environments."""
     try:
         done = subprocess.run([path, "-I", "-c", _ASK], capture_output=True, text=True, timeout=20, check=True)

@@ -156,7 +156,7 @@ class Dispatch:
                 except HostLostError as error:
                     self._posted.put(partial(self.say, f"{error}; its launches run again"))
                     self._give_back(launcher, block)
-                    launcher.host = self._revived(launcher.host)
+                    launcher.host = self._replace_host(launcher.host)
         except HostLostError as error:
             self._lose(launcher.host.about.name, error)
         except StoppedError:
@@ -207,7 +207,7 @@ class Dispatch:
             self._blocks.appendleft(block)
             self._changed.notify_all()
 
-    def _revived(self, lost: Host) -> Host:
+    def _replace_host(self, lost: Host) -> Host:
         """The host in place of one that is lost, with the blocks that waited for it. Raises `HostLostError`."""
         host = self.revive(lost, self.stop)
         with self._changed:

@@ -41,7 +41,7 @@ def journal_of(settings: Settings, cells: str) -> Path:
     run, records, _ = read(path)
     if differences := _differences(run, settings):
         raise JournalError(f"run {name} has {'; '.join(differences)}: use the options that it was started with")
-    if changed := _changed_code(records):
+    if changed := _find_changed_code(records):
         raise JournalError(
             f"the code of {changed} has changed since the launches of run {name}: run without --resume, "
             "or change it back"
@@ -93,7 +93,7 @@ def _best(settings: Settings, cells: str) -> Path:
             _, records, _ = read(path)
         except JournalError:
             continue
-        if changed := _changed_code(records):
+        if changed := _find_changed_code(records):
             newest = newest or f" (the newest, {path.name}, has launches of other code of {changed})"
         elif records:
             return path
@@ -117,7 +117,7 @@ def _differences(run: dict[str, Any], settings: Settings) -> list[str]:
     ]
 
 
-def _changed_code(records: Iterable[Record]) -> str:
+def _find_changed_code(records: Iterable[Record]) -> str:
     """A workload from outside whose files are not those of a launch that counts; empty if there is none."""
     counting = (record for record in records if not may_pass(record.outcome))  # the others run again
     recorded = {(record.cell.workload, str(files)) for record in counting if (files := record.workload.get("files"))}

@@ -123,9 +123,9 @@ class Run:
             record = self._keep(record, took_s, searching_s)
         self.records.append(record)
         self._unended = ""
-        line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._left()}"
+        line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._say_left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
-        self.observers.ended(record, self._capped_s() if self._eta.known else None)
+        self.observers.ended(record, self._estimate_capped_s() if self._eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:
@@ -172,7 +172,7 @@ class Run:
 
     def expected_s(self, cell: Cell) -> float:
         """How long a launch of this cell will take, from the launches so far; with the search for its batch."""
-        return self._left_s([cell])
+        return self._estimate_s([cell])
 
     def close(self) -> None:
         """End what runs elsewhere, release the driver, close the journal, and let those who watched the run finish."""
@@ -195,7 +195,7 @@ class Run:
             self.say(f"{count_launches(len(remaining))}; those with a recipe train to the end{words}")
         elif remaining:
             first = "the first block: " if self.settings.search else ""
-            time = self._stopping.limit if self._stopping else f"about {duration(self._left_s(remaining))}"
+            time = self._stopping.limit if self._stopping else f"about {duration(self._estimate_s(remaining))}"
             self.say(f"{first}{count_launches(len(remaining))}, {time}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
@@ -253,7 +253,7 @@ class Run:
         """The cells of the launches that are still to be made."""
         return [cell for cell, number in self.planned[self.done :] if key_of(cell, number) not in self._journalled]
 
-    def _left_s(self, cells: list[Cell]) -> float:
+    def _estimate_s(self, cells: list[Cell]) -> float:
         searches = {cell for cell in cells if cell.batch == AUTO and cell not in self._fits}
         return self._eta.left_s(cells, searches) / self.side_by_side
 
@@ -279,13 +279,15 @@ class Run:
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 
-    def _capped_s(self) -> float:
-        left_s = self._left_s(self._remaining())
+    def _estimate_capped_s(self) -> float:
+        left_s = self._estimate_s(self._remaining())
         return min(left_s, self._stopping.left_s(self.records)) if self._stopping else left_s
 
-    def _left(self) -> str:
+    def _say_left(self) -> str:
         known = self._eta.known and self._remaining()
-        return f", {'at most' if self._stopping else 'about'} {duration(self._capped_s())} left" if known else ""
+        return (
+            f", {'at most' if self._stopping else 'about'} {duration(self._estimate_capped_s())} left" if known else ""
+        )
 
 
 def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:

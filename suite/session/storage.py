@@ -85,7 +85,7 @@ def save(folder: Path, name: str, content: bytes) -> Path:
     Two runs that end at once get two numbers: the name is claimed by a link, which fails if the file exists.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _written(folder, content) as whole:
+    with _write(folder, content) as whole:
         number = _last(folder)
         while True:
             number += 1
@@ -102,7 +102,7 @@ def save(folder: Path, name: str, content: bytes) -> Path:
 
 
 @contextlib.contextmanager
-def _written(folder: Path, content: bytes) -> Iterator[Path]:
+def _write(folder: Path, content: bytes) -> Iterator[Path]:
     """A temporary file with the content."""
     with scratch(folder, ".partial-") as temporary:
         path = temporary / "run.json"

@@ -54,9 +54,9 @@ def contents(
     lines, notes = _journal(journal, records), []
     ordered = bool(lines)
     if not ordered:
-        lines = [{"run": run}, *map(_unchained, _saved(path))]
+        lines = [{"run": run}, *map(_unchain, _read_saved(path))]
         notes.append(f"{journal.name} is not there or not of this run: the bundle has the launches without their order")
-    installed = dict(_installed(records)) if look and not redacted else {}
+    installed = dict(_find_installed(records)) if look and not redacted else {}
     missing = {record.cell.framework for record in records} - installed.keys()
     if missing and not redacted:
         notes.append(
@@ -70,7 +70,7 @@ def contents(
     return Contents(about, [public(line, hide, redacted) for line in lines], records, tuple(notes))
 
 
-def _unchained(line: dict[str, Any]) -> dict[str, Any]:
+def _unchain(line: dict[str, Any]) -> dict[str, Any]:
     """The line without the digest of the one before, which is another one in a saved run."""
     return line | {"run": {name: value for name, value in line["run"].items() if name != BEFORE}}
 
@@ -86,7 +86,7 @@ def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:
     return lines if all(record.key in held for record in records) else []
 
 
-def _saved(path: Path) -> list[dict[str, Any]]:
+def _read_saved(path: Path) -> list[dict[str, Any]]:
     """The records of a saved run by the time at which they started."""
     content = unpack(json.loads(path.read_bytes()))
     entries = [entry.get("extra_info", {}).get("record") for entry in content["benchmarks"]]
@@ -94,7 +94,7 @@ def _saved(path: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda record: (record["started"], record["run"].get("position", 0)))
 
 
-def _installed(records: list[Record]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _find_installed(records: list[Record]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The distributions of each framework's environment, where it is still the one that the launches ran in."""
     for framework in dict.fromkeys(record.cell.framework for record in records):
         digests = {record.environment.get("digest") for record in records if record.cell.framework == framework}

@@ -53,7 +53,7 @@ def public(line: Mapping[str, Any], hide: Callable[[str], str], more: bool = Fal
         others = {name: value for name, value in environment.items() if name != "variables"}
         made["environment"] = others if more else others | {"variables": values}
     if isinstance(metrics := line.get("metrics"), dict) and isinstance(metrics.get("gpus"), list):
-        made["metrics"] = metrics | {"gpus": [_unnamed(gpu, hide) for gpu in metrics["gpus"]]}
+        made["metrics"] = metrics | {"gpus": [_hide_gpu(gpu, hide) for gpu in metrics["gpus"]]}
     if isinstance(ranks := line.get("ranks"), dict) and ranks.get("interface"):
         made["ranks"] = ranks | {"interface": "" if more else hide(ranks["interface"])}
     if isinstance(run := line.get("run"), dict):
@@ -79,7 +79,7 @@ def names_in(content: Any) -> Iterator[str]:
         yield from (f"{shown} in {place}" for shown, word in looked_for.items() if word in text)
 
 
-def _unnamed(gpu: Any, hide: Callable[[str], str]) -> Any:
+def _hide_gpu(gpu: Any, hide: Callable[[str], str]) -> Any:
     return gpu | {"uuid": hide(str(gpu["uuid"]))} if isinstance(gpu, dict) and gpu.get("uuid") else gpu
 
 

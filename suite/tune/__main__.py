@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         on_cpu = options.device == "cpu" or (options.on == LOCAL and not has_gpu())
         if on_cpu or options.on == LOCAL:  # what the hosts of a cluster measure is theirs to say
             refuse_unmeasurable(search.question, on_cpu)
-        excluded = _excluded(search)
-        return _searched(search, excluded, arguments)
+        excluded = _find_excluded(search)
+        return _search(search, excluded, arguments)
     except EXPECTED as error:
         print(f"suite.tune: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         restore_handlers()
 
 
-def _excluded(search: Search) -> dict[Cell, str]:
+def _find_excluded(search: Search) -> dict[Cell, str]:
     if search.options.no_probe or search.options.on != LOCAL:  # this host's frameworks are not those of a cluster
         return {}
     with waiting("asking the frameworks which precisions they support"):
@@ -67,7 +67,7 @@ def _excluded(search: Search) -> dict[Cell, str]:
     return excluded
 
 
-def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str]) -> int:
+def _search(search: Search, excluded: dict[Cell, str], arguments: Sequence[str]) -> int:
     """Launch until the search ends, is interrupted or cannot go on; what was measured is saved in any case."""
     with Screen() as screen:
         here = search.options.on == LOCAL  # else its load concerns no launch
@@ -91,11 +91,11 @@ def _searched(search: Search, excluded: dict[Cell, str], arguments: Sequence[str
         print("suite.tune: the budget is too small for a single launch; give a larger --budget", file=sys.stderr)
     if not run.records:
         return status or 1
-    ended = _ended(run, loop.races, search, resume)
+    ended = _end(run, loop.races, search, resume)
     return status or ended
 
 
-def _ended(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
+def _end(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
     """Save and print what there is; returns the exit status."""
     path = save_run(run, search.options.storage, search.chosen.name)
     folder = search.options.output or ANSWERS / str(run.info["id"])

@@ -68,7 +68,7 @@ class Screen:
         new = self.race is None or race.cells != self.race.cells or race.blocks > self.blocks
         self.race = race
         if self.live:
-            self.parts = self._drawn(race, spent)
+            self.parts = self._draw(race, spent)
         if new and race.blocks:
             self.blocks = race.blocks
             if not self.live:
@@ -78,7 +78,7 @@ class Screen:
         """The whole screen, as rich asks for it; only its last line changes between two launches."""
         return Group(*self.parts, Text(self.state))
 
-    def _drawn(self, race: Race, spent: Spent) -> list[RenderableType]:
+    def _draw(self, race: Race, spent: Spent) -> list[RenderableType]:
         """The standing and the budget, drawn once per launch: a refresh must cost the measured process nothing."""
         table = Table(box=None, pad_edge=False)
         most = max(3, min(ROWS_MOST, self.terminal.height - FRAME_ROWS))

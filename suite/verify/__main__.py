@@ -101,16 +101,16 @@ def table(path: Path) -> str:
         raise SchemaError(f"{path.name} has not one file's answers")
     lines = []
     for each in (decode(Checked, one) for one in found):
-        lines += [f"**{_shown(each.file)}**: {verdict([said.kind for said in each.rules])}", ""]
+        lines += [f"**{_escape(each.file)}**: {verdict([said.kind for said in each.rules])}", ""]
         lines += ["| rule | | why | what to do |", "|:--|:--|:--|:--|"]
         lines += [
-            f"| {said.rule} {RULES[said.rule - 1].name} | {said.kind} | {_shown(said.why)} | {_shown(said.mend)} |"
+            f"| {said.rule} {RULES[said.rule - 1].name} | {said.kind} | {_escape(said.why)} | {_escape(said.mend)} |"
             for said in each.rules
         ]
     return "\n".join(lines)
 
 
-def _shown(text: str) -> str:
+def _escape(text: str) -> str:
     """Words of a stranger in Markdown, in which nobody is called either."""
     return escape(clean(text, 500)).replace("@", "(at)")
 

@@ -96,12 +96,12 @@ def order(run: Submission) -> Iterator[Problem]:
         )
     elif info.get("design") != SEQUENTIAL and len({len(block) for block in blocks.values()}) > 1:
         return  # which rule `complete` tells
-    elif wrong := _unshuffled(blocks, info.get("seed", 0)):
+    elif wrong := _why_unshuffled(blocks, info.get("seed", 0)):
         told = "typed" in info  # older runs do not say whether cells were chosen with -k
         yield Problem(FAILED if told else WARNING, wrong, AGAIN if told else "measure again with this version")
 
 
-def _unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: object) -> str:
+def _why_unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: object) -> str:
     """Why the blocks cannot be shuffles of one list by this seed, in words; empty if they are.
 
     The list is what the first block becomes when its shuffle is undone: the control's cells come last in it.
@@ -142,14 +142,14 @@ def stopping(run: Submission) -> Iterator[Problem]:
         due = set(standing(before).cells) if block >= FIRST_LOOK else every
         if block <= last and ran != due:
             yield Problem(FAILED, f"block {block} has {len(ran)} cells, and {len(due)} were undecided before it", AGAIN)
-        elif block > last and due and block < LAST_LOOK and not _spent(before, due, budget_s):
+        elif block > last and due and block < LAST_LOOK and not _is_spent(before, due, budget_s):
             mend = "continue the run with --resume and a larger --budget"
             yield Problem(
                 FAILED if budget_s else WARNING, f"it ended with {len(due)} cells that need more launches", mend
             )
 
 
-def _spent(records: Sequence[Record], due: set[Cell], budget_s: object) -> bool:
+def _is_spent(records: Sequence[Record], due: set[Cell], budget_s: object) -> bool:
     return isinstance(budget_s, (int, float)) and is_spent(budget_s, records, due)
 
 
@@ -184,8 +184,8 @@ def one_run(run: Submission) -> Iterator[Problem]:
         passed_s = float(begins_s[1] or 0.0) - float(begins_s[0] or 0.0)
         if passed_s < -SET_S:
             yield Problem(FAILED, f"{after.key} started before {before.key}, which ended before it", AGAIN)
-        elif passed_s + ROUNDING_S + SET_S < _measured_s(before):
-            yield Problem(FAILED, f"{before.key} measured for {_measured_s(before):.0f} s, and the next launch started "
+        elif passed_s + ROUNDING_S + SET_S < _find_end_s(before):
+            yield Problem(FAILED, f"{before.key} measured for {_find_end_s(before):.0f} s, and the next launch started "
                           f"{passed_s:.0f} s after it", AGAIN)  # fmt: skip
 
 
@@ -202,6 +202,6 @@ def _seconds(record: Record) -> float | None:
         return None
 
 
-def _measured_s(record: Record) -> float:
+def _find_end_s(record: Record) -> float:
     """Until when, after its start, a launch had windows."""
     return max((end for phase in record.phases.values() for _, end in phase.spans), default=0.0)

@@ -87,20 +87,20 @@ def verify(path: Path) -> list[Answer]:
     try:
         submission = Submission.of(read(path))
     except BundleError as error:
-        return _stopped(CONTAINER, str(error))
+        return _stop_at(CONTAINER, str(error))
     except RecordError as error:
-        return _stopped(SCHEMA, str(error))
-    return [_judged(rule, submission) for rule in RULES]
+        return _stop_at(SCHEMA, str(error))
+    return [_judge(rule, submission) for rule in RULES]
 
 
-def _judged(rule: Rule, submission: Submission) -> Answer:
+def _judge(rule: Rule, submission: Submission) -> Answer:
     try:
         return worst(rule, rule.check(submission))
     except Exception as error:  # what has no schema may hold anything, and must end no check of others
         return Answer(rule, FAILED, clean(f"it cannot be judged: {type(error).__name__}: {error}", 400))
 
 
-def _stopped(at: Rule, why: str) -> list[Answer]:
+def _stop_at(at: Rule, why: str) -> list[Answer]:
     """The answers where a file could not be read: the rules after this one were not reached."""
     before = [worst(rule, ()) for rule in RULES if rule.number < at.number]
     after = [Answer(rule, NOT_REACHED) for rule in RULES if rule.number > at.number]

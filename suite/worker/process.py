@@ -141,7 +141,7 @@ class _Launch:
             evidence.delivered([training.get(batch) for batch in batches])
             memory = self._peak_memory() if not recipe and self.team and self.team.alone() else None  # of one model
             self._check_precision(evidence)
-            local = None if recipe else self._alone(spec, training.get(batches[0]))
+            local = None if recipe else self._train_alone(spec, training.get(batches[0]))
             del first_batch, batches
             if not recipe:
                 self.framework.reset_memory(self.device)
@@ -192,7 +192,7 @@ class _Launch:
         make = find_training(self.framework, cell, self.team)
         return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
-    def _alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
+    def _train_alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
         if not self.team or "local" not in self.job.plan.with_parts:
             return None
         return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, problems, unaccounted
+from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, _rate, problems, unaccounted
 from suite.analysis.records.load import load
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import ratios
+from suite.record.inference import Decoded
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record, Window
 from tests import records
@@ -73,6 +74,19 @@ def test_passes_with_loading_take_a_batch_each() -> None:
     (problem,) = problems(replace(served, ledger=Ledger(trained)))
     assert problem == f"the loader delivered {trained} batches, and steps took {trained + taken['infer_loaded']}"
     assert problems(replace(served, ledger=Ledger(trained + taken["infer_loaded"]))) == []
+
+
+def test_words_take_their_operations() -> None:
+    """Where a word takes a microsecond, the words do more operations than the device can."""
+    served = records.serving(records.record())
+    assert served.inference
+    flops = {"training_flops_per_sample": 3e3, "flops_per_sample": 1e3, "answer_flops_per_sample": 1e3}
+    slow, fast = (Decoded(1, 8, 8, 1.0, seconds) for seconds in (1.0, 1e-9))
+    found = []
+    for each in (slow, fast):
+        inference = replace(served.inference, decoded=(each,))
+        found.append([*_rate(replace(served, workload=served.workload | flops, inference=inference), 1e10)])
+    assert found == [[], ["decoding reaches 5000% of the highest rate that was measured"]]
 
 
 def test_one_of_several_launches_is_enough() -> None:

@@ -30,7 +30,7 @@ def test_without_a_terminal_there_is_a_line_per_block(capsys: pytest.CaptureFixt
 def test_the_screen_shows_survivors_their_intervals_and_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     race = raced(cells(), Launcher(lambda *_: 1000.0), budget=20)
-    screen.parts = screen._drawn(race, Spent(20, 100.0, Budget(seconds=400.0)))
+    screen.parts = screen._draw(race, Spent(20, 100.0, Budget(seconds=400.0)))
     screen.state = "[21] a cell  train, 3 s"
     console = Console(width=100, record=True, force_terminal=False, color_system=None, file=io.StringIO())
     console.print(screen)

@@ -190,6 +190,7 @@ def test_what_serves_stays_on_the_device_and_in_its_type(
             for _ in range(2):
                 words, state = model.decode(state)
                 results += [words, state[0], *state[1], state[2]]
+        model.close()
         assert seen.copies == copies, "nothing goes through the host"
     assert {tensor.device.type for tensor in results} == {"cuda"}
     assert seen.products == {COMPUTE[precision]}

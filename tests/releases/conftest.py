@@ -101,11 +101,11 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple/")
     monkeypatch.setattr(index, "pythons", lambda: (Python(13, "python3.13"), Python(12, "python3.12")))
-    index._known.cache_clear()
+    index._read_known.cache_clear()
     yield Index.files
     server.shutdown()
     server.server_close()
-    index._known.cache_clear()
+    index._read_known.cache_clear()
 
 
 @pytest.fixture(autouse=True)

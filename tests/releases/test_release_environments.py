@@ -156,14 +156,14 @@ def test_what_goes_wrong_is_one_line_and_leaves_nothing(
 
 def test_an_older_python_is_tried_where_the_newest_has_no_wheels(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "pythons", lambda: (SimpleNamespace(minor=14, version="3.14"), OLD))
-    original = environments._built
+    original = environments._build
 
     def first_fails(place: object, python: object, *rest: object) -> object:
         if python is not OLD:
             raise UnresolvedError("no wheels")
         return original(place, python, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(environments, "_built", first_fails)
+    monkeypatch.setattr(environments, "_build", first_fails)
     assert build("jax", "0.9.2", quiet).python_version == OLD.version
 
 

@@ -138,13 +138,13 @@ def test_what_bears_another_mark_or_none_is_left_alone() -> None:
 def test_a_process_that_shows_itself_at_the_second_look_only_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = cleanup.new_tag()
     late = subprocess.Popen(["sleep", "60"], env={PROCESS_TAG: mine}, start_new_session=True)
-    look, looks = cleanup._tagged, []
+    look, looks = cleanup._find_tagged, []
 
     def hidden_at_first(mark: str) -> list[int]:
         looks.append(mark)
         return look(mark) if len(looks) > 1 else []
 
-    monkeypatch.setattr(cleanup, "_tagged", hidden_at_first)
+    monkeypatch.setattr(cleanup, "_find_tagged", hidden_at_first)
     try:
         cleanup.end_processes(mine)
         assert late.wait(timeout=10) == -signal.SIGKILL

@@ -50,7 +50,7 @@ def test_where_nothing_can_be_saved_nothing_is_lost(suite: Suite) -> None:
     suite.first = (
         "import suite.session.storage as s\n"
         "def refuse(*_): raise OSError(28, 'No space left on device')\n"
-        "s._written = refuse"
+        "s._write = refuse"
     )
     done = suite(*ONE)
     assert done.status == 4, done.output
@@ -153,7 +153,7 @@ def test_a_disk_that_is_full_leaves_no_half_run(tmp_path: Path, links: bool) -> 
 
 def test_what_a_killed_run_left_half_saved_is_gone_after_the_next(tmp_path: Path) -> None:
     code = "import os, sys; from pathlib import Path; from suite.session import storage as saving\n"
-    code += "with saving._written(Path(sys.argv[1]), b'half'): os.kill(os.getpid(), 9)"
+    code += "with saving._write(Path(sys.argv[1]), b'half'): os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".partial-")

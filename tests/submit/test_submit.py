@@ -134,7 +134,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from suite.submit import contents as module
 
     monkeypatch.setattr(module, "_doctor", lambda: iter(["ok: machine: fine"]))
-    monkeypatch.setattr(module, "_installed", lambda _: iter([]))
+    monkeypatch.setattr(module, "_find_installed", lambda _: iter([]))
     kept(tmp_path)
     return [
         "--storage",

@@ -15,7 +15,8 @@ from suite.plan.cell import Cell
 from suite.record.inference import Answered, Decoded
 from suite.record.parts.evidence import Identity
 from suite.record.parts.history import NUMBER_MOST
-from suite.worker.launch.decoding import DECODED, ROUNDS, continued, decode
+from suite.worker.frameworks import RecompiledError
+from suite.worker.launch.decoding import DECODED, ROUNDS, check_decoded, continued, decode
 
 WORDS, LENGTH = 11, 8
 DRAWS = np.random.default_rng(0)
@@ -29,7 +30,7 @@ class Counting:
     """
 
     def __init__(self, late: int = 0, best: int = 1) -> None:
-        self.late, self.best, self.passes = late, best, 0
+        self.late, self.best, self.passes, self.programs = late, best, 0, 1
 
     def logits(self, batch: Any) -> Any:
         """Of all places, without a cache."""
@@ -57,6 +58,9 @@ class Counting:
     def fence(self, pending: deque[Any]) -> None:
         assert pending
 
+    def compiled(self) -> int:
+        return self.programs
+
 
 PROMPTS = DRAWS.integers(0, WORDS, (3, LENGTH // 2), dtype=np.int32)
 
@@ -77,8 +81,29 @@ def test_one_prompt_and_more_are_timed_with_all_their_words(monkeypatch: pytest.
     model = Counting()
     samples = DRAWS.integers(0, WORDS, (5, LENGTH), dtype=np.int32)
     found = decode(model, model, samples, LENGTH)
-    assert [(each.batch, each.prompt, each.words) for each in found] == [(count, 4, 4) for count in DECODED]
+    timed = [rounds.decoded for rounds in found]
+    assert [(each.batch, each.prompt, each.words) for each in timed] == [(count, 4, 4) for count in DECODED]
     assert model.passes == len(DECODED) * (1 + ROUNDS) * (1 + LENGTH // 2), "the first round is no figure"
+    assert [rounds.words.shape for rounds in found] == [(count, 4) for count in DECODED]
+
+
+def test_words_that_were_timed_are_those_that_follow_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.worker.launch.decoding.ROUNDS_S", 0.0)
+    rounds = decode(Counting(), Counting(), DRAWS.integers(0, WORDS, (5, LENGTH), dtype=np.int32), LENGTH)
+    assert all(check_decoded(each, Counting(), Counting(), LENGTH) < 1e-12 for each in rounds)
+    other = rounds[0]._replace(words=rounds[0].words[:, ::-1])
+    assert check_decoded(other, Counting(), Counting(), LENGTH) == NUMBER_MOST
+
+
+def test_a_model_that_compiles_while_words_are_timed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Compiling(Counting):
+        def decode(self, state: Any) -> Any:
+            self.programs = self.passes
+            return super().decode(state)
+
+    monkeypatch.setattr("suite.worker.launch.decoding.ROUNDS_S", 0.0)
+    with pytest.raises(RecompiledError, match="inside of what is timed"):
+        decode(Compiling(), Counting(), DRAWS.integers(0, WORDS, (5, LENGTH), dtype=np.int32), LENGTH)
 
 
 def test_the_figures_are_of_one_prompt_and_of_eight() -> None:

@@ -33,6 +33,7 @@ from tests.frameworks import (
 )
 
 SAMPLES, CLASSES = 40, 10
+SPEC: Any = SimpleNamespace(ignored_label=None, evaluation_batch=50)
 
 
 class Linear:
@@ -65,13 +66,13 @@ def asked(answer: Any = None, count: int = 100, clock: Any = None) -> tuple[Answ
     """The answers that are kept of so many requests, and their latencies."""
     draws, model = np.random.default_rng(1), Linear()
     batch = draws.normal(0, 1, (8, 6))
-    answers = Answers(draws.normal(0, 1, (SAMPLES, 6)), batch, model.answer(batch))
+    answers = Answers(draws.normal(0, 1, (SAMPLES, 6)), [(batch, model.answer(batch))])
     timed = {"clock": clock} if clock else {}
     return answers, requests(answer or model.answer, answers, count, random.Random(3), **timed)
 
 
 def found(answers: Answers, precision: str = "fp32") -> Answered:
-    return answering.evidence(answers, Linear(), Linear().checkpoint(), precision)
+    return answering.evidence(answers, Linear(), Linear().checkpoint(), precision, SPEC)
 
 
 def test_a_launch_that_is_not_asked_does_not_infer() -> None:
@@ -153,7 +154,18 @@ def test_answers_that_are_no_numbers_are_noticed() -> None:
 
 def test_other_answers_of_a_batch_are_noticed() -> None:
     answers, _ = asked()
-    answers.logits = answers.logits * 0.9
+    ((inputs, logits),) = answers.batches
+    answers.batches = [(inputs, logits * 0.9)]
+    assert found(answers).off > 0.01
+
+
+def test_answers_of_each_phase_are_evaluated_from_the_first_of_a_batch_to_its_last() -> None:
+    answers, _ = asked()
+    inputs = np.random.default_rng(2).normal(0, 1, (32, 6))
+    logits = Linear().answer(inputs)
+    answers.batches.append((inputs, logits))
+    assert found(answers).off < 1e-9
+    logits[8:] = 0.0  # eight of 32 computed, the rest made up
     assert found(answers).off > 0.01
 
 
@@ -207,6 +219,6 @@ def test_the_function_that_serves_answers_as_the_evaluation_does(workload: str, 
         assert not serving.keeps_gradient(inputs[:1])
         serving.close()
         labels = answering.labels_of(logits.size)
-        expected = answering.evaluated(training, inputs, labels, spec.ignored_label)
+        expected = answering.evaluated(training, inputs, labels, spec)
     assert answering.losses(logits.reshape(1, -1), labels)[0] == pytest.approx(expected[0], rel=1e-4, abs=1e-4)
     assert answering.losses(many.reshape(8, -1), labels) == pytest.approx(expected, rel=1e-4, abs=1e-4)

@@ -236,12 +236,12 @@ AT_ONCE = """
 import pickle, sys, time
 from workloads.data import prepare
 source = pickle.loads(bytes.fromhex(sys.argv[1]))
-stored = prepare._stored
+stored = prepare._store
 def slowly(*arguments):
     time.sleep(0.5)
     print("built")
     return stored(*arguments)
-prepare._stored = slowly
+prepare._store = slowly
 prepare.prepare("cifar100", "real", sys.argv[2], sys.argv[3], official=source)
 """
 

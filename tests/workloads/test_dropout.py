@@ -78,7 +78,7 @@ def replayed(framework: str) -> Evidence:
     evidence = Evidence(one, lambda **message: None)
     evidence.parts["last"] = Last(2, True, {})
     evidence.replay = Replay.of(timed, held[2:])
-    evidence.parts |= evidence._replayed()
+    evidence.parts |= evidence._replay()
     return evidence
 
 
@@ -90,7 +90,7 @@ def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
     graphs = fresh.compiled()["graphs"]
     bounds = tolerance_of("cifar100_cnn", "fp32", cuda=False)
     assert bounds
-    found = evidence._own()
+    found = evidence._take_own()
     losses, updates = apart(found["own"], take_own_fingerprint(evidence.subject)["own"])
     assert losses <= bounds.first_loss
     assert updates <= bounds.early_updates
@@ -102,4 +102,4 @@ def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
 def test_dropout_that_stays_on_would_show(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = replayed(framework)
     monkeypatch.setattr(evidence.subject.tools, "without_dropout", lambda training: None)
-    assert apart(evidence._own()["own"], take_own_fingerprint(evidence.subject)["own"])[1] > 0.05
+    assert apart(evidence._take_own()["own"], take_own_fingerprint(evidence.subject)["own"])[1] > 0.05

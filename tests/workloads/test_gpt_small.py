@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.analysis.identity.tolerances import EVALUATED_COARSELY
 from suite.plan.cell import KERNELS_OF
 from tests.frameworks import PAIRS, batches, distance, each_framework, module, narrow, needs_frameworks, training
 from workloads.data.dataset import Array
@@ -137,14 +138,14 @@ def test_torch_compile_takes_the_whole_model_as_one_graph() -> None:
 
 
 @cache
-def decoded(framework: str) -> tuple[Array, float]:
+def decoded(framework: str, precision: str = "fp64") -> tuple[Array, float]:
     """The words that follow two prompts, and how far their logits with the cache are off those without."""
     from suite.worker.launch.decoding import continued
     from suite.worker.launch.inference import model_of
 
     spec = narrow(NAME)
     source = batches(spec, 2)
-    with training(NAME, framework, "fp64", spec=spec) as running:
+    with training(NAME, framework, precision, spec=spec) as running:
         for number in range(2):
             running.step(running.put(source[number]))
         model = model_of(running.cell).Model(running)
@@ -158,6 +159,11 @@ def test_decoding_with_a_cache_is_decoding_without_one(framework: str) -> None:
     words, off = decoded(framework)
     assert words.shape == (2, narrow(NAME).length // 2)
     assert off < 1e-12
+
+
+@each_framework
+def test_in_bf16_too(framework: str) -> None:
+    assert 0 < decoded(framework, "bf16")[1] < EVALUATED_COARSELY
 
 
 def test_the_frameworks_go_on_with_the_same_words() -> None:

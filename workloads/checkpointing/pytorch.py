@@ -12,10 +12,13 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
 
-def recomputed(block: nn.Module, draws: bool) -> Callable[..., Tensor]:
+def recomputed(
+    block: nn.Module, draws: bool, within: Callable[[], AbstractContextManager[Any]] = nullcontext
+) -> Callable[..., Tensor]:
     """The block as a function whose activations the backward pass computes again.
 
-    ``draws`` says whether the block draws random numbers, whose state is then kept and restored.
+    ``draws`` says whether the block draws random numbers, whose state is then kept and restored. ``within`` is what it
+    runs within, which the backward pass has left.
     """
 
     def forward(*inputs: Tensor) -> Tensor:
@@ -26,13 +29,13 @@ def recomputed(block: nn.Module, draws: bool) -> Callable[..., Tensor]:
         return checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=draws, **options)
 
     def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-        return nullcontext(), _statistics_stay(block)
+        return nullcontext(), _again(block, within())
 
     return forward
 
 
 @contextmanager
-def _statistics_stay(block: nn.Module) -> Iterator[None]:
+def _again(block: nn.Module, within: AbstractContextManager[Any]) -> Iterator[None]:
     """A context in which batch normalisation does not move its running statistics; the numbers are the same.
 
     A momentum of 0 leaves them as they are to the last bit. Without them the layer would keep other tensors, which
@@ -43,7 +46,8 @@ def _statistics_stay(block: nn.Module) -> Iterator[None]:
     for layer in layers:
         layer.momentum, layer.num_batches_tracked = 0.0, None
     try:
-        yield
+        with within:
+            yield
     finally:
         for layer, (momentum, count) in zip(layers, before, strict=True):
             layer.momentum, layer.num_batches_tracked = momentum, count

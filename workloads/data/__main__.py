@@ -109,7 +109,7 @@ def _fetch(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    folders = _cached(cache_directory(options.cache_dir))
+    folders = _list_caches(cache_directory(options.cache_dir))
     if not folders:
         raise DataError(
             f"nothing is cached in {cache_directory(options.cache_dir)}; run `python -m workloads.data fetch`"
@@ -132,7 +132,7 @@ def _where(options: argparse.Namespace) -> int:
     print(f"cache directory: {cache}")
     print(f"data directory:  {directory or 'none (SUITE_DATA_DIR is not set)'}")
     failed = False
-    cached = _cached(cache)
+    cached = _list_caches(cache)
     for _, _, folder in cached:
         try:
             print(_line(folder))
@@ -145,7 +145,7 @@ def _where(options: argparse.Namespace) -> int:
     return int(failed)
 
 
-def _cached(cache: Path) -> list[tuple[str, str, Path]]:
+def _list_caches(cache: Path) -> list[tuple[str, str, Path]]:
     """The existing cache folders of this format, with name and kind, sorted by both."""
     folders = ((name, kind, caches.folder_of(cache, name, kind)) for name in NAMES for kind in KINDS)
     try:

@@ -135,12 +135,12 @@ class Batches:
         plan, indices = self.plan(number // self.per_epoch), self.chosen(number)
         inputs, labels = self.split.inputs[indices], self.split.labels[indices]
         if self.augment:
-            inputs = self._augmented(number, indices, inputs)
+            inputs = self._augment(number, indices, inputs)
         if self.form == "images":
             return crop_and_flip(inputs, plan.rows[indices], plan.columns[indices], plan.flips[indices]), labels
-        return _as_formed(inputs, self.form, self.length), labels
+        return _form(inputs, self.form, self.length), labels
 
-    def _augmented(self, number: int, indices: Array, inputs: Array) -> Array:
+    def _augment(self, number: int, indices: Array, inputs: Array) -> Array:
         assert self.augment is not None
         which = self.first_epoch + number // self.per_epoch
         if self._own_draws is None or self._own_draws[0] != which:
@@ -153,9 +153,9 @@ class Batches:
         plan = self.plan(number // self.per_epoch)
         image = self.split.inputs[index]
         if self.augment:
-            image = self._augmented(number, np.array([index]), image[None])[0]
+            image = self._augment(number, np.array([index]), image[None])[0]
         if self.form != "images":
-            return _as_formed(image[None], self.form, self.length)[0], self.split.labels[index]
+            return _form(image[None], self.form, self.length)[0], self.split.labels[index]
         height, width, _ = image.shape
         row, column = plan.rows[index], plan.columns[index]
         cropped = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)))[row : row + height, column : column + width]
@@ -179,11 +179,11 @@ def evaluation_batches(data: DataSet, batch: int, length: int | None = None) -> 
         count = int(np.count_nonzero(indices < len(split)))
         indices[count:] = start
         inputs = split.inputs[indices]
-        inputs = _as_formed(inputs, data.batch_form, length)
+        inputs = _form(inputs, data.batch_form, length)
         yield inputs, split.labels[indices], count
 
 
-def _as_formed(inputs: Array, form: str, length: int | None) -> Array:
+def _form(inputs: Array, form: str, length: int | None) -> Array:
     """Inputs as a model takes them: the last ``length`` tokens as int32, everything else as it is."""
     return inputs[:, -(length or 0) :].astype(np.int32) if form == "tokens" else np.ascontiguousarray(inputs)
 

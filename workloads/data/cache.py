@@ -119,7 +119,7 @@ def open_cached(folder: Path) -> DataSet:
     Raises `DataError`.
     """
     try:
-        return _opened(folder)
+        return _open(folder)
     except FileNotFoundError as error:
         raise _unfit(folder, f"has no file {Path(error.filename).name}") from error
     except OSError as error:
@@ -140,7 +140,7 @@ def verify(folder: Path) -> DataSet:
     return data
 
 
-def _opened(folder: Path) -> DataSet:
+def _open(folder: Path) -> DataSet:
     meta = json.loads(read_regular(folder / "meta.json", MAX_META_BYTES))
     version, name, kind = meta["version"], str(meta["name"]), str(meta["kind"])
     if version != VERSION or kind not in KINDS:

@@ -41,17 +41,17 @@ class UnavailableError(DataError):
 def cache_directory(cache: Path | str | None = None) -> Path:
     """The cache directory that an argument, the environment or the default names."""
     if cache or os.environ.get("SUITE_CACHE_DIR"):
-        return _expanded(cache or os.environ["SUITE_CACHE_DIR"])
-    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "framework-training-suite"
+        return _expand(cache or os.environ["SUITE_CACHE_DIR"])
+    return _expand(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "framework-training-suite"
 
 
 def data_directory(directory: Path | str | None = None) -> Path | None:
     """The data directory that an argument or the environment names, or None; it need not exist."""
     chosen = directory or os.environ.get("SUITE_DATA_DIR")
-    return _expanded(chosen) if chosen else None
+    return _expand(chosen) if chosen else None
 
 
-def _expanded(directory: Path | str) -> Path:
+def _expand(directory: Path | str) -> Path:
     try:
         return Path(directory).expanduser().absolute()
     except RuntimeError as error:  # no such user, or a container's user without a home
@@ -100,7 +100,7 @@ def _real(source: Source, directory: Path | None, cache: Path, fetch: bool, say:
     with _writing(cache, folder, say):
         if _valid(folder, "real", source, say):  # another process may have built it while this one waited
             return folder
-        path = local or _downloaded(source, directory, cache / "downloads", fetch, say)
+        path = local or _download(source, directory, cache / "downloads", fetch, say)
         say(f"{source.name}: reading {path}")
         data = source.read(path)
         if data.voucher:
@@ -109,10 +109,10 @@ def _real(source: Source, directory: Path | None, cache: Path, fetch: bool, say:
                 f"its digest is {data.digest[:16]}..., not {data.voucher.expected[:16]}... as expected; "
                 "results with it are kept apart from others. Please report this"
             )
-        return _stored(data, cache)
+        return _store(data, cache)
 
 
-def _downloaded(source: Source, directory: Path | None, folder: Path, fetch: bool, say: Callable[[str], None]) -> Path:
+def _download(source: Source, directory: Path | None, folder: Path, fetch: bool, say: Callable[[str], None]) -> Path:
     problem = f"no real {source.name} in the cache" + (f" or in {directory}" if directory else "")
     ways_out = WAYS_OUT.format(archive=source.archive.file, folder=source.folder)
     try:
@@ -135,10 +135,10 @@ def _synthetic(name: str, cache: Path, say: Callable[[str], None]) -> Path:
         if _valid(folder, "synthetic", SOURCES[name], say):
             return folder
         say(f"{name}: generating the synthetic twin")
-        return _stored(synthetic.generate(name), cache)
+        return _store(synthetic.generate(name), cache)
 
 
-def _stored(data: DataSet, cache: Path) -> Path:
+def _store(data: DataSet, cache: Path) -> Path:
     folder = caches.write(data, cache)
     caches.verify(folder)
     return folder
@@ -196,7 +196,7 @@ def _writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with open(str(cache / f"{folder.name}.lock"), "a", opener=regular) as lock:
-            if _locked(lock, folder, say):
+            if _lock(lock, folder, say):
                 caches.clear_leftovers(folder)
             yield
     except OSError as error:
@@ -206,7 +206,7 @@ def _writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[
         ) from error
 
 
-def _locked(lock: IO[str], folder: Path, say: Callable[[str], None]) -> bool:
+def _lock(lock: IO[str], folder: Path, say: Callable[[str], None]) -> bool:
     """Wait for the lock. False where the file system has none: renames keep the folders whole there too."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

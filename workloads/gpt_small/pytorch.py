@@ -5,15 +5,16 @@ Under autocast the sum that runs through all blocks stays in float32, as both ot
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import sdpa_kernel
 
 from workloads.checkpointing.pytorch import recomputed
 from workloads.data.dataset import Array
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
-from workloads.imdb_transformer.pytorch import FUSED, kernels, plain_attention
+from workloads.imdb_transformer.pytorch import fused_alone, kernels, plain_attention
 from workloads.spec import Numbers
 
 __all__ = (
@@ -25,7 +26,7 @@ class Block(nn.Module):
     """Adds to ``x`` (batch, positions, width) what words learn from those before them, then what each learns by itself.
 
     A ``cache`` (2, batch, heads, length, head width) gets their keys and values. With ``at``, its place, ``x`` is one
-    word behind those that the cache has.
+    word behind those that the cache has, and ``before`` (1, length) says which places these are and its own.
     """
 
     def __init__(self, spec: GptSpec, dtype: torch.dtype, kernel: str) -> None:
@@ -38,23 +39,22 @@ class Block(nn.Module):
         self.hidden = nn.Linear(spec.width, spec.hidden, bias=False, dtype=dtype)
         self.output = nn.Linear(spec.hidden, spec.width, bias=False, dtype=dtype)
 
-    def forward(self, x: Tensor, cache: Tensor | None = None, at: Tensor | None = None) -> Tensor:
-        x = x + self.projection(self.attend(self.attention(self.norm1(x)), cache, at))
+    def forward(
+        self, x: Tensor, cache: Tensor | None = None, at: Tensor | None = None, before: Tensor | None = None
+    ) -> Tensor:
+        x = x + self.projection(self.attend(self.attention(self.norm1(x)), cache, at, before))
         return x + self.output(F.gelu(self.hidden(self.norm2(x))))
 
-    def attend(self, projected: Tensor, cache: Tensor | None, at: Tensor | None) -> Tensor:
+    def attend(self, projected: Tensor, cache: Tensor | None, at: Tensor | None, before: Tensor | None) -> Tensor:
         """Attention over (batch, positions, 3 * width), from each position to itself and those before it."""
         batch, positions, _ = projected.shape
         query, key, value = projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        before = None
         if cache is not None and at is None:
             cache[0, :, :, :positions], cache[1, :, :, :positions] = key, value
         elif cache is not None:
             key, value = cache[0].index_copy_(2, at, key), cache[1].index_copy_(2, at, value)
-            before = torch.arange(key.shape[2], device=key.device)[None] <= at
         if self.kernel == "fused":
-            with sdpa_kernel(FUSED):
-                attended = F.scaled_dot_product_attention(query, key, value, before, is_causal=before is None)
+            attended = F.scaled_dot_product_attention(query, key, value, before, is_causal=before is None)
         else:
             if before is None:
                 before = torch.ones(positions, positions, dtype=torch.bool, device=query.device).tril()
@@ -70,7 +70,9 @@ class Gpt(nn.Module):
         self.words = nn.Embedding(VOCABULARY, spec.width, dtype=dtype)
         self.positions = nn.Embedding(spec.length, spec.width, dtype=dtype)
         self.blocks = nn.ModuleList(Block(spec, dtype, kernel) for _ in spec.blocks)
-        self.checkpointed = [recomputed(block, draws=False) for block in self.blocks] if checkpointing else []
+        self.within = partial(fused_alone, kernel)
+        again = partial(recomputed, draws=False, within=self.within)
+        self.checkpointed = [again(block) for block in self.blocks] if checkpointing else []
         self.norm = nn.LayerNorm(spec.width, EPSILON, bias=False, dtype=dtype)
 
     def forward(
@@ -78,12 +80,14 @@ class Gpt(nn.Module):
     ) -> Tensor:
         places = self.positions.weight if caches is None else self.positions.weight[: tokens.shape[1]]
         x = self.words(tokens) + (places if at is None else self.positions(at))
-        if caches is None:
-            for block in self.checkpointed or self.blocks:
-                x = block(x)
-        else:
-            for block, cache in zip(self.blocks, caches, strict=True):
-                x = block(x, cache, at)
+        before = None if at is None else torch.arange(len(self.positions.weight), device=at.device)[None] <= at
+        with self.within():
+            if caches is None:
+                for block in self.checkpointed or self.blocks:
+                    x = block(x)
+            else:
+                for block, cache in zip(self.blocks, caches, strict=True):
+                    x = block(x, cache, at, before)
         if last:  # the word after the whole window alone, (batch, vocabulary)
             x = x[:, -1]
         return F.linear(self.norm(x), self.words.weight)

@@ -32,7 +32,7 @@ class Block(keras.Model):
     """
 
     def __init__(self, spec: GptSpec, numbers: Numbers, name: str) -> None:
-        super().__init__(dtype=numbers.weights, name=name)
+        super().__init__(dtype=numbers.weights, autocast=False, name=name)
         dtype = _policy(numbers)
 
         def norm(part: str) -> keras.layers.Layer:
@@ -76,8 +76,9 @@ class Gpt(keras.Model):
     """int tokens (batch, length) to the logits of the word after each, (batch, length, vocabulary)."""
 
     def __init__(self, spec: GptSpec, numbers: Numbers, checkpointing: bool = False) -> None:
-        # In the weights' type: a narrower one of the whole model would be that of all tensors in it.
-        super().__init__(dtype=numbers.weights, name="gpt")
+        # In the weights' type: a narrower one of the whole model would be that of all tensors in it. Without autocast,
+        # which would make float32 of a cache.
+        super().__init__(dtype=numbers.weights, autocast=False, name="gpt")
         wide, self.compute = numbers.weights, numbers.compute
         self.words = keras.layers.Embedding(VOCABULARY, spec.width, name="words", dtype=wide)
         self.positions = keras.layers.Embedding(spec.length, spec.width, name="positions", dtype=wide)

@@ -5,6 +5,9 @@ Under autocast the sum that runs through all blocks stays in float32, as both ot
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -42,8 +45,7 @@ class Block(nn.Module):
         batch, positions, _ = projected.shape
         query, key, value = projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         if self.kernel == "fused":
-            with sdpa_kernel(FUSED):
-                attended = F.scaled_dot_product_attention(query, key, value, attn_mask=words)
+            attended = F.scaled_dot_product_attention(query, key, value, attn_mask=words)
         else:
             attended = plain_attention(query, key, value, words)
         return attended.transpose(1, 2).reshape(batch, positions, -1)
@@ -60,18 +62,26 @@ class Transformer(nn.Module):
         self.positions = nn.Embedding(spec.positions, spec.width, dtype=dtype)
         self.dropout = nn.Dropout(spec.dropout if dropout else 0)
         self.blocks = nn.ModuleList(Block(spec, dropout, dtype, kernel) for _ in spec.blocks)
-        self.checkpointed = [recomputed(block, draws=dropout) for block in self.blocks] if checkpointing else []
+        self.within = partial(fused_alone, kernel)
+        again = partial(recomputed, draws=dropout, within=self.within)
+        self.checkpointed = [again(block) for block in self.blocks] if checkpointing else []
         self.norm = nn.LayerNorm(spec.width, EPSILON, dtype=dtype)
         self.logits = nn.Linear(spec.width, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
         tokens, words = moved(tokens, self.positions.num_embeddings)
         x = self.dropout(self.words(tokens) + self.positions.weight)
-        for block in self.checkpointed or self.blocks:
-            x = block(x, words[:, None, None])
+        with self.within():
+            for block in self.checkpointed or self.blocks:
+                x = block(x, words[:, None, None])
         counted = words[:, :, None].to(x.dtype)
         mean = (self.norm(x) * counted).sum(1) / counted.sum(1)
         return self.logits(mean).squeeze(1)
+
+
+def fused_alone(kernel: str) -> AbstractContextManager[None]:
+    """What all blocks run within: with the fused kernel, PyTorch's own formula is forbidden."""
+    return sdpa_kernel(FUSED) if kernel == "fused" else nullcontext()
 
 
 def moved(tokens: Tensor, positions: int) -> tuple[Tensor, Tensor]:

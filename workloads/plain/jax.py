@@ -82,14 +82,14 @@ def decode(spec: GptSpec, words: Array, device: str) -> Callable[[int], None]:
     variables = model.init(jax.random.key(0), jnp.zeros((len(words), spec.length), words.dtype))
     params, empty = variables["params"], variables["cache"]
 
-    @jax.jit
+    @partial(jax.jit, donate_argnums=1)
     def step(params: Any, cache: Any, tokens: Any, at: Any) -> Any:
         logits, changed = model.apply({"params": params, "cache": cache}, tokens, True, at, mutable="cache")
         return logits.argmax(-1, keepdims=True).astype(tokens.dtype), changed["cache"]
 
     def steps(count: int) -> None:
         for _ in range(count):
-            tokens, cache = first, empty
+            tokens, cache = first, jax.tree.map(jnp.copy, empty)
             for at in range(spec.length):
                 tokens, cache = step(params, cache, tokens, at)
         jax.block_until_ready(tokens)

@@ -68,20 +68,23 @@ def serve(spec: Spec, inputs: list[Array], device: str) -> Callable[[int], None]
 
 
 def decode(spec: GptSpec, words: Array, device: str) -> Callable[[int], None]:
-    """A function that writes a window after words (b, 1), a number of times, as Keras' miniature GPT does.
-
-    Keras' attention keeps no keys and values, so that the whole window passes through the model for each word.
-    """
+    """A function that writes a window after words (b, 1), a number of times, with the keys and values of all before."""
     del device
-    model = network(spec)
-    forward = tf.function(lambda tokens: model(tokens, training=False))
+    model, first = network(spec), tf.constant(words)
+    shape = (len(words), spec.length, spec.heads, spec.width // spec.heads)
+    caches = [(tf.Variable(tf.zeros(shape)), tf.Variable(tf.zeros(shape))) for _ in model.blocks]
+    places = [tf.constant([at]) for at in range(spec.length)]
+
+    @tf.function
+    def step(tokens: tf.Tensor, at: tf.Tensor) -> tf.Tensor:
+        return tf.argmax(model.write(tokens, at, caches), -1, tokens.dtype)[:, None]
 
     def steps(count: int) -> None:
         for _ in range(count):
-            window = np.zeros((len(words), spec.length), words.dtype)
-            window[:, :1] = words
-            for at in range(1, spec.length):
-                window[:, at] = forward(tf.constant(window))[:, at - 1].numpy().argmax(-1)
+            tokens = first
+            for at in places:
+                tokens = step(tokens, at)
+        tokens.numpy()
 
     return steps
 
@@ -122,7 +125,7 @@ class Gpt(keras.Model):
         self.blocks = [
             [
                 norm(),
-                layers.MultiHeadAttention(spec.heads, spec.width // spec.heads, use_bias=False),
+                Attention(spec.heads, spec.width // spec.heads, use_bias=False),
                 norm(),
                 layers.Dense(spec.hidden, activation="gelu", use_bias=False),
                 layers.Dense(spec.width, use_bias=False),
@@ -139,3 +142,25 @@ class Gpt(keras.Model):
             x = x + output(hidden(norm2(x)))
         x = self.norm(x[:, -1] if last else x)
         return tf.matmul(x, tf.convert_to_tensor(self.words.embeddings), transpose_b=True)
+
+    def write(self, tokens: tf.Tensor, at: tf.Tensor, caches: list[tuple[tf.Variable, tf.Variable]]) -> tf.Tensor:
+        """The logits after a word (batch, 1) at this place (1,), (batch, vocabulary)."""
+        x = self.words(tokens) + self.positions(at)
+        for (norm1, attention, norm2, hidden, output), cache in zip(self.blocks, caches, strict=True):
+            x = x + attention.write(norm1(x), at, cache)
+            x = x + output(hidden(norm2(x)))
+        x = self.norm(x[:, -1])
+        return tf.matmul(x, tf.convert_to_tensor(self.words.embeddings), transpose_b=True)
+
+
+class Attention(keras.layers.MultiHeadAttention):
+    """Keras' attention, which also keeps the keys and values of the words before, in variables."""
+
+    def write(self, x: tf.Tensor, at: tf.Tensor, cache: tuple[tf.Variable, tf.Variable]) -> tf.Tensor:
+        """What a word (batch, 1, width) learns from those before it; the cache gets its key and value."""
+        for kept, new in zip(cache, (self._key_dense(x), self._value_dense(x)), strict=True):
+            kept[:, at[0] : at[0] + 1].assign(new)
+        key, value = cache
+        scores = tf.einsum("bqhd,bkhd->bhqk", self._query_dense(x) * self._inverse_sqrt_key_dim, key)
+        scores = tf.where(tf.range(key.shape[1]) <= at, scores, -np.inf)
+        return self._output_dense(tf.einsum("bhqk,bkhd->bqhd", tf.nn.softmax(scores), value))

@@ -159,7 +159,7 @@ def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKe
         base = rows.get((row.run, counterpart(row)))
         if base and base is not row and (to_base := difference(_accuracies(row), _accuracies(base))):
             # If some launches diverged, the others don't show that the accuracies are the same.
-            by_row[row.key] = replace(to_base, p_same=1.0) if _diverged(row) or _diverged(base) else to_base
+            by_row[row.key] = replace(to_base, p_same=1.0) if _has_diverged(row) or _has_diverged(base) else to_base
     differs, same = (holm([getattr(each, name) for each in by_row.values()]) for name in ("p_differs", "p_same"))
     return {
         key: replace(each, p_differs=p_differs, p_same=p_same)
@@ -167,7 +167,7 @@ def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKe
     }
 
 
-def _diverged(row: Row) -> bool:
+def _has_diverged(row: Row) -> bool:
     return any(launch.record.outcome.status == "diverged" for launch in row.launches)
 
 

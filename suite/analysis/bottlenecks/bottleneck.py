@@ -149,8 +149,8 @@ def advice(row: Row, group: Group, limit: Bottleneck, margin: float = MARGIN) ->
         if best and best[1].value >= GAIN and best[1].low > 1 + margin:
             remedy, gain = best
             bounds = f"{gain.low:.2f} to {gain.high:.2f}, n = {gain.blocks}"
-            gains.append((gain.value, f"{_named(row.cell, remedy)} gave {gain.value:.2f}x ({bounds})"))
-        elif not tried and not _failed(row, group, cells):
+            gains.append((gain.value, f"{_name_setting(row.cell, remedy)} gave {gain.value:.2f}x ({bounds})"))
+        elif not tried and not _has_failed(row, group, cells):
             untried.append(name + (_room(row) if name == "larger batch" else ""))
     by_gain = [words for _, words in sorted(gains, reverse=True)]
     return by_gain + ([f"untried: {', '.join(untried)}"] if untried else [])
@@ -193,7 +193,7 @@ def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
             yield "compile", [cell.but(compile=mode) for mode in modes]
 
 
-def _named(cell: Cell, other: Cell) -> str:
+def _name_setting(cell: Cell, other: Cell) -> str:
     """The setting in which another cell differs."""
     settings = {
         "loader": f"loader {other.loader.id}",
@@ -212,7 +212,7 @@ def _gains(row: Row, group: Group, cell: Cell) -> list[float]:
     return by_block(other, row) if other else []
 
 
-def _failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
+def _has_failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
     """Whether the run tried one of these cells and it failed."""
     return any((other := group.row(row.run, cell)) and not other.ok for cell in cells)
 

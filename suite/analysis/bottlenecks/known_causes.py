@@ -55,7 +55,7 @@ def _has(costs: Costs, category: str) -> bool:
     return costs.seconds[category] > LITTLE * costs.step_s
 
 
-def _named(costs: Costs, pattern: str, most_calls: bool = False) -> bool:
+def _has_named(costs: Costs, pattern: str, most_calls: bool = False) -> bool:
     """Whether one of the large operations has such a name; with ``most_calls`` one that runs in a loop."""
     return any(
         re.search(pattern, name, re.IGNORECASE) and (not most_calls or each.calls >= LOOPED)
@@ -72,7 +72,7 @@ def _convolutions(slower: Costs, faster: Costs) -> bool:
     return _xla(slower) and not _xla(faster) and not slower.on_gpu
 
 
-def _kept_denormals(slower: Costs, faster: Costs) -> bool:
+def _keeps_denormals(slower: Costs, faster: Costs) -> bool:
     return not slower.on_gpu and _denormals(slower) == {"kept"} and "kept" not in _denormals(faster)
 
 
@@ -88,19 +88,21 @@ def _layout(slower: Costs, faster: Costs) -> bool:
 
 def _host_copies(slower: Costs, _: Costs) -> bool:
     return (
-        slower.row.cell.framework == "tensorflow" and slower.on_gpu and _named(slower, r"memcpy.*(dtoh|d2h|htod|h2d)")
+        slower.row.cell.framework == "tensorflow"
+        and slower.on_gpu
+        and _has_named(slower, r"memcpy.*(dtoh|d2h|htod|h2d)")
     )
 
 
 def _thunks(slower: Costs, faster: Costs) -> bool:
-    looped = _named(slower, r"while") or any(calls >= LOOPED for calls in slower.calls.values())
+    looped = _has_named(slower, r"while") or any(calls >= LOOPED for calls in slower.calls.values())
     return _xla(slower) and not _xla(faster) and not slower.on_gpu and looped and _recurrent(slower)
 
 
 def _tensor_lists(slower: Costs, _: Costs) -> bool:
     return (
         slower.row.cell.framework == "tensorflow" and not _xla(slower)
-        and (_named(slower, r"tensorlist") or _named(slower, r"while|loopcond|nextiteration", most_calls=True))
+        and (_has_named(slower, r"tensorlist") or _has_named(slower, r"while|loopcond|nextiteration", most_calls=True))
     )  # fmt: skip
 
 
@@ -132,7 +134,7 @@ KNOWN = (
         "several times more slowly with them",
         ("recurrent kernel", "matrix product", "element-wise", "optimizer"),
         f"{CPU_RESULTS}, denormal numbers in the LSTM",
-        _kept_denormals,
+        _keeps_denormals,
     ),
     Known(
         "a loop over time steps",

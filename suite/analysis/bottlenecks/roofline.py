@@ -107,7 +107,7 @@ def roofline(group: Group) -> list[RooflineRow]:
     """Every row that has a profile, FLOPs and both peaks, in the order of the group."""
     roofs = _roofs(group)
     return [
-        RooflineRow(row, roof, parts, _counted(found), _bandwidth(found, roof))
+        RooflineRow(row, roof, parts, _count_of_framework(found), _bandwidth(found, roof))
         for row in group.rows
         if (found := costs(row))
         and (together := roofs.get((row.machine, row.cell.precision, row.cell.devices)))
@@ -174,7 +174,7 @@ def _bytes(found: Costs, categories: tuple[str, ...]) -> float | None:
 TIMELESS = ("host and launch overhead", "idle")
 
 
-def _counted(found: Costs) -> float | None:
+def _count_of_framework(found: Costs) -> float | None:
     whole = number(found.row.ok[0].workload.get("training_flops_per_sample"))
     samples = _samples(found)
     counts = [each.counted_flops for each in found.profiles.values() if each.counted_flops]

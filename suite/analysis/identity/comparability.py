@@ -48,11 +48,11 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     if words := differences(row, other)[0]:
         reasons.append(f"they computed under different settings ({words})")
     for run in dict.fromkeys(each.run for each in both):
-        reasons += _changed([each for each in both if each.run == run])
+        reasons += _find_changes([each for each in both if each.run == run])
     return "; ".join(reasons)
 
 
-def _changed(rows: Iterable[Row]) -> list[str]:
+def _find_changes(rows: Iterable[Row]) -> list[str]:
     """What changed about the GPU within one run, in words."""
     rows = list(rows)
     records = [record for row in rows for record in row.ok]

@@ -65,7 +65,7 @@ NUMBERS = ("first_loss", "early_losses", "losses", "early_updates", "updates")
 EARLY = ("early_losses", "early_updates")
 
 
-def _scaled(bounds: Bounds, factor: float, names: tuple[str, ...] = NUMBERS) -> Bounds:
+def _scale(bounds: Bounds, factor: float, names: tuple[str, ...] = NUMBERS) -> Bounds:
     """Provisional bounds, some of them scaled; on updates they stay below 1, the deviation of an unmoved tensor."""
     scaled = {name: factor * getattr(bounds, name) for name in names}
     limited = {name: min(bound, LARGEST_UPDATE) for name, bound in scaled.items() if name.endswith("updates")}
@@ -82,7 +82,7 @@ def loss_bound(bounds: Bounds, step: int) -> float:
 def _every(declared: Mapping[str, Bounds]) -> dict[str, Bounds]:
     """The bounds of all precisions that follow from declared ones."""
     narrow = declared.get("bf16")
-    derived = {precision: _scaled(narrow, SHARE_OF_BF16) for precision in ("tf32", "fp16")} if narrow else {}
+    derived = {precision: _scale(narrow, SHARE_OF_BF16) for precision in ("tf32", "fp16")} if narrow else {}
     return {"fp64": EXACT, **derived, **declared}
 
 
@@ -147,7 +147,7 @@ def tolerance_of(workload: str, precision: str, cuda: bool, evidence: str = "fin
         _of_outside(workload, precision) if OWN_WORKLOAD.fullmatch(workload) else TOLERANCE.get((workload, precision))
     )
     if bounds and cuda and precision != "fp64":
-        bounds = _scaled(bounds, GPU_SLACK, EARLY)
+        bounds = _scale(bounds, GPU_SLACK, EARLY)
     if bounds and evidence == "own" and precision not in MEASURED_AT_OTHER_BATCHES:
         bounds = replace(bounds, early_updates=LARGEST_UPDATE)
     return bounds

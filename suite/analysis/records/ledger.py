@@ -153,11 +153,11 @@ def _order(records: Sequence[Record]) -> list[str]:
     Other work disturbs one phase of a launch and not the next; what the code does shows in every launch.
     """
     several = [record for record in records if record.outcome.ok and record.phases.keys() & {"compute", "input"}]
-    found = [next(_misplaced(record), "") for record in several]
+    found = [next(_check_phases(record), "") for record in several]
     return found if all(found) else []
 
 
-def _misplaced(record: Record) -> Iterator[str]:
+def _check_phases(record: Record) -> Iterator[str]:
     """Training is neither faster than a part of it that nothing hides, nor slower than its parts one after another."""
     train, parts = record.phases.get("train"), {n: p for n, p in record.phases.items() if n in ("compute", "input")}
     if train is None:
@@ -197,6 +197,10 @@ def _rate(record: Record, peak: float | None) -> Iterator[str]:
         share = (flops[PHASES[name].serves] or 0.0) * record.effective_batch / phase.step_s / most
         if name != "input" and share > limit:
             yield f"{name} reaches {share:.0%} of the highest rate that was measured"
+    for each in record.inference.decoded if record.inference else ():
+        per_word = (flops[True] or 0.0) / (each.prompt + each.words)  # or more: each has its logits
+        if (share := per_word * each.batch * each.words / each.decode_s / most) > limit:
+            yield f"decoding reaches {share:.0%} of the highest rate that was measured"
 
 
 def _course(record: Record) -> Iterator[str]:

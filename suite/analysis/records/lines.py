@@ -44,10 +44,10 @@ def shown(metrics: dict[str, Any], place: Place) -> dict[str, Any]:
     (host, _), (first, _) = sources(metrics)
     kept: dict[str, Any] = {}
     if "host" in metrics:
-        kept["host"] = _shown(host, HOST_FIGURES.values(), HOST_LINES, place)
+        kept["host"] = _keep_shown(host, HOST_FIGURES.values(), HOST_LINES, place)
     if isinstance(gpus := metrics.get("gpus"), list):
-        others = (_shown(gpu if isinstance(gpu, dict) else {}, (), (), place) for gpu in gpus[1:])
-        kept["gpus"] = [_shown(first, GPU_FIGURES.values(), GPU_LINES, place), *others] if gpus else []
+        others = (_keep_shown(gpu if isinstance(gpu, dict) else {}, (), (), place) for gpu in gpus[1:])
+        kept["gpus"] = [_keep_shown(first, GPU_FIGURES.values(), GPU_LINES, place), *others] if gpus else []
     return kept
 
 
@@ -76,7 +76,9 @@ def lines(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Points]]:
                 yield name, points
 
 
-def _shown(source: Mapping[str, Any], figures: Collection[str], names: Collection[str], place: Place) -> dict[str, Any]:
+def _keep_shown(
+    source: Mapping[str, Any], figures: Collection[str], names: Collection[str], place: Place
+) -> dict[str, Any]:
     """The readings of the host or of a device: all its plain facts, these figures' medians, and where its lines are."""
     kept = {
         name: intern(fact) if isinstance(fact, str) else fact

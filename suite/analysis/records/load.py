@@ -117,7 +117,7 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
     for path in paths:
         conflicts: list[str] = []
         with _collector_off():
-            for launch in _READERS.get(path.suffix, _saved)(path, notes, reader, runs):
+            for launch in _READERS.get(path.suffix, _read_saved)(path, notes, reader, runs):
                 before = launches.setdefault(key := launch.key, launch)
                 if tried_again := before.source == launch.source and may_pass(before.record.outcome):
                     launches[key] = launch
@@ -132,7 +132,7 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
     return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes), runs)
 
 
-def _saved(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterator[Launch]:
+def _read_saved(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterator[Launch]:
     """The launches of a saved run, which is read twice: for where its records are, then record by record."""
     with _reading(path) as file:
         try:
@@ -141,7 +141,7 @@ def _saved(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterator
                 notes.append(
                     f"{path.name}: {saved.foreign} benchmarks of other tests are left out, they hold no record"
                 )
-            run = _described(saved.run, path, runs)
+            run = _read_description(saved.run, path, runs)
             for at, size in saved.places:
                 file.seek(at)
                 text = file.read(size)
@@ -171,7 +171,7 @@ def _journal(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterat
                 if number == 1 and (first := members(without_surrogates(line))).keys() == {
                     "run"
                 }:  # the journal's own first line
-                    run = _described(decode(first["run"]), path, runs)
+                    run = _read_description(decode(first["run"]), path, runs)
                     continue
                 record = reader.record(line, Place(path, at, len(line), hash(line)))
             except RecordError as error:
@@ -195,7 +195,7 @@ def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Itera
     """The launches of a bundle, all of them in memory, since the file has them compressed."""
     try:
         bundle = read_bundle(path)
-        run = _described(bundle.about.run, path, runs)
+        run = _read_description(bundle.about.run, path, runs)
         whole = Reader(whole=True)
         for line in bundle.lines[1:]:
             yield _launch(whole.record(line, Place(path, 0, 0, 0)), path, run)
@@ -205,7 +205,7 @@ def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Itera
         raise LoadError(clean(f"{path}: {error}; `python -m suite.verify` tells more")) from None
 
 
-def _described(description: Any, path: Path, runs: Runs) -> Any:
+def _read_description(description: Any, path: Path, runs: Runs) -> Any:
     """The id of the run that the file describes, if it does; its description is added to ``runs``."""
     if not isinstance(description, dict):
         return None

@@ -43,7 +43,7 @@ class Reader:
         text = without_surrogates(text)
         if not (fields := members(text)):
             return Record.from_json(decode(text))  # which it refuses
-        texts = {name: bytes(value) for name, value in _with_shared(fields, tables).items()}
+        texts = {name: bytes(value) for name, value in _put_shared(fields, tables).items()}
         if self._whole:
             data = {name: decode(value) for name, value in texts.items()}
             thin_lines(data.get("metrics"))
@@ -53,7 +53,7 @@ class Reader:
         }
         record = Record.from_json({name: decode(value) for name, value in texts.items() if name not in known})
         record = replace(record, **known, metrics=shown(record.metrics, place))
-        return replace(record, **self._shared(record, {name: texts[name] for name in ALIKE if name in texts}),
+        return replace(record, **self._share(record, {name: texts[name] for name in ALIKE if name in texts}),
                        **self._evidence(record, texts))  # fmt: skip
 
     def _evidence(self, record: Record, texts: Mapping[str, bytes]) -> dict[str, Any]:
@@ -61,9 +61,9 @@ class Reader:
         if record.identity is None:
             return {}
         parts = {name: bytes(text) for name, text in members(texts["identity"]).items() if name not in OWN_EVIDENCE}
-        return {"identity": replace(record.identity, seconds={}, **self._shared(record.identity, parts))}
+        return {"identity": replace(record.identity, seconds={}, **self._share(record.identity, parts))}
 
-    def _shared(self, holder: object, texts: Mapping[str, bytes]) -> dict[str, Any]:
+    def _share(self, holder: object, texts: Mapping[str, bytes]) -> dict[str, Any]:
         """The values of these fields, or those of an earlier record that were written in the same way."""
         shared = {}
         for name, text in texts.items():
@@ -74,7 +74,7 @@ class Reader:
         return shared
 
 
-def _with_shared(fields: dict[str, Raw], tables: Mapping[str, list[bytes]] | None) -> dict[str, Any]:
+def _put_shared(fields: dict[str, Raw], tables: Mapping[str, list[bytes]] | None) -> dict[str, Any]:
     """The fields of a record with their own values, whatever they shared. Raises `ValueError`."""
     numbers = {name: decode(fields[name]) for name in SHARED if bytes(fields.get(name, b""))[:1].isdigit()}
     return {**fields, **{name: value for name, value in restore(numbers, tables).items() if isinstance(value, bytes)}}

@@ -49,7 +49,7 @@ def find_records(text: bytes) -> SavedRun:
             f"holds no records of this suite; it was made by pytest-benchmark {version} from other tests. "
             f"Make one with {_MAKE}"
         )
-    failed = _failed(suite)
+    failed = _read_failed(suite)
     if not records and not failed:
         raise RecordError(f"holds no launch; make a run with {_MAKE}")
     places = [*_places(text, parts["benchmarks"], records), *_places(text, parts["suite"], failed)]
@@ -58,7 +58,7 @@ def find_records(text: bytes) -> SavedRun:
     return SavedRun(places, shared, decode(suite.get("run", _NOTHING)), len(benchmarks) - len(records))
 
 
-def _failed(suite: Mapping[str, Raw]) -> list[Raw]:
+def _read_failed(suite: Mapping[str, Raw]) -> list[Raw]:
     """The records of the launches that failed, from the suite's part of a file."""
     schema = decode(suite.get("schema", _NOTHING))
     if type(schema) is not int or schema < 1:

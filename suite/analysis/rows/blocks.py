@@ -19,10 +19,10 @@ def pairs(launches: Iterable[Record], others: Iterable[Record]) -> list[tuple[Re
     """
     first, second = ({(record.block, record.host): record for record in each} for each in (launches, others))
     found = ((record, second[place]) for place, record in first.items() if place in second)
-    return [(record, other) for record, other in found if _together(record, other)]
+    return [(record, other) for record, other in found if _are_together(record, other)]
 
 
-def _together(record: Record, other: Record) -> bool:
+def _are_together(record: Record, other: Record) -> bool:
     if record.resumed == other.resumed:
         return True
     try:

@@ -39,7 +39,7 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
         values, other_values = one.of(name), two.of(name)
         variable = name.startswith("$")
         # What the suite chose for each cell is no other condition.
-        chosen = variable and _chosen(name, values, row) and _chosen(name, other_values, other)
+        chosen = variable and _is_of_suite(name, values, row) and _is_of_suite(name, other_values, other)
         chosen = chosen or (name == "threads" and row.cell.threads != other.cell.threads)
         comparable = not chosen and (same_framework or variable or name in shared)
         if name == _OF_MODES:
@@ -61,7 +61,7 @@ def changed(stored: Iterable[Record], again: Iterable[Record]) -> list[str]:
     ]
 
 
-def _chosen(name: str, values: list[str], row: Row) -> bool:
+def _is_of_suite(name: str, values: list[str], row: Row) -> bool:
     """Whether all launches of a row had a variable as the suite sets it for the cell."""
     return values == [host_memory(row.cell).get(_word(name), UNSET)]
 

@@ -17,7 +17,7 @@ from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, order
 from suite.analysis.rows.conditions import Conditions, conditions
-from suite.analysis.rows.wording import middle
+from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
 from suite.catalog.setting import Setting
 from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
@@ -159,7 +159,7 @@ class Group:
     @cached_property
     def varying(self) -> list[str]:
         """The settings besides the framework in which the rows differ."""
-        names = [name for name in SETTINGS if name not in ON_DEMAND or self._demanded(name)]
+        names = [name for name in SETTINGS if name not in ON_DEMAND or self._is_demanded(name)]
         return [name for name in names if len({SETTINGS[name](row) for row in self.rows}) > 1]
 
     @cached_property
@@ -173,7 +173,7 @@ class Group:
         """The settings that all rows share, in words."""
         names = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
         values = {name: SETTINGS[name](self.rows[0]) for name in names}
-        words = [WORDS[name].format(value) for name, value in values.items() if value != DEFAULTS.get(name)]
+        words = [fill(WORDS[name], value) for name, value in values.items() if value != DEFAULTS.get(name)]
         return ", ".join([*([self.part] if self.part else []), *words])
 
     @property
@@ -208,7 +208,7 @@ class Group:
     def _alike(self) -> dict[tuple[str, ...], dict[Cell, list[Row]]]:
         return {}
 
-    def _demanded(self, name: str) -> bool:
+    def _is_demanded(self, name: str) -> bool:
         return self.across if name == "machine" else self.by == name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 #: An en dash: between the ends of a range, and in place of a missing figure.
 DASH = "\u2013"
@@ -26,6 +27,16 @@ def figure(value: float | None, digits: int = 3) -> str:
 def middle(text: str, limit: int = 24) -> str:
     """A long name without its middle, since names differ at their ends."""
     return text if len(text) <= limit else f"{text[: limit // 2 - 1]}…{text[-(limit // 2) :]}"
+
+
+def fill(words: str, value: str) -> str:
+    """The words of a setting around a value; "1" makes the noun at their end singular.
+
+    >>> fill("with {} threads", "2"), fill("with {} threads", "1")
+    ('with 2 threads', 'with 1 thread')
+    """
+    filled = words.format(value)
+    return filled.removesuffix("s") if value == "1" and re.search(r"{} \w+s$", words) else filled
 
 
 def listing(words: list[str], last: str = "and") -> str:

@@ -115,11 +115,11 @@ def threads_per_device(row: Row) -> str:
     """
     if any(record.settings.get("device") in ACCELERATORS for record in row.ok):
         return ""
-    found = {_per_device(record.ranks) if record.ranks else _alone(record) for record in row.ok}
+    found = {_per_device(record.ranks) if record.ranks else _threads_alone(record) for record in row.ok}
     return " and ".join(sorted(found - {""}))
 
 
-def _alone(record: Record) -> str:
+def _threads_alone(record: Record) -> str:
     """The threads of one device. JAX says nothing of them on a CPU, where it has one for each core."""
     if record.settings.get("device") != "cpu":
         return ""

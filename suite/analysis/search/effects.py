@@ -79,7 +79,7 @@ def effects(cells: Sequence[Cell], scores: Scores, fitted: Fit) -> list[Effect]:
     done = []
     for (effect, pairs), test in zip(found, tests, strict=True):
         p = None if test is None else next(corrected)
-        done.append(_explained(replace(effect, p=p), pairs, fitted) if p is not None and p < LEVEL else
+        done.append(_explain(replace(effect, p=p), pairs, fitted) if p is not None and p < LEVEL else
                     replace(effect, p=p))  # fmt: skip
     return done
 
@@ -134,22 +134,22 @@ def _scatter(pairs: Sequence[_Pair]) -> float:
     return sum(pair.blocks * (pair.log - mean) ** 2 for pair in pairs)
 
 
-def _explained(effect: Effect, pairs: Sequence[_Pair], fitted: Fit) -> Effect:
+def _explain(effect: Effect, pairs: Sequence[_Pair], fitted: Fit) -> Effect:
     """The effect with the setting that explains most of the scatter of its pairs, per value that it has."""
     best, least = "", math.inf
     for setting in SETTINGS:
-        groups = _grouped(pairs, setting)
+        groups = _group(pairs, setting)
         if setting != effect.setting and 1 < len(groups) <= len(pairs):
             left = sum(map(_scatter, groups.values())) * (1 + 0.1 * len(groups))
             if left < least:
                 best, least = setting, left
     if not best:
         return effect
-    by_value = {value: _ratio(group, fitted) for value, group in _grouped(pairs, best).items()}
+    by_value = {value: _ratio(group, fitted) for value, group in _group(pairs, best).items()}
     return replace(effect, depends_on=best, by_value=by_value)
 
 
-def _grouped(pairs: Sequence[_Pair], setting: str) -> dict[str, list[_Pair]]:
+def _group(pairs: Sequence[_Pair], setting: str) -> dict[str, list[_Pair]]:
     groups: dict[str, list[_Pair]] = {}
     for pair in pairs:
         groups.setdefault(place(pair.cell, setting), []).append(pair)

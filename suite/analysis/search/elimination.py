@@ -72,14 +72,14 @@ class Elimination:
             self.block += 1
             self._judge()
             self.path.append(Step(self.launches, len(self.alive)))
-            self.over = self._settled() and self._race(()).agreed
+            self.over = self._is_settled() and self._race(()).agreed
         return self._race(())
 
     @property
     def alive(self) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell not in self.out)
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         """Whether a race whose cells agree may end: equal accuracy is tested from three seeds on."""
         return self.question.target is None or self.block >= SEEDS_LEAST or len(self.alive) < 2
 
@@ -118,7 +118,7 @@ class Elimination:
 
     def _judge(self) -> None:
         """Drop what the block that just ended rules out."""
-        for cell, detail in self._unproved().items():
+        for cell, detail in self._find_unproved().items():
             self._drop(cell, UNPROVEN, detail)
         for cell, reason in self._beyond_limits().items():
             self._drop(cell, LIMIT, reason)
@@ -130,7 +130,7 @@ class Elimination:
         left = np.array([cell in state.alive for cell in self.cells])
         if not left.any():
             return
-        judges = np.array([self._cleared(state, cell) for cell in self.cells])
+        judges = np.array([self._keeps_limits(state, cell) for cell in self.cells])
         if len(state.scores) == 1:
             gone, reason = worse(state.scores[0], left, self.question.margin, judges), ""
         else:
@@ -138,12 +138,12 @@ class Elimination:
         for at in np.flatnonzero(gone):
             self._drop(self.cells[at], WORSE, reason)
 
-    def _cleared(self, state: Race, cell: Cell) -> bool:
+    def _keeps_limits(self, state: Race, cell: Cell) -> bool:
         """Whether a cell keeps the limits as far as is known, so that others may be dropped for being worse than it."""
         enough = self.question.target is None or len(self.records.get(cell, ())) >= SEEDS_LEAST
         return enough and not state.beyond(cell)
 
-    def _unproved(self) -> dict[Cell, str]:
+    def _find_unproved(self) -> dict[Cell, str]:
         proofs = verdicts({cell: list(each.values()) for cell, each in self.records.items() if each})
         return {cell: str(proof) for cell, proof in proofs.items() if cell not in self.out and proof.kind in UNPROVED}
 

@@ -38,11 +38,11 @@ def find_best(
         if ordered:
             top = ordered[0]
             rivals = [row for row in ordered[1:] if not obstacle(row, top, verdicts)]
-            best |= _tied_with(top, rivals, value, "slower" if more else "faster", margin)
+            best |= _find_ties(top, rivals, value, "slower" if more else "faster", margin)
     return best
 
 
-def _tied_with(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin: float) -> set[RowKey]:
+def _find_ties(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin: float) -> set[RowKey]:
     """The top row and those that tie with it; empty if no rival's verdict against the top is ``worse``."""
     tests = {}
     for row in rivals:

@@ -154,7 +154,7 @@ def find_fastest(
             elif counterpart(first, group, at) is second:
                 gaps[pair] = _of_ratio(formed[first.key])
             else:
-                gaps[pair], test = _between(first, second, group, verdicts, shared)
+                gaps[pair], test = _compare_rows(first, second, group, verdicts, shared)
                 tests |= {pair: test} if test else {}
     _decide(gaps, tests, [ratio.raw for ratio in formed.values() if ratio.raw is not None], margin)
     return [
@@ -163,8 +163,8 @@ def find_fastest(
                 key,
                 tuple(rows),
                 {(a.cell.framework, b.cell.framework): gaps[a.key, b.key] for a, b in combinations(rows, 2)},
-                _unranked(entered[key], rows, verdicts),
-                *(_chosen(entered[key], rows, name) for name in OF_A_FRAMEWORK),
+                _find_obstacles(entered[key], rows, verdicts),
+                *(_find_values(entered[key], rows, name) for name in OF_A_FRAMEWORK),
             )
         )
         for key, rows in ranked.items()
@@ -208,12 +208,12 @@ def _fastest(rows: Iterable[Row], verdicts: Mapping[RowKey, Verdict]) -> list[Ro
     return list(best.values())
 
 
-def _unranked(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowKey, Verdict]) -> dict[str, str]:
+def _find_obstacles(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowKey, Verdict]) -> dict[str, str]:
     known = {row.cell.framework for row in ranked}
     return {row.cell.framework: obstacle(row, row, verdicts) for row in rows if row.cell.framework not in known}
 
 
-def _chosen(rows: Sequence[Row], ranked: Iterable[Row], name: str) -> dict[str, str]:
+def _find_values(rows: Sequence[Row], ranked: Iterable[Row], name: str) -> dict[str, str]:
     """The value of this setting of each framework that ran with several values of it."""
     return {
         row.cell.framework: SETTINGS[name](row)
@@ -228,7 +228,7 @@ def _of_ratio(ratio: Ratio) -> PairRatio:
     )
 
 
-def _between(
+def _compare_rows(
     first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Verdict], shared: Common
 ) -> tuple[PairRatio, Paired | None]:
     """The gap of two rows of one run before its test, and the test if there are enough blocks."""

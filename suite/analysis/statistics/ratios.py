@@ -137,12 +137,16 @@ def ratio_to(
     name = other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
     if reason := obstacle(row, other, verdicts, across):
         return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
-    formed, test = _within_run(row, other, per, shared) if other.run == row.run else _between_runs(row, other)
+    formed, test = _within_run(row, other, per, shared) if other.run == row.run else _compare_runs(row, other)
     if formed is None:
         return Ratio(baseline=name, reason=f"no ratio to {name}: {NO_BLOCK}"), None
+    return replace(formed, baseline=name, caveat=conditions(row, other, name)), None if row is other else test
+
+
+def conditions(row: Row, other: Row, name: str = "") -> str:
+    """The conditions in which two rows differ and that change the speed, not the numbers, in words."""
     speed = differences(row, other)[1]
-    caveat = f"ran under different conditions than {name}: {speed}" if speed else ""
-    return replace(formed, baseline=name, caveat=caveat), None if row is other else test
+    return f"ran under different conditions than {name or other.cell.id}: {speed}" if speed else ""
 
 
 def _missing(row: Row, group: Group, at: Base) -> str:
@@ -185,7 +189,7 @@ def paired_test(row: Row, other: Row, block_ratios: Sequence[float], shared: Com
     return stopped(logs, shared[row.run])
 
 
-def _between_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
+def _compare_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
     """The ratio of medians of two runs, which share no blocks; its bounds are those of any launch over any other."""
     rates, other_rates = ([rate for record in each.ok if (rate := record.samples_per_s)] for each in (row, other))
     n = min(len(rates), len(other_rates))

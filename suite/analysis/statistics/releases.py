@@ -56,10 +56,12 @@ def release_lines(group: Group, verdicts: Mapping[RowKey, Verdict], margin: floa
         if row.ok and len(alike) > 1:
             ordered = tuple(sorted(alike, key=place_of))
             lines.setdefault(tuple(each.key for each in ordered), ordered)
-    return [_tested(rows, group, verdicts, margin) for rows in lines.values()]
+    return [_test_steps(rows, group, verdicts, margin) for rows in lines.values()]
 
 
-def _tested(rows: tuple[Row, ...], group: Group, verdicts: Mapping[RowKey, Verdict], margin: float) -> tuple[Step, ...]:
+def _test_steps(
+    rows: tuple[Row, ...], group: Group, verdicts: Mapping[RowKey, Verdict], margin: float
+) -> tuple[Step, ...]:
     shared = common(group.rows)
     formed: dict[tuple[str, int], Ratio] = {}
     tests: dict[tuple[str, int], Paired] = {}

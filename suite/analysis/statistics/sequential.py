@@ -86,13 +86,13 @@ def _bounds(design: Design, level: float) -> list[float]:
         else:
             density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
         new = spent(level, look / design.most) - used
-        bounds.append(_bound(grid, density, new / 2))
+        bounds.append(_find_bound(grid, density, new / 2))
         inside = _weights(grid, bounds[-1])
         before, used = look, used + new
     return bounds
 
 
-def _bound(grid: Array, density: Array, tail: float) -> float:
+def _find_bound(grid: Array, density: Array, tail: float) -> float:
     """The score beyond which the density holds this much, on one side."""
     step = grid[1] - grid[0]
     beyond = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * step)])  # from the left, by symmetry
@@ -155,10 +155,10 @@ def common(rows: Iterable[Row]) -> Common:
     for row in rows:
         if is_sequential([row]):
             by_run.setdefault(row.run, []).append(row)
-    return {run: _after_each_block(of_run) for run, of_run in by_run.items()}
+    return {run: _variance_after_blocks(of_run) for run, of_run in by_run.items()}
 
 
-def _after_each_block(rows: Sequence[Row]) -> dict[int, float]:
+def _variance_after_blocks(rows: Sequence[Row]) -> dict[int, float]:
     rates = [{record.block: record.samples_per_s for record in row.ok} for row in rows]
     blocks = sorted({block for each in rates for block in each})
     scores = np.log([[each.get(block) or math.nan for each in rates] for block in blocks])

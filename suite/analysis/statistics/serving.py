@@ -17,7 +17,7 @@ from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.ratios import Ratio, counterpart, decided
+from suite.analysis.statistics.ratios import Ratio, conditions, counterpart, decided
 from suite.analysis.statistics.sequential import is_sequential
 from suite.record.inference import Decoded
 from suite.record.record import Record
@@ -37,7 +37,7 @@ def _ms(name: str) -> Read:
     return read
 
 
-def _decoded(batch: int, read: Callable[[Decoded], float]) -> Read:
+def _decoding_reader(batch: int, read: Callable[[Decoded], float]) -> Read:
     def of(record: Record) -> float | None:
         found = record.inference.decoded if record.inference else ()
         return next((read(each) for each in found if each.batch == batch), None)
@@ -57,9 +57,9 @@ FIGURES: dict[str, Read] = {
     "latency_ms_p95": _ms("p95_s"),
     "latency_ms_p99": _ms("p99_s"),
     "latency_ms_worst": _ms("worst_s"),
-    "prefill_ms": _decoded(1, lambda found: 1e3 * found.prefill_s),
-    "tokens_per_s": _decoded(1, _tokens_per_s),
-    "tokens_per_s_of_8": _decoded(8, _tokens_per_s),
+    "prefill_ms": _decoding_reader(1, lambda found: 1e3 * found.prefill_s),
+    "tokens_per_s": _decoding_reader(1, _tokens_per_s),
+    "tokens_per_s_of_8": _decoding_reader(8, _tokens_per_s),
     "first_request_ms": _ms("first_s"),
     "first_batch_ms": _ms("first_batch_s"),
     "memory_bytes": lambda record: getattr(record.inference, "memory_bytes", None),
@@ -95,7 +95,7 @@ class Serving:
 
 def servings(group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], margin: float) -> dict[RowKey, Serving]:
     """Of each row that served; ratios are to the row at the base ``at``, with Holm's correction over all of them."""
-    served = {row.key: records for row in group.rows if (records := _served(row))}
+    served = {row.key: records for row in group.rows if (records := _records_with_inference(row))}
     formed: dict[tuple[RowKey, str], Ratio] = {}
     tested: dict[tuple[RowKey, str], Paired] = {}
     for row in group.rows:
@@ -120,7 +120,7 @@ def servings(group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], margin:
     }
 
 
-def _served(row: Row) -> list[Record]:
+def _records_with_inference(row: Row) -> list[Record]:
     return [record for record in row.ok if record.inference]
 
 
@@ -142,9 +142,12 @@ def _ratio(
     base, read = other.cell.id, FIGURES[name]
     if reason := obstacle(row, other, verdicts, across) or ("" if row.run == other.run else "it is of another run"):
         return Ratio(baseline=base, reason=f"no ratio to {base}: {reason}"), None
-    values = ((read(record), read(reference)) for record, reference in pairs(_served(row), _served(other)))
+    values = (
+        (read(record), read(reference))
+        for record, reference in pairs(_records_with_inference(row), _records_with_inference(other))
+    )
     ratios = [(one / another) ** COMPARED[name] for one, another in values if one and another]
     if not ratios:
         return Ratio(baseline=base, reason=f"no ratio to {base}: no block in which both served"), None
-    formed = Ratio(median(ratios), min(ratios), max(ratios), len(ratios), base)
+    formed = Ratio(median(ratios), min(ratios), max(ratios), len(ratios), base, caveat=conditions(row, other))
     return formed, statistics.paired(ratios)

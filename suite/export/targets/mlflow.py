@@ -91,14 +91,14 @@ def begin(place: str, origin: Origin) -> Session:
         known = client.get_experiment_by_name(name)
         experiment = known.experiment_id if known else client.create_experiment(name)
         whole = digest(origin.run)
-        parents = _tagged(client, experiment, f"tags.`{TAG}` = '{whole}' and tags.`{KIND}` = 'session'")
+        parents = _find_tagged(client, experiment, f"tags.`{TAG}` = '{whole}' and tags.`{KIND}` = 'session'")
         run = parents[0] if parents else None
         if run is None:
             tags = {TAG: whole, KIND: "session", "mlflow.runName": clean(origin.run, 80)}
             tags |= {f"suite.{name}": clean(value, 500) for name, value in _describe(origin).items()}
             run = client.create_run(experiment, start_time=_ms(origin.description.get("started")), tags=tags)
         session = Session(client, place, experiment, run.info.run_id, origin.run, ended=run.info.status == "FINISHED")
-        for each in _tagged(client, experiment, f"tags.`mlflow.parentRunId` = '{session.parent}'"):
+        for each in _find_tagged(client, experiment, f"tags.`mlflow.parentRunId` = '{session.parent}'"):
             session.there[each.data.tags.get(TAG, "")] = each.info.run_id, each.info.status
     return session
 
@@ -167,7 +167,7 @@ def _ms(moment: object) -> int | None:
     return round(1000 * seconds_of(str(moment))) or None
 
 
-def _tagged(client: Any, experiment: str, where: str) -> list[Any]:
+def _find_tagged(client: Any, experiment: str, where: str) -> list[Any]:
     """All runs of the experiment with these tags, oldest first."""
     search: Callable[..., Any] = client.search_runs
     pages = search([experiment], where, order_by=["attributes.start_time ASC"])

@@ -99,12 +99,12 @@ def end(session: Session) -> str:
     name = plain(session.run)
     text = import_module("prometheus_client.exposition").generate_latest
     openmetrics = import_module("prometheus_client.openmetrics.exposition").generate_latest
-    _save(session.folder / f"{name}.prom", _exposed(session, text, timed=False))
-    _save(session.folder / f"{name}.openmetrics", _exposed(session, openmetrics, timed=True))
+    _save(session.folder / f"{name}.prom", _expose(session, text, timed=False))
+    _save(session.folder / f"{name}.openmetrics", _expose(session, openmetrics, timed=True))
     return f"{session.folder}: {name}.prom for a textfile collector, {name}.openmetrics for promtool's backfill"
 
 
-def _exposed(session: Session, generate: Callable[[Any], bytes], *, timed: bool) -> bytes:
+def _expose(session: Session, generate: Callable[[Any], bytes], *, timed: bool) -> bytes:
     """All samples in the format of ``generate``; a launch without a moment has none in either."""
     core, registry = import_module("prometheus_client.core"), import_module("prometheus_client").CollectorRegistry()
     families = {family.name: family.made(core) for family in STORED}

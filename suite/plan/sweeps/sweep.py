@@ -52,11 +52,11 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     its framework; unless frameworks are named, those of the releases are measured. Raises `MatrixError`.
     """
     cells: Sequence[Cell] = base.cells
-    released = _released(axes)
+    released = _frameworks_of_releases(axes)
     chosen = {"workload": axes.get("workload"), "framework": axes.get("framework", released)}
     for axis, values in chosen.items():
         if values:
-            cells = [cell for value in values for cell in _own(cells, axis, value)]
+            cells = [cell for value in values for cell in _select(cells, axis, value)]
     if "framework" not in axes:  # of a workload from outside, those that it has a file for
         cells = [cell for cell in cells if cell.workload in WORKLOADS or _is_written(cell)]
     if "kernel" in axes and not any(_kernels(cell.workload, axes["kernel"]) for cell in cells):
@@ -101,7 +101,7 @@ def spelled(axis: str, value: Any) -> str:
     return SETTINGS[axis].spell(value)
 
 
-def _own(cells: Iterable[Cell], axis: str, value: str) -> list[Cell]:
+def _select(cells: Iterable[Cell], axis: str, value: str) -> list[Cell]:
     """The cells with this workload or framework; without any, those of the others in its place."""
     cells = list(cells)
     return [cell for cell in cells if getattr(cell, axis) == value] or [_in_place(cell, axis, value) for cell in cells]
@@ -148,7 +148,7 @@ def _value(axis: str, text: str) -> Any:
         raise MatrixError(f"--{error}" if str(error).startswith(f"{axis} is ") else f"--{axis}: {error}") from None
 
 
-def _released(axes: Axes) -> tuple[str, ...]:
+def _frameworks_of_releases(axes: Axes) -> tuple[str, ...]:
     """The frameworks of which releases are named. Raises `MatrixError` for one that is not measured, or an open one."""
     values = [value.partition("=") for value in axes.get("release", ())]
     for framework, _, version in values:

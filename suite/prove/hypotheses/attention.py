@@ -74,14 +74,14 @@ def heads(case: Case) -> str:
 
 
 def _said(case: Case, field: str, form: str) -> str:
-    found = _found(case)
+    found = _find(case)
     if found is None or found.field != field:
         return ""
     return form.format(case.one.framework, found.one, case.other.framework, found.other)
 
 
 @lru_cache(maxsize=1)
-def _found(case: Case) -> Found | None:
+def _find(case: Case) -> Found | None:
     pair = case.layer.pair("input") if case.layer and not case.place.inside else None
     if pair is None or pair[0].ndim != 3:
         return None
@@ -93,7 +93,7 @@ def _found(case: Case) -> Found | None:
             right = next((f for f in _usual(parts, masks) if _fits(f, parts, masks, here, few)), None)
             if right is None:
                 continue
-            changed = [f for f in _changed(right, parts, masks) if _fits(f, parts, masks, there, few)]
+            changed = [f for f in _change_one(right, parts, masks) if _fits(f, parts, masks, there, few)]
             names = {_differing(right, formula) for formula in changed}
             if len(names) != 1:
                 return None
@@ -147,7 +147,7 @@ def _usual(parts: Array, masks: dict[str, Array | None]) -> Iterator[Formula]:
                 yield Formula(heads=count, mask=name, layout=layout)
 
 
-def _changed(right: Formula, parts: Array, masks: dict[str, Array | None]) -> Iterator[Formula]:
+def _change_one(right: Formula, parts: Array, masks: dict[str, Array | None]) -> Iterator[Formula]:
     """The formula with one thing changed."""
     values: dict[str, Sequence[Any]] = {
         "order": list(permutations(range(3))), "layout": _LAYOUTS, "heads": _counts(parts), "merged": list(_MERGED),

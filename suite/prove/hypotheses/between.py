@@ -37,41 +37,41 @@ def activation(case: Case) -> str:
 
 def pooling(case: Case) -> str:
     """The sides pool in two ways: by the maximum or by the mean, or another position."""
-    names = _pooled(case)
+    names = _find_poolings(case)
     return _words(case, "{0} has the {1}, {2} the {3}", names) if names and not _masking(names) else ""
 
 
 def masked(case: Case) -> str:
     """One pools over all positions, the other over the words."""
-    names = _pooled(case)
+    names = _find_poolings(case)
     return _words(case, "{0} has the {1}, {2} the {3}", names) if names and _masking(names) else ""
 
 
 def positions(case: Case) -> str:
     """The rows of a table of positions are added at other positions, or not at all."""
-    sides = _embedded(case)
+    sides = _find_embeddings(case)
     return _words(case, "{0} adds {1}, {2} {3}", [place for _, place in sides]) if _one_differs(sides, 1) else ""
 
 
 def scaled_embedding(case: Case) -> str:
     """One multiplies an embedding by the root of its width."""
-    sides = _embedded(case)
+    sides = _find_embeddings(case)
     return _words(case, "{0} multiplies by {1}, {2} by {3}", [by for by, _ in sides]) if _one_differs(sides, 0) else ""
 
 
 def lost_residual(case: Case) -> str:
     """One does not add the input of a branch to its output."""
-    names = _added(case)
+    names = _find_additions(case)
     return _words(case, "{0} adds {1}, {2} {3}", names) if "nothing" in names else ""
 
 
 def another_residual(case: Case) -> str:
     """The sides add two things to the output of a branch."""
-    names = _added(case)
+    names = _find_additions(case)
     return _words(case, "{0} adds {1}, {2} {3}", names) if names and "nothing" not in names else ""
 
 
-def _added(case: Case) -> list[str]:
+def _find_additions(case: Case) -> list[str]:
     """What both sides add to the output of a layer before, in words; empty if it is the same or not found."""
     pair = _pair(case)
     for layer in case.earlier[: -NEAR - 1 : -1] if pair else ():
@@ -111,7 +111,7 @@ def _activations(case: Case) -> list[str]:
     return []
 
 
-def _pooled(case: Case) -> list[str]:
+def _find_poolings(case: Case) -> list[str]:
     """The names of the two poolings of something in common; empty if there is none."""
     pair = _pair(case)
     if pair is None:
@@ -158,7 +158,7 @@ def _masking(names: list[str]) -> bool:
     return len({"mean" if "divided" in name else name.split()[0] for name in names}) == 1
 
 
-def _embedded(case: Case) -> list[tuple[str, str]]:
+def _find_embeddings(case: Case) -> list[tuple[str, str]]:
     """Of both sides by what a table's rows are multiplied and which positions are added; empty if not found."""
     pair = _pair(case)
     words = next((layer for layer in case.earlier if _is_table(layer)), None)

@@ -52,7 +52,7 @@ def padding(case: Case) -> str:
     places = _places(case)
     if not places or places[0] == places[1] or places[0][0] < 2:
         return ""
-    return f"stride {places[0][0]}: {_padded(case, places)}"
+    return f"stride {places[0][0]}: {_describe_padding(case, places)}"
 
 
 def causal(case: Case) -> str:
@@ -60,10 +60,10 @@ def causal(case: Case) -> str:
     places = _places(case)
     if not places or places[0] == places[1] or places[0][0] != 1 or all(behind for *_, behind in places):
         return ""
-    return _padded(case, places)
+    return _describe_padding(case, places)
 
 
-def _padded(case: Case, places: list[tuple[int, int, int]]) -> str:
+def _describe_padding(case: Case, places: list[tuple[int, int, int]]) -> str:
     return "; ".join(
         f"{name} pads {before} before and {behind} behind"
         for name, (_, before, behind) in zip(case.sides[0], places, strict=True)

@@ -33,7 +33,7 @@ def stopped(case: Case) -> str:
 
 def bias_twice(case: Case) -> str:
     """A vector moves twice as far in the first step, as the sum of two trained ones does."""
-    one, other = _moved(case)
+    one, other = _find_moves(case)
     more = _more(case)
     names = [name for name in more if name in one and whole_number(_ratio(one[name], other.get(name))) == 2]
     if not names:
@@ -66,7 +66,7 @@ def _counts(case: Case) -> list[int]:
 
 def frozen(case: Case) -> str:
     """A tensor that does not move."""
-    sides = _moved(case)
+    sides = _find_moves(case)
     for (moving, still), (_, wrong) in zip((sides, sides[::-1]), case.sides, strict=True):
         names = [name for name, array in moving.items() if array.any() and name in still and not still[name].any()]
         if names:
@@ -74,7 +74,7 @@ def frozen(case: Case) -> str:
     return ""
 
 
-def _moved(case: Case) -> tuple[dict[str, Array], dict[str, Array]]:
+def _find_moves(case: Case) -> tuple[dict[str, Array], dict[str, Array]]:
     """How far every tensor moved in the first step."""
     return movements(case.one, "first", case.given), movements(case.other, "first", case.given)
 

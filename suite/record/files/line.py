@@ -27,7 +27,7 @@ def encode_lines(at_s: Sequence[float], values: Mapping[str, Sequence[float | No
     """
     moments = [round(1000 * moment) for moment in at_s]
     steps = [*moments[:1], *(after - before for before, after in pairwise(moments))]
-    return {"at_ms": steps, "lines": {name: _scaled(readings) for name, readings in values.items()}}
+    return {"at_ms": steps, "lines": {name: _scale(readings) for name, readings in values.items()}}
 
 
 def decode_line(timeline: Any) -> dict[str, Any] | None:
@@ -41,7 +41,7 @@ def decode_line(timeline: Any) -> dict[str, Any] | None:
         return timeline
     try:
         moments, lines = timeline["at_ms"], timeline["lines"]
-        if not _whole(moments):
+        if not _is_whole(moments):
             return None
         readings = {name: _readings(line["n"], line["e"]) for name, line in lines.items()}
         return {"at_s": [moment / 1000 for moment in accumulate(moments)], "values": readings}
@@ -68,7 +68,7 @@ def thin_lines(metrics: Any) -> None:
         source["timeline"] = {"at_s": at_s[::step], "values": {name: each[::step] for name, each in values.items()}}
 
 
-def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
+def _scale(readings: Sequence[float | None]) -> dict[str, Any]:
     known = [reading for reading in readings if reading is not None]
     peak = max(map(abs, known), default=0.0)
     counts = peak <= COUNT_MOST and all(reading == round(reading) for reading in known)
@@ -78,7 +78,7 @@ def _scaled(readings: Sequence[float | None]) -> dict[str, Any]:
 
 def _readings(numbers: Any, power: Any) -> list[float | None]:
     """The readings of a stored line. Raises `ValueError` for anything that `encode_lines` cannot have written."""
-    if not _whole(numbers, type(None)) or type(power) is not int or abs(power) > POWER_MOST:
+    if not _is_whole(numbers, type(None)) or type(power) is not int or abs(power) > POWER_MOST:
         raise ValueError("no line")
     return [None if number is None else _times(number, power) for number in numbers]
 
@@ -88,6 +88,6 @@ def _times(number: float, power: int) -> float:
     return float(number * 10**power if power >= 0 else number / 10**-power)
 
 
-def _whole(values: Any, *others: type) -> bool:
+def _is_whole(values: Any, *others: type) -> bool:
     """Whether this is a list of whole numbers, or of these types too."""
     return isinstance(values, list) and set(map(type, values)) <= {int, *others}

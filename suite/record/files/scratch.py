@@ -42,12 +42,16 @@ def sweep(parent: Path, prefix: str, before_removal: Callable[[Path], None] = la
     """Remove the scratch folders of this user in ``parent`` whose owner is dead."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(parent)):
-            if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False) and _abandoned(Path(entry.path)):
+            if (
+                entry.name.startswith(prefix)
+                and entry.is_dir(follow_symlinks=False)
+                and _is_abandoned(Path(entry.path))
+            ):
                 before_removal(Path(entry.path))
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _abandoned(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     try:
         if folder.lstat().st_uid != os.geteuid():
             return False

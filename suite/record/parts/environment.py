@@ -119,11 +119,11 @@ def core_limit() -> float | None:
     Groups are nested, and a quota applies to all groups below. Files: Linux kernel documentation,
     admin-guide/cgroup-v2 (``cpu.max``) and scheduler/sched-bwc (version 1).
     """
-    quotas = (_quota(folder) for folder in _own_groups())
+    quotas = (_quota(folder) for folder in _find_groups())
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def _own_groups() -> Iterator[Path]:
+def _find_groups() -> Iterator[Path]:
     """The folders of the control groups that may limit this process's cores, down from where they are mounted."""
     yield GROUPS
     for line in _read(OWN_GROUPS).splitlines():

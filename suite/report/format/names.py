@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.groups import Group
-from suite.analysis.rows.wording import listing
+from suite.analysis.rows.wording import fill, listing
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
 from suite.catalog.frameworks import STRATEGIES
@@ -45,8 +45,8 @@ def strategy(name: str) -> str:
 
 def phrase(name: str, value: str) -> str:
     """Returns a value of a setting in a phrase, such as ``at batch 32`` or ``on one device``."""
-    words = PHRASES[name][0].format(value)
-    return words.replace("1 devices", "one device") if name == "devices" and value == "1" else words
+    words = fill(PHRASES[name][0], value)
+    return words.replace("1 device", "one device") if name == "devices" and value == "1" else words
 
 
 def framework(name: str) -> str:

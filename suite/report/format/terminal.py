@@ -78,13 +78,13 @@ class Terminal(Console):
 
     def show_grid(self, grid: Grid) -> None:
         """Print a grid; columns that do not fit go into another table below."""
-        for number, part in enumerate(_parts(_starred(grid), self.width)):
+        for number, part in enumerate(_parts(_put_stars(grid), self.width)):
             if number:
                 self.print()
             self.print(_Trimmed(_table(part, self.width)))
 
 
-def _starred(grid: Grid) -> Grid:
+def _put_stars(grid: Grid) -> Grid:
     """Returns the grid with a star at each best value, for terminals without colour."""
     rows = [list(row) for row in grid.rows]
     for row, column in grid.best:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from suite.analysis.records.load import REPORT
-from suite.analysis.rows.wording import DASH, NONE, figure
+from suite.analysis.rows.wording import DASH, NONE, figure, fill
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report.format.names import count
@@ -26,7 +26,7 @@ COLUMNS = (
 )  # fmt: skip
 NUMBERS = {"devices", "samples/s", "to the fastest", "n", PRICE}
 #: Columns that say nothing where all rows have one value, which is then above the table.
-SHARED = {"precision": "in {}", "devices": "on {} device"}
+SHARED = {"precision": "in {}", "devices": "on {} devices"}
 RANGES = ("framework", "workload", "precision", "devices", "batch", "runs", "samples/s")
 
 Entry = tuple[str, Standings, Standing]  # the folder of a run, what it says, and one of its rows
@@ -66,8 +66,7 @@ def _board(number: int, kind: str, runs: Sequence[tuple[str, Standings]]) -> Boa
     rows = [_texts(each, entries) for each in entries]
     single = {name: rows[0][COLUMNS.index(name)] for name in (*SHARED, PRICE)
               if len({row[COLUMNS.index(name)] for row in rows}) == 1}  # fmt: skip
-    words = [SHARED[name].format(text) + ("s" if name == "devices" and text != "1" else "")
-             for name, text in single.items() if name in SHARED]  # fmt: skip
+    words = [fill(SHARED[name], text) for name, text in single.items() if name in SHARED]  # fmt: skip
     more = frozenset(COLUMNS.index(name) for name in (*single, VERSION))
     caption = f"Best setting of each framework on {kind}, by date. Rows of different runs are not ranked."
     return Board(

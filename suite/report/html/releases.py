@@ -135,11 +135,11 @@ def _line(table: Table, steps: Sequence[Step]) -> Line:
     days = [clean(record.started, 40)[:10] for step in steps for record in step.row.ok]
     return Line(
         workload(table.group), row.cell.framework, row.cell.but(release="").id, row.machine, max(days),
-        tuple(map(_measured, steps, [None, *steps]))[-STEPS_MOST:],
+        tuple(map(_describe_step, steps, [None, *steps]))[-STEPS_MOST:],
     )  # fmt: skip
 
 
-def _measured(step: Step, before: Step | None) -> Measured:
+def _describe_step(step: Step, before: Step | None) -> Measured:
     rates = [rate for record in step.row.ok if (rate := record.samples_per_s)] or [0.0]
     known, others = costs(step.row), costs(before.row) if before else None
     shares, changed = [], []

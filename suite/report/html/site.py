@@ -41,7 +41,7 @@ def check(site: Path, folder: Path) -> None:
 
 def publish(site: Path) -> list[str]:
     """Write the index of all runs in the folder. Returns notes on those that could not be listed; raises `OSError`."""
-    with _locked(site):
+    with _lock(site):
         runs, notes = scan(site)
         submitted, left_out = stored(site, standings.FILE, standings.Standings, "leaderboards")
         released, also_out = stored(site, releases.FILE, releases.Lines, "page of releases")
@@ -119,7 +119,7 @@ def _texts(run: Summary) -> list[str]:
 
 
 @contextlib.contextmanager
-def _locked(site: Path) -> Iterator[None]:
+def _lock(site: Path) -> Iterator[None]:
     """Lock the folder: if two runs are published at once, the last index must list both."""
     descriptor = os.open(site, os.O_RDONLY)
     try:

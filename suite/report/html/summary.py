@@ -121,20 +121,20 @@ def read(folder: Path) -> Summary:
     if schema > SCHEMA:
         raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
     try:
-        cleaned: Summary = _cleaned(decode(Summary, data))
+        cleaned: Summary = _clean(decode(Summary, data))
     except SchemaError as error:
         raise SummaryError(f"is no summary: {error}") from None
     return cleaned
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     """Returns the value with all text in it cleaned again."""
     if isinstance(value, str):
         return clean(value, TEXT_MOST)
     if isinstance(value, tuple):
-        return tuple(map(_cleaned, value))
+        return tuple(map(_clean, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _cleaned(getattr(value, each.name)) for each in fields(value)})
+        return replace(value, **{each.name: _clean(getattr(value, each.name)) for each in fields(value)})
     return value
 
 

@@ -172,12 +172,12 @@ class Comparison:
 def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema of `to_json`."""
     schema = schema_of(Comparison, SCHEMA, "Made by `UPDATE_GOLDEN=1 pytest tests/report` from the types of findings.")
-    metrics = {each.name: _described(each.meaning, each.unit) for each in monitored()}
+    metrics = {each.name: _describe(each.meaning, each.unit) for each in monitored()}
     schema["$defs"]["TimedCell"]["properties"]["metrics"] = {"type": "object", "properties": metrics}
     return schema
 
 
-def _described(meaning: str, unit: str) -> dict[str, Any]:
+def _describe(meaning: str, unit: str) -> dict[str, Any]:
     return {"anyOf": [{"type": "number"}, {"type": "null"}], "description": f"{meaning} ({unit})"}
 
 
@@ -193,8 +193,10 @@ def to_json(
         machine=found.machine,
         sources=[clean(source) for source in sources],
         runs=[Run(id=each.run, launches=each.launches, planned=each.planned) for each in counts(loaded)],
-        tables=[_timed(table, verdict) for table, verdict in zip(tables, verdicts, strict=False)],
-        accuracies=[_trained(table, verdict) for table, verdict in zip(learned, verdicts[len(tables) :], strict=True)],
+        tables=[_encode_timed(table, verdict) for table, verdict in zip(tables, verdicts, strict=False)],
+        accuracies=[
+            _encode_trained(table, verdict) for table, verdict in zip(learned, verdicts[len(tables) :], strict=True)
+        ],
         notes=notes,
     )
     values = msgspec.to_builtins(comparison)
@@ -205,7 +207,7 @@ def to_json(
     return msgspec.json.format(text, indent=1).decode() + "\n"
 
 
-def _timed(table: Table, verdict: str) -> TimedTable:
+def _encode_timed(table: Table, verdict: str) -> TimedTable:
     return TimedTable(
         **_head(table.group, verdict),
         spec_digest=table.group.spec_digest,
@@ -233,15 +235,15 @@ def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
     return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)
 
 
-def _trained(table: AccuracyComparison, verdict: str) -> AccuracyTable:
+def _encode_trained(table: AccuracyComparison, verdict: str) -> AccuracyTable:
     return AccuracyTable(
         **_head(table.group, verdict),
         recipe_digest=table.group.spec_digest, baseline=table.baseline,
-        cells=[_trained_cell(row) for row in rows(table)],
+        cells=[_encode_trained_cell(row) for row in rows(table)],
     )  # fmt: skip
 
 
-def _trained_cell(row: Mapping[str, Any]) -> TrainedCell:
+def _encode_trained_cell(row: Mapping[str, Any]) -> TrainedCell:
     values: dict[str, Any] = {
         each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name) for each in _FIELDS
     }

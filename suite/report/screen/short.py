@@ -68,24 +68,24 @@ def screen(
 ) -> list[str]:
     """Returns the lines of a screen: the answer's sentences, the tables, and the lines ``last``, which always stay."""
     width = min(room.columns - 1, WIDEST_TEXT)
-    head = [line for sentence in sentences for line in _wrapped(sentence, width)]
-    foot = [line for text in last for line in _wrapped(text, width)]
+    head = [line for sentence in sentences for line in _wrap(sentence, width)]
+    foot = [line for text in last for line in _wrap(text, width)]
     if len(head) > (most := max(2, room.lines // 2 - len(foot))):
         head = [*head[: most - 1], f"… the whole answer: {room.more}"]
-    blocks = [_timed(each, room.columns) for each in tables]
-    blocks += [_served(view, room.columns) for each in tables for view in inference.views(each)]
-    blocks += [_learned(each, room.columns) for each in trained]
-    shown = _fitted(blocks, room.lines - len(head) - len(foot) - 2, room.more)
+    blocks = [_show_timed(each, room.columns) for each in tables]
+    blocks += [_show_inference(view, room.columns) for each in tables for view in inference.views(each)]
+    blocks += [_show_accuracy(each, room.columns) for each in trained]
+    shown = _fit(blocks, room.lines - len(head) - len(foot) - 2, room.more)
     cut = [line if len(line) < room.columns else f"{line[: room.columns - 2]}…" for line in [*head, "", *shown]]
     return [*cut, *foot]
 
 
-def _fitted(blocks: Sequence[Sequence[str]], room: int, more: str) -> list[str]:
+def _fit(blocks: Sequence[Sequence[str]], room: int, more: str) -> list[str]:
     """Returns the blocks, each with an empty line below, with as many rows as there is room for."""
     if room < len(blocks) * (AROUND + 1):  # not even a row of each
         fitting = max(0, (room - 1) // (AROUND + 1))
         rest = count(len(blocks) - fitting, "table")
-        return [*(_fitted(blocks[:fitting], room - 1, more) if fitting else []), f"… {rest} not shown: {more}"]
+        return [*(_fit(blocks[:fitting], room - 1, more) if fitting else []), f"… {rest} not shown: {more}"]
     shown: list[str] = []
     for at, block in enumerate(blocks):
         share = (room - len(shown)) // (len(blocks) - at)  # a short table leaves its room to the others
@@ -102,7 +102,7 @@ def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
     return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'more row')}: {more}"]
 
 
-def _timed(compared: Table, columns: int) -> list[str]:
+def _show_timed(compared: Table, columns: int) -> list[str]:
     """Returns title, header and a line per row; what no framework supports goes last."""
     cells = sorted(compared.cells, key=lambda cell: cell.outcome == "unsupported")
     ran_well = all(cell.outcome == "ok" and not cell.flags for cell in cells)
@@ -126,19 +126,19 @@ def _timed(compared: Table, columns: int) -> list[str]:
         | {name: text(cell) for name, text in read.items()}
         for cell in cells
     ]
-    return [title(compared.group), *_narrowed(lines, columns, ["bottleneck", "global batch", "communication"])]
+    return [title(compared.group), *_narrow(lines, columns, ["bottleneck", "global batch", "communication"])]
 
 
-def _served(shown: View, columns: int) -> list[str]:
+def _show_inference(shown: View, columns: int) -> list[str]:
     """Returns the same for inference, without what happens once."""
     headers = shown.grid.headers
     left_out = ("worst ms", "first request ms", "first batch ms", "memory MiB")
     kept = [at for at, name in enumerate(headers) if name not in left_out]
     rows = [{headers[at]: row[at] for at in kept} for row in shown.grid.rows]
-    return [shown.title, *_narrowed(rows, columns, ["with loading", "95th ms"])]
+    return [shown.title, *_narrow(rows, columns, ["with loading", "95th ms"])]
 
 
-def _learned(trained: AccuracyComparison, columns: int) -> list[str]:
+def _show_accuracy(trained: AccuracyComparison, columns: int) -> list[str]:
     """Returns the same for cells that train to their end."""
     shown = view(trained)
     rows = [dict(zip(shown.grid.headers, row, strict=True)) for row in shown.grid.rows]
@@ -146,25 +146,25 @@ def _learned(trained: AccuracyComparison, columns: int) -> list[str]:
     left_out = ("epochs", "identity", *(("outcome",) if ran_well else ()))
     kept = [{name: text for name, text in row.items() if name not in left_out} for row in rows]
     yielding = ["samples/s", *(name for name in kept[0] if name.startswith("epochs to"))]
-    return [shown.title, *_narrowed(kept, columns, yielding)]
+    return [shown.title, *_narrow(kept, columns, yielding)]
 
 
-def _narrowed(rows: Sequence[Mapping[str, str]], columns: int, yielding: Iterable[str]) -> list[str]:
+def _narrow(rows: Sequence[Mapping[str, str]], columns: int, yielding: Iterable[str]) -> list[str]:
     """Returns the aligned rows; where they are too wide, without the columns that decide least."""
-    lines = _aligned(rows)
+    lines = _align(rows)
     for name in yielding:
         if max(map(len, lines)) >= columns:
             rows = [{header: text for header, text in row.items() if header != name} for row in rows]
-            lines = _aligned(rows)
+            lines = _align(rows)
     return lines
 
 
-def _aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:
+def _align(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """Returns the header and the rows, in columns as wide as their widest cell."""
     cells = [[clean(cell, CELL_MOST) for cell in line] for line in ([*rows[0]], *(row.values() for row in rows))]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]

@@ -48,12 +48,12 @@ def _columns(table: AccuracyComparison) -> dict[str, Callable[[Any], str]]:
         **{name: _setting(name) for name in _varying(table)},
         **({"global batch": lambda row: row["global batch"]} if several else {}),
         "seeds": lambda row: launch_count(row["seeds_ok"], row["seeds"]),
-        "epochs": lambda row: _whole(row["epochs"]),
+        "epochs": lambda row: _format_number(row["epochs"]),
         "test accuracy": _accuracy,
         f"against {table.baseline}": lambda row: _against(row, ""),
         **({"against fp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
         f"epochs to {target}": _epochs,
-        f"seconds to {target}": lambda row: _reached(row, "seconds_to_target"),
+        f"seconds to {target}": lambda row: _count_reached(row, "seconds_to_target"),
         **({"than one device": lambda row: row["than one device"]} if gained else {}),
         "samples/s": lambda row: _spread(row, "samples_per_s"),
         **({"J to target*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
@@ -159,16 +159,16 @@ def _points(value: float) -> str:
 
 def _epochs(row: Any) -> str:
     if row["reached"] < row["seeds"]:
-        return _reached(row, "epochs_to_target")
+        return _count_reached(row, "epochs_to_target")
     low, middle, high = (row[f"epochs_to_target{end}"] for end in ("_min", "", "_max"))
     return f"{middle:g}" + (f" ({low:g}{DASH}{high:g})" if low != high else "")
 
 
-def _whole(value: Any) -> str:
+def _format_number(value: Any) -> str:
     return NONE if value is None else f"{value:g}"
 
 
-def _reached(row: Any, name: str) -> str:
+def _count_reached(row: Any, name: str) -> str:
     if row["reached"] == row["seeds"]:
         return _spread(row, name)
     return f"{row['reached']} of {row['seeds']} reached it"

@@ -8,7 +8,7 @@ from suite.analysis.bottlenecks.costs import AGREES, Costs
 from suite.analysis.bottlenecks.explained_pairs import ComparedRows
 from suite.analysis.bottlenecks.roofline import RooflinePart, RooflineRow, roofline
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
-from suite.analysis.rows.wording import NONE, figure, listing, middle
+from suite.analysis.rows.wording import NONE, figure, fill, listing, middle
 from suite.record.parts.profile import CATEGORIES
 from suite.record.text import clean
 from suite.report.format.names import count
@@ -43,15 +43,17 @@ def _breakdown(table: Table, each: ComparedRows) -> View:
     rows.append(["sum as profiled", *(_time(cell.covered * cell.step_s, cell.step_s) for cell in held)])
     labels = [_name(table, row) for row in each.rows]
     grid = Grid(["category", *labels], rows, [LEFT, *[RIGHT] * len(held)])
-    title = f"Where the time of a step goes: {table.group.workload}, size {table.group.size}{_shared(table, each)}"
+    title = (
+        f"Where the time of a step goes: {table.group.workload}, size {table.group.size}{_name_settings(table, each)}"
+    )
     notes = [
         "Per step and in % of the timed step, to which all times are scaled; medians over launches with a profile."
     ]
-    merged = _merged((label, remarks(cell)) for label, cell in zip(labels, held, strict=True))
+    merged = _merge((label, remarks(cell)) for label, cell in zip(labels, held, strict=True))
     return View(title, grid, [*notes, *merged])
 
 
-def _merged(by_label: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+def _merge(by_label: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     """Returns each remark once, after the names of all cells that it is about."""
     about: dict[str, list[str]] = {}
     for label, lines in by_label:
@@ -60,9 +62,9 @@ def _merged(by_label: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     return [f"{'; '.join(labels)}: {words}" for words, labels in about.items()]
 
 
-def _shared(table: Table, each: ComparedRows) -> str:
+def _name_settings(table: Table, each: ComparedRows) -> str:
     names = [name for name in table.group.varying if len({SETTINGS[name](row) for row in each.rows}) == 1]
-    return "".join(f", {WORDS[name].format(middle(SETTINGS[name](each.rows[0])))}" for name in names)
+    return "".join(f", {fill(WORDS[name], middle(SETTINGS[name](each.rows[0])))}" for name in names)
 
 
 def remarks(cell: Costs) -> list[str]:
@@ -107,7 +109,7 @@ def _roofline(table: Table, placed: Sequence[RooflineRow]) -> View:
         f"Measured peaks: {'; '.join(roofs)}.",
         "FLOPs are the spec's, the same for all frameworks; bytes are those of the profile's shapes, each operand "
         "once. Bound by neither: below a tenth of the roof, so overhead or a slow kernel is the limit.",
-        *_above(placed),
+        *_explain_excess(placed),
         *_counts(table, placed),
         *_streams(table, placed),
     ]
@@ -120,7 +122,7 @@ def _rates(part: RooflinePart, each: RooflineRow) -> list[str]:
     return [figure(part.intensity), figure(part.flops_per_s / 1e9), percent, part.bound(each.roof) or NONE]
 
 
-def _above(placed: Sequence[RooflineRow]) -> list[str]:
+def _explain_excess(placed: Sequence[RooflineRow]) -> list[str]:
     """Explains shares of more than the roof, where there are any."""
     shares = [share for each in placed for part in each.parts if (share := part.share(each.roof)) is not None]
     if max(shares, default=0.0) < ABOVE:

@@ -19,11 +19,11 @@ MEMORY = "peak_memory_bytes"
 def view(table: Table) -> View:
     """Returns the table and its notes as strings, numbered notes last."""
     notes = Notes()
-    grid = _measured(table, notes)
-    return View(title(table.group), grid, [*foot_lines(table), *notes.lines], _monitored(table))
+    grid = _measured_grid(table, notes)
+    return View(title(table.group), grid, [*foot_lines(table), *notes.lines], _monitored_grid(table))
 
 
-def _measured(table: Table, notes: Notes) -> Grid:
+def _measured_grid(table: Table, notes: Notes) -> Grid:
     """Returns the measured values and the outcome of each row."""
     names = _names(table)
     several, sides = of_devices(table.group)
@@ -69,7 +69,7 @@ def _text(metric: Metric, table: Table) -> Read:
     return read
 
 
-def _monitored(table: Table) -> Grid | None:
+def _monitored_grid(table: Table) -> Grid | None:
     """Returns the metrics of the second part that at least one row has; None if there are none."""
     metrics = shown_metrics(table)
     if not metrics:

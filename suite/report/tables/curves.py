@@ -107,7 +107,7 @@ def speed_ups(table: Table) -> list[SpeedUp]:
         if base is row:
             ratios.append(SpeedUp(row))
         elif base and row.machine == base.machine and (values := by_block(row, base)):
-            ratios.append(_summarised(row, values))
+            ratios.append(_summarise(row, values))
     compared = {_of_base(each.row) for each in ratios if each.blocks}
     return [each for each in ratios if _of_base(each.row) in compared]
 
@@ -135,7 +135,7 @@ def _plain(cell: Cell) -> Cell:
     return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="", **LATER)
 
 
-def _summarised(row: Row, values: Sequence[float]) -> SpeedUp:
+def _summarise(row: Row, values: Sequence[float]) -> SpeedUp:
     test = statistics.paired(values)
     if test:
         return SpeedUp(row, test.value, test.low, test.high, test.blocks)
@@ -213,20 +213,22 @@ def workers(table: Table) -> list[Series]:
     def alike(cell: Cell) -> Cell | None:
         return cell.but(loader=replace(cell.loader, workers=0)) if cell.loader.kind == "workers" else None
 
-    return _counted(table, lambda cell: cell.loader.workers, alike, ceiling=True)
+    return _series_by_count(table, lambda cell: cell.loader.workers, alike, ceiling=True)
 
 
 def threads(table: Table) -> list[Series]:
     """Returns throughput against the threads that cells ask for, for each set that differs only in them."""
-    return _counted(table, lambda cell: cell.threads, lambda cell: cell.but(threads=0) if cell.threads else None)
+    return _series_by_count(
+        table, lambda cell: cell.threads, lambda cell: cell.but(threads=0) if cell.threads else None
+    )
 
 
 def cores(table: Table) -> list[Series]:
     """Returns throughput against the cores that cells ask for, likewise."""
-    return _counted(table, lambda cell: cell.cores, lambda cell: cell.but(cores=0) if cell.cores else None)
+    return _series_by_count(table, lambda cell: cell.cores, lambda cell: cell.but(cores=0) if cell.cores else None)
 
 
-def _counted(
+def _series_by_count(
     table: Table, count: Callable[[Cell], int], alike: Callable[[Cell], Cell | None], ceiling: bool = False
 ) -> list[Series]:
     """Returns throughput against a count of cells that are ``alike`` but for it; None for cells without one."""

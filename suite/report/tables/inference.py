@@ -10,6 +10,7 @@ import pandas as pd
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, NONE, figure, middle
 from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.sequential import is_sequential
 from suite.analysis.statistics.serving import COMPARED, FIGURES, Estimate, Serving
 from suite.plan.measuring import LEAST_FOR_P99
 from suite.report.format.names import counts, workload
@@ -30,7 +31,7 @@ COLUMNS = {
     "tokens_per_s_of_8": ("the same of eight prompts at once, all their tokens", "tokens/s"),
     "first_request_ms": ("the first request, with compiling", "ms"),
     "first_batch_ms": ("the first pass at the cell's batch, with compiling", "ms"),
-    "memory_bytes": ("the allocator's peak; empty where the framework tells none of inference alone", "bytes"),
+    "memory_bytes": ("the allocator's peak while serving, with what training keeps; empty if none is told", "bytes"),
 }
 
 #: The columns of the table by figure: its header, and how many of its units make one of the column's.
@@ -145,5 +146,7 @@ def _notes(table: Table, served: Any, tested: bool) -> list[str]:
     if tested:
         lines.append(f"Test: as for training, Holm's correction over all ratios of this table, {launched} per cell.")
     else:
-        lines.append(f"Significance was not tested: {launched} per cell; a test needs at least {LEAST}.")
+        why = "the run stopped when its training was decided" if is_sequential(table.group.rows) else ""
+        why = why or f"{launched} per cell; a test needs at least {LEAST}"
+        lines.append(f"Significance was not tested: {why}.")
     return lines

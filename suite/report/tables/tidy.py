@@ -58,7 +58,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
         definition = column(name)
         metadata = {"unit": definition.unit, "meaning": definition.meaning}
         fields.append(pa.field(name, types[definition.kind], metadata=metadata))
-        values = [_whole(value) for value in frame[name]] if definition.kind == WHOLE else frame[name]
+        values = [_to_integer(value) for value in frame[name]] if definition.kind == WHOLE else frame[name]
         columns.append(pa.array(values, types[definition.kind], from_pandas=True))
     schema = pa.schema(fields, metadata={"suite_schema": str(SCHEMA)})
     parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path)
@@ -121,7 +121,7 @@ def _of_several(record: Record) -> dict[str, Any]:
     return row
 
 
-def _whole(value: Any) -> int | None:
+def _to_integer(value: Any) -> int | None:
     """Returns the number as an integer; None for a missing one and for one beyond 64 bits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None

@@ -75,7 +75,7 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
         group = table.group
         if group.by == "framework":
             text = fastest.sentence(each.contests, _where(group)) + _absent(group)
-            verdict = fastest.card(each.contests, fastest.CARD - len(_flagged(group, short=True)))
+            verdict = fastest.card(each.contests, fastest.CARD - len(_say_flags(group, short=True)))
             every_gain += [(group, gain) for gain in each.gains]
             grown.append(devices.sentence(each.scalings, f"the {workload(group)}"))
         elif group.by == "devices" and (words := devices.sentence(each.scalings, f"the {workload(group)}")):
@@ -83,28 +83,28 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
         else:
             text = along(group, each.gains, table.baseline)
             verdict = along_card(group, each.gains)
-        timed.append(text + _flagged(group) + _doubt(table))
+        timed.append(text + _say_flags(group) + _doubt(table))
         doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
         cards.append(
-            _card(group, *(doubted if _doubt(table) else [f"{verdict}{_flagged(group, short=True)}", verdict]))
+            _card(group, *(doubted if _doubt(table) else [f"{verdict}{_say_flags(group, short=True)}", verdict]))
         )
     if tables and (most := max(_most(table.group) for table in tables)) < min(
         launches_tested(table.group.rows) for table in tables
     ):
         timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
     else:
-        timed = [text + _untested(table) for text, table in zip(timed, tables, strict=True)]
+        timed = [text + _say_untested(table) for text, table in zip(timed, tables, strict=True)]
     accuracies, shorter, speeds = [], [], []
     for accuracy, each in zip(learned, (each.decided(tests) for each in trained), strict=True):
         group = each.group
         accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
         few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
-        speeds.append(fastest.sentence(each.contests, _where(group), "seed") + few + _flagged(group))
+        speeds.append(fastest.sentence(each.contests, _where(group), "seed") + few + _say_flags(group))
         shorter.append(training_time(each.gains, training.same_as_fp32(accuracy)))
         short = training.short(accuracy)
         cards.append(_card(group, f"{short}; {fastest.card(each.contests, fastest.CARD - len(short) - 2)}", short))
     other_gains = [(group, gain) for group, gain in every_gain if gain.axis != "tuning"]
-    sentences = _chosen([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
+    sentences = _choose_sentences([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
     sentences += [words] if (words := switches(every_gain)) else []
     groups = [*(table.group for table in tables), *(each.group for each in learned)]
     machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
@@ -146,7 +146,7 @@ def _where(group: Group) -> str:
     return f"on the {workload(group)}"
 
 
-def _chosen(first: Sequence[str], second: Sequence[str], third: Sequence[str]) -> list[str]:
+def _choose_sentences(first: Sequence[str], second: Sequence[str], third: Sequence[str]) -> list[str]:
     """Returns the sentences that are told: those of every table, then as many more as there is room for."""
     if len(first) > MOST:
         rest = len(first) - MOST + 1
@@ -169,7 +169,7 @@ def _most(group: Group) -> int:
     return max((len(row.launches) for row in group.rows), default=0)
 
 
-def _untested(table: Table) -> str:
+def _say_untested(table: Table) -> str:
     few = _most(table.group)
     return f"; nothing is tested with {count(few, 'launch')}" if few < launches_tested(table.group.rows) else ""
 
@@ -181,7 +181,7 @@ def _doubt(table: Table) -> str:
     return "; DO NOT TRUST THIS: a second copy of the same cell came out different (see the control under the table)"
 
 
-def _flagged(group: Group, short: bool = False) -> str:
+def _say_flags(group: Group, short: bool = False) -> str:
     """Returns the flags that more than half of the launches have, with their number; empty without any."""
     launches = [flags for row in group.rows for flags in row.ok_flags]
     counts = Counter(flag for flags in launches for flag in flags)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from suite.analysis.bottlenecks.bottleneck import GAIN
 from suite.analysis.rows.groups import SETTINGS, Group
-from suite.analysis.rows.wording import listing
+from suite.analysis.rows.wording import fill, listing
 from suite.analysis.statistics.speedups import Speedup
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
@@ -120,7 +120,7 @@ def switches(gains: Sequence[tuple[Group, Speedup]]) -> str:
 def _change(alike: Sequence[Speedup], what: str, unit: str = "launch") -> str:
     value, before = alike[0].values
     told = [(framework(gain.framework), gain.ratio, ()) for gain in alike]
-    return change(f"{SUBJECTS[alike[0].axis].format(value)} instead of {before}", what, told, unit)
+    return change(f"{fill(SUBJECTS[alike[0].axis], value)} instead of {before}", what, told, unit)
 
 
 def _largest(kind: str, group: Group, gain: Speedup, gains: Sequence[tuple[Group, Speedup]]) -> str:

@@ -19,7 +19,7 @@ def sentence(scalings: Sequence[Scaling], what: str) -> str:
 
     It is weak scaling where there is any, by the usual strategy of each framework where that was measured.
     """
-    chosen = _chosen(scalings)
+    chosen = _choose_points(scalings)
     if not chosen:
         return ""
     devices, base = map(number, _devices(chosen))
@@ -35,7 +35,7 @@ def sentence(scalings: Sequence[Scaling], what: str) -> str:
 
 def card(scalings: Sequence[Scaling]) -> str:
     """Returns the same in a line for an index."""
-    chosen = _chosen(scalings)
+    chosen = _choose_points(scalings)
     if not chosen:
         return "nothing to compare"
     devices, base = _devices(chosen)
@@ -44,7 +44,7 @@ def card(scalings: Sequence[Scaling]) -> str:
     return f"{devices} devices over {base}: {', '.join(words)}{note}"
 
 
-def _chosen(scalings: Sequence[Scaling]) -> list[tuple[Scaling, Point]]:
+def _choose_points(scalings: Sequence[Scaling]) -> list[tuple[Scaling, Point]]:
     """Returns one scaling of each framework, and its point at the most devices that all of them have."""
     kinds = [each for each in scalings if each.kind == WEAK] or [*scalings]
     by_framework: dict[str, Scaling] = {}

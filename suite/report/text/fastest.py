@@ -22,21 +22,21 @@ def sentence(contests: Sequence[FastestBySetting], where: str, unit: str = "laun
     """Returns the sentence without its full stop; ``where`` names the workload, as ``On the IMDB LSTM``."""
     contested = [contest for contest in contests if contest.rivals]
     if not contested:
-        return _alone(contests, where)
+        return _say_alone(contests, where)
     groups = _alike(contested)
     words = _Words(contested, unit)
     if len(groups) > CLAUSES_MOST:
         text = words.counted(groups)
     else:
         text = "; ".join(words.clause(group, first=not at) for at, group in enumerate(groups))
-    return f"{where}, {text}{_not_ranked(contests)}"
+    return f"{where}, {text}{_say_unranked(contests)}"
 
 
 def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
     """Returns the same in at most ``most`` characters, for an index."""
     contested = [contest for contest in contests if contest.rivals]
     if not contested:
-        return f"{frameworks(_measured(contests))} alone" if contests else "no launch ended well"
+        return f"{frameworks(_measured_frameworks(contests))} alone" if contests else "no launch ended well"
     groups = _alike(contested)
     n = min(contest.gaps[contest.top, name].blocks for contest in contested for name in contest.rivals)
     untested = all(group[0].is_untested for group in groups)
@@ -96,7 +96,7 @@ class _Words:
             )
         else:
             text = f"{before}{self._tie(group, leaders, after)}{self._rest(group, leaders)}"
-        return text + self._untested(group)
+        return text + self._say_untested(group)
 
     def counted(self, groups: Sequence[Sequence[FastestBySetting]]) -> str:
         """Returns in how many settings which framework is ahead."""
@@ -146,9 +146,9 @@ class _Words:
             ratio = f"{framework(name)} at {_figures(gaps)}x {speed} {framework(base)}"
             parts.append(f"{ratio}; {self._bounds(gaps)}" if gaps else f"no ratio to {framework(name)}")
         text = f"{words} ({'; '.join(parts)})"
-        return text + self._decided(group) if kind == PARTLY else text
+        return text + self._say_decided(group) if kind == PARTLY else text
 
-    def _decided(self, group: Sequence[FastestBySetting]) -> str:
+    def _say_decided(self, group: Sequence[FastestBySetting]) -> str:
         """Returns the pairs of leaders that are decided although none of them is fastest."""
         parts = []
         pairs = {pair: None for contest in group for pair in contest.decided_pairs}
@@ -184,7 +184,7 @@ class _Words:
             parts.append(ratio or f"without a ratio to {framework(name)}")
         return listing(parts)
 
-    def _untested(self, group: Sequence[FastestBySetting]) -> str:
+    def _say_untested(self, group: Sequence[FastestBySetting]) -> str:
         """Returns what is said of frameworks with too few launches among others with enough."""
         parts = []
         for name in _in_order({name for contest in group for name in contest.untested}):
@@ -271,19 +271,19 @@ def _gaps(group: Sequence[FastestBySetting], leaders: Sequence[str], other: str)
     return [gap for gap in pairs if gap.value]
 
 
-def _not_ranked(contests: Sequence[FastestBySetting]) -> str:
+def _say_unranked(contests: Sequence[FastestBySetting]) -> str:
     reasons = {framework(name): why for contest in contests for name, why in contest.unranked.items()}
     return "".join(f"; {name} is not ranked: {why}" for name, why in reasons.items())
 
 
-def _alone(contests: Sequence[FastestBySetting], where: str) -> str:
-    names = _measured(contests)
+def _say_alone(contests: Sequence[FastestBySetting], where: str) -> str:
+    names = _measured_frameworks(contests)
     if not names:
-        return f"{where}, no launch gave a result that can be ranked{_not_ranked(contests)}"
-    return f"{where}, there is nothing to compare {frameworks(names)} with{_not_ranked(contests)}"
+        return f"{where}, no launch gave a result that can be ranked{_say_unranked(contests)}"
+    return f"{where}, there is nothing to compare {frameworks(names)} with{_say_unranked(contests)}"
 
 
-def _measured(contests: Sequence[FastestBySetting]) -> list[str]:
+def _measured_frameworks(contests: Sequence[FastestBySetting]) -> list[str]:
     return _in_order({row.cell.framework for contest in contests for row in contest.rows})
 
 

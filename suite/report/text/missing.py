@@ -60,7 +60,13 @@ def _sentence(count: Count) -> str:
 def command(run: str, settings: Mapping[str, Any]) -> str:
     """Returns the command that continues the run with its own settings."""
     typed = settings.get("typed")
-    words = ["python", "-m", "pytest", "suite", *(_typed(typed) if isinstance(typed, dict) else _older(settings))]
+    words = [
+        "python",
+        "-m",
+        "pytest",
+        "suite",
+        *(_options_typed(typed) if isinstance(typed, dict) else _older(settings)),
+    ]
     for name, (option, usual) in OPTIONS.items():
         value = settings.get(name)
         fixed = name != "launches" or settings.get("design") != SEQUENTIAL
@@ -72,7 +78,7 @@ def command(run: str, settings: Mapping[str, Any]) -> str:
     return shlex.join([*words, f"--resume={run}", "--benchmark-save"])
 
 
-def _typed(typed: Mapping[str, Any]) -> list[str]:
+def _options_typed(typed: Mapping[str, Any]) -> list[str]:
     """The options that chose cells and windows, as they were typed."""
     names = typed.get("matrix")
     matrices = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -24,7 +24,7 @@ def accuracy(table: AccuracyComparison) -> str:
     rest = [row for row in rows if row not in tested]
     few = f"; {listing([_name(table, row) for row in rest])} had too few seeds to be tested" if rest else ""
     if apart:
-        return f"{'; '.join(_apart(table, row) for row in apart)} after {epochs}{few}"
+        return f"{'; '.join(_say_difference(table, row) for row in apart)} after {epochs}{few}"
     reached = f"{_range(tested)} after {epochs}"
     if all(row["verdict"] == "same" for row in compared):
         who = _who(table, tested)
@@ -86,7 +86,7 @@ def _name(table: AccuracyComparison, row: dict[str, Any]) -> str:
     return f"{framework(row['framework'])} in {row['precision']}" if several else framework(row["framework"])
 
 
-def _apart(table: AccuracyComparison, row: dict[str, Any]) -> str:
+def _say_difference(table: AccuracyComparison, row: dict[str, Any]) -> str:
     points = 100 * abs(row["difference_value"])
     ends = sorted(100 * abs(row[f"difference_{end}"]) for end in ("low", "high"))
     interval = f"95 % interval {ends[0]:.2f} to {ends[1]:.2f}, {row['difference_seeds']:g} seeds"

@@ -11,7 +11,7 @@ from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.bottlenecks.costs import AGREES
 from suite.analysis.bottlenecks.explained_pairs import Pair
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row, flags_of
-from suite.analysis.rows.wording import figure, listing, middle
+from suite.analysis.rows.wording import figure, fill, listing, middle
 from suite.analysis.statistics.inference import LEAST
 from suite.report.format.names import count, framework
 from suite.report.format.text import capital
@@ -79,7 +79,7 @@ def explain_pairs(table: Table) -> list[tuple[Pair, PairExplanation]]:
     """Returns all pairs with what explains them; none if no launch of the table has a profile."""
     if not is_profiled([table]):
         return []
-    return [(pair, _told(table, pair)) for pair in table.findings.pairs]
+    return [(pair, _explain_pair(table, pair)) for pair in table.findings.pairs]
 
 
 def is_profiled(tables: Iterable[Table]) -> bool:
@@ -92,7 +92,7 @@ def no_profile() -> str:
     return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {RECORD}"
 
 
-def _told(table: Table, pair: Pair) -> PairExplanation:
+def _explain_pair(table: Table, pair: Pair) -> PairExplanation:
     subject, other = _sides(table, pair)
     n = count(pair.blocks, "block")
     verdict = pair.verdict or "not tested"
@@ -186,7 +186,7 @@ def _sides(table: Table, pair: Pair) -> tuple[str, str]:
     if by == "framework":
         return framework(pair.row.cell.framework), framework(pair.other.cell.framework)
     value = table.base.axis.value
-    names = [WORDS[by].format(middle(value(row))) for row in (pair.row, pair.other)]
+    names = [fill(WORDS[by], middle(value(row))) for row in (pair.row, pair.other)]
     return f"{framework(pair.row.cell.framework)} with {names[0]}", names[1]
 
 
@@ -195,7 +195,7 @@ def _place(table: Table, row: Row) -> str:
     modes = {(each.cell.framework, each.cell.compile) for each in table.group.rows}
     settled = len(modes) == len({name for name, _ in modes})
     names = [name for name in table.group.varying if name != table.group.by and not (settled and name == "compile")]
-    return "".join(f", {WORDS[name].format(middle(SETTINGS[name](row)))}" for name in names)
+    return "".join(f", {fill(WORDS[name], middle(SETTINGS[name](row)))}" for name in names)
 
 
 def _name(table: Table, row: Row) -> str:

@@ -76,7 +76,7 @@ class Host(Protocol):
         """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launches.launch.LaunchError`."""
 
 
-def _gone(host: Host, _: Callable[[], None]) -> Host:
+def _refuse(host: Host, _: Callable[[], None]) -> Host:
     raise HostLostError(f"host {host.about.name} is lost")
 
 
@@ -90,7 +90,7 @@ class Hosts:
 
     hosts: Sequence[Host]
     cluster: bool = False
-    revive: Callable[[Host, Callable[[], None]], Host] = _gone
+    revive: Callable[[Host, Callable[[], None]], Host] = _refuse
 
 
 def code_digest() -> str:

@@ -38,7 +38,7 @@ class Instruments:
     _missing: str = ""
 
     def __post_init__(self) -> None:
-        self._gpus = self._opened()
+        self._gpus = self._open()
         self._idle = idle(self._gpus)
 
     @property
@@ -62,7 +62,7 @@ class Instruments:
             record = replace(record, ranks=replace(record.ranks, links=linked))
         return record
 
-    def _opened(self) -> list[Gpu]:
+    def _open(self) -> list[Gpu]:
         if self.device == "cpu":
             self._missing = "the run uses the CPU"
             return []

@@ -65,21 +65,21 @@ class Remote:
 
     def begin(self) -> None:
         """Ask the host what it is. Raises `HostLostError` and `LaunchError`."""
-        said = self._asked({"begin": self.settings | {"name": self.name}}, "about", within_s=BEGIN_S)
+        said = self._ask({"begin": self.settings | {"name": self.name}}, "about", within_s=BEGIN_S)
         self.about = decode(About, said["about"])
         self.address = self.address or self.about.address
 
     def prepare(self, workload: str) -> None:
         """Get the data of a workload ready there, verified. Raises `DataError`, `LaunchError`, `HostLostError`."""
         message = {"prepare": {"workload": workload, "folder": folder_of(workload)}}
-        self.data[workload] = str(self._asked(message, "prepared")["prepared"])
+        self.data[workload] = str(self._ask(message, "prepared")["prepared"])
 
     def ready(self) -> None:
         """Nothing is left to do there."""
 
     def port(self) -> int:
         """A port that was free there a moment ago."""
-        return int(self._asked({"port": True}, "port")["port"])
+        return int(self._ask({"port": True}, "port")["port"])
 
     def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         """Run one launch there; its log and its other files come back with the record."""
@@ -100,7 +100,7 @@ class Remote:
             if answer is None:
                 self._stop()
         assert answer is not None
-        _refused(self.name, answer)
+        _raise(self.name, answer)
         with suppress(OSError):  # as a log that cannot be written ends no launch that is over
             _write(answer.get("files"), log)
         cell, launch = order.job.cell, order.job.launch
@@ -129,13 +129,13 @@ class Remote:
                     break
             self.close()
 
-    def _asked(self, message: dict[str, Any], name: str, within_s: float = SILENT_S) -> dict[str, Any]:
+    def _ask(self, message: dict[str, Any], name: str, within_s: float = SILENT_S) -> dict[str, Any]:
         """The answer to a message. Raises what the host raised."""
         self.wire.send(json.dumps(message))
         for answer in self._heard(within_s):
             if isinstance(text := answer.get("say"), str):
                 self.say(f"{self.name}: {text}")
-            _refused(self.name, answer)
+            _raise(self.name, answer)
             if name in answer:
                 return answer
         raise HostLostError(f"host {self.name} gave no answer")
@@ -167,7 +167,7 @@ def begin_host(remote: Remote) -> Remote:
     return remote
 
 
-def _refused(name: str, answer: dict[str, Any]) -> None:
+def _raise(name: str, answer: dict[str, Any]) -> None:
     """Raise what a host raised."""
     if "stopped" in answer:
         raise StoppedError

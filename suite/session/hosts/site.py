@@ -147,7 +147,7 @@ class _Spread:
             self.stopped.set()
             for thread in threads:
                 thread.join()
-        return self._judged(ended)
+        return self._judge(ended)
 
     def _part(self, at: int, host: Remote, order: HostJob, log: Path) -> None:
         def tick() -> None:
@@ -181,7 +181,7 @@ class _Spread:
                 grace_s = min(grace_s, time.monotonic() + GRACE_S)
         return ended
 
-    def _judged(self, ended: list[tuple[int, Record | BaseException]]) -> Record:
+    def _judge(self, ended: list[tuple[int, Record | BaseException]]) -> Record:
         """The record of rank 0 with what the others add, or that of the part which failed first."""
         for _, result in ended:
             if isinstance(result, BaseException) and not isinstance(result, (StoppedError, LaunchError)):
@@ -194,10 +194,10 @@ class _Spread:
         for _, result in ended:
             if isinstance(result, BaseException):
                 raise result
-        return _merged([(records[at], self.counts[at]) for at in sorted(records)])
+        return _merge([(records[at], self.counts[at]) for at in sorted(records)])
 
 
-def _merged(parts: Sequence[tuple[Record, int]]) -> Record:
+def _merge(parts: Sequence[tuple[Record, int]]) -> Record:
     """Rank 0's record, with the flags of all hosts and the GPUs that were used there; each comes with its ranks.
 
     The machine is that of rank 0's host, since all hosts of a run are of one kind.

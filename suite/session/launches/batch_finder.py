@@ -50,7 +50,7 @@ class Fit:
 
     def less(self, record: Record) -> Fit:
         """The fit without the batch of this launch, which did not fit after all."""
-        tries = (*self.tries, _tried(record))
+        tries = (*self.tries, _describe(record))
         batches = [attempt.batch for attempt in tries if attempt.status == "ok" and attempt.batch < record.cell.batch]
         return Fit(max(batches, default=None), tries)
 
@@ -73,7 +73,7 @@ def largest(attempt: Callable[[int], Record]) -> Fit:
 
     def fits(batch: int) -> bool | None:
         record = attempt(batch)
-        tries.append(_tried(record))
+        tries.append(_describe(record))
         if record.outcome.ok:
             return True
         return (
@@ -115,7 +115,7 @@ def fits_by_cell(records: Iterable[Record]) -> dict[Cell, Fit]:
     return fits
 
 
-def _tried(record: Record) -> Try:
+def _describe(record: Record) -> Try:
     return Try(record.cell.batch, record.outcome.status, record.outcome.reason, record.memory)
 
 

@@ -78,7 +78,7 @@ def end_here(tag: str, pids: Iterable[int] = ()) -> None:
     killed = {int(pid) for pid in pids}
     deadline, clean = time.monotonic() + END_WITHIN_S, 0
     while clean < LOOKS and time.monotonic() < deadline:
-        alive = _tagged(tag)
+        alive = _find_tagged(tag)
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ def end_abandoned(folder: Path) -> None:
             end_processes(tag)
 
 
-def _tagged(tag: str) -> list[int]:
+def _find_tagged(tag: str) -> list[int]:
     """Ids of the running processes that started with the tag, or one that begins with it, in their environment.
 
     Raises OSError if no file can be opened.

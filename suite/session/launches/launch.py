@@ -90,18 +90,18 @@ def launch(
     """
     serves = job.plan.serves and not job.cell.recipe
     if reason := too_old(job.cell.framework, job.cell.release) or (not_served(job.cell) if serves else ""):
-        return _unsupported(job, reason)
+        return _unsupported_record(job, reason)
     if reason := ranks.impossible(job.cell, job.device, part):
-        return _unsupported(job, reason)
+        return _unsupported_record(job, reason)
     try:
         with contextlib.ExitStack() as until:
             inside = ranks.network(job, part, until)
             for _ in range(ranks.PORT_TRIES):
-                record = _launched(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
+                record = _launch(job, log, deadline_s, progress, watch, tick=tick, part=part, inside=inside)
                 if job.cell.processes == 1 or part or not ranks.port_taken(record):
                     break
     except NamespaceError as error:
-        return _unsupported(job, str(error))
+        return _unsupported_record(job, str(error))
     except OSError as error:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         full = f"; this process may open {most} (`ulimit -n`)" if error.errno in cleanup.NO_FILE else ""
@@ -109,18 +109,18 @@ def launch(
     return record
 
 
-def _unsupported(job: Job, reason: str) -> Record:
+def _unsupported_record(job: Job, reason: str) -> Record:
     environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
     return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
 
 
-def _launched(
+def _launch(
     job: Job, log: Path, deadline_s: float, progress: Progress, watch: Watch | None, *, tick: Callable[[], None],
     part: HostRanks | None, inside: list[str],
 ) -> Record:  # fmt: skip
     started = datetime.now(UTC).isoformat(timespec="seconds")
     parts: dict[str, Any] = {"cell": job.cell.to_json(), "launch": job.launch, "started": started}
-    with scratch_folder() as folder, _spawned(job, log, folder, part, inside) as (workers, pipes, spawned_s):
+    with scratch_folder() as folder, _spawn(job, log, folder, part, inside) as (workers, pipes, spawned_s):
         pids = [worker.pid for worker in workers] if job.cell.processes > 1 else workers[0].pid
         monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
@@ -171,7 +171,7 @@ def ask(
     with scratch_folder() as folder:
         answer, output = Path(folder, "answer.json"), Path(folder, "said")
         command = [interpreter(framework), "-m", module, *arguments, "--answer", str(answer)]
-        with _started(command, job, folder, output, ()) as process:
+        with _start(command, job, folder, output, ()) as process:
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
@@ -198,7 +198,7 @@ def scratch_folder() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _spawned(
+def _spawn(
     job: Job, log: Path, scratch: str, part: HostRanks | None = None, inside: Sequence[str] = ()
 ) -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int], float]]:
     """The workers of a job, one for each rank, their pipes, and when they were spawned, by the monotonic clock.
@@ -218,7 +218,7 @@ def _spawned(
                 command = [*inside, python, "-m", "suite.worker.process", str(write_end), text]
                 place = ranks.log_of(log, rank)
                 workers.append(
-                    opened.enter_context(_started(command, job, scratch, place, (write_end,), own=own, tag=tag))
+                    opened.enter_context(_start(command, job, scratch, place, (write_end,), own=own, tag=tag))
                 )
             finally:
                 os.close(write_end)
@@ -227,7 +227,7 @@ def _spawned(
 
 
 @contextlib.contextmanager
-def _started(
+def _start(
     command: list[str],
     job: Job,
     scratch: str,

@@ -77,7 +77,7 @@ class Launcher:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
 
-        record = self._fitted(job, start) if cell.batch == AUTO else start(job)
+        record = self._launch_fitting(job, start) if cell.batch == AUTO else start(job)
         if record.outcome.ok:
             _remove(checkpoint)
         record = replace(record, environment=record.environment or {"machine": machine()})
@@ -109,7 +109,7 @@ class Launcher:
         folder: Path = self.settings.journals / str(self.info["id"])
         return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
 
-    def _fitted(self, job: Job, start: Callable[[Job], Record]) -> Record:
+    def _launch_fitting(self, job: Job, start: Callable[[Job], Record]) -> Record:
         """A launch with the largest batch that fits; the search runs once per cell and run."""
         cell = job.cell
         job = replace(job, memory_limit=job.memory_limit or self.host.about.free_bytes)

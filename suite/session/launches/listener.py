@@ -174,7 +174,7 @@ class Workers:
         finally:
             for descriptor in processes:
                 os.close(descriptor)
-        return self._judged(late, deadline_s)
+        return self._judge(late, deadline_s)
 
     def _until_end(self, selector: selectors.BaseSelector, processes: dict[int, Member], deadline: float) -> bool:
         """Take messages in until all is said; whether the deadline came first."""
@@ -215,7 +215,7 @@ class Workers:
         if member.failure:
             self.failed.append(member)
 
-    def _judged(self, late: bool, deadline_s: float) -> Member:
+    def _judge(self, late: bool, deadline_s: float) -> Member:
         """Name the cause in the outcome; returns the rank that it lies with."""
         if self.world == 1:
             timeout = Outcome("timeout", f"no end after {deadline_s:g} s")
@@ -230,7 +230,7 @@ class Workers:
             self.parts["outcome"] = {"status": outcome.status, "reason": reason}
             return cause
         elif late and not all(member.outcome for member in self.members):
-            stopped = [member for member in self.members if _stopped(member.worker.pid)]
+            stopped = [member for member in self.members if _is_stopped(member.worker.pid)]
             places = ", ".join(f"rank {each.rank} in {each.where}" for each in self.members if not each.outcome)
             which = f"; stopped: {', '.join(f'rank {each.rank}' for each in stopped)}" if stopped else ""
             self.parts["outcome"] = {"status": "timeout", "reason": f"no end after {deadline_s:g} s ({places}{which})"}
@@ -243,7 +243,7 @@ def is_consequence(failure: Outcome | None) -> bool:
     return bool(failure and failure.status == "error" and _CONSEQUENCE.search(failure.reason))
 
 
-def _stopped(pid: int) -> bool:
+def _is_stopped(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.NoSuchProcess:

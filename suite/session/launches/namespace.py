@@ -30,13 +30,13 @@ def own_network() -> Iterator[list[str]]:
     """The words before a command that run it in a new network, until the exit. Raises `NamespaceError`."""
     with contextlib.ExitStack() as until:
         try:
-            words = _begun((), until)
+            words = _begin((), until)
         except NamespaceError:
-            words = _begun(AS_USER, until)
+            words = _begin(AS_USER, until)
         yield words
 
 
-def _begun(user: tuple[str, ...], until: contextlib.ExitStack) -> list[str]:
+def _begin(user: tuple[str, ...], until: contextlib.ExitStack) -> list[str]:
     """Begins a new network, as root or in a user namespace; ``until`` ends it."""
     pipe = subprocess.PIPE
     command = ["unshare", "--net", *user, sys.executable, "-I", "-S", __file__]

@@ -55,7 +55,7 @@ def impossible(cell: Cell, device: str, part: HostRanks | None = None) -> str:
             who = f"{count} devices on a CPU need {need} each" if count > 1 else f"the cell needs {need}"
             return f"{who}, and {cores} can be used here{_over_hosts(cell)}"
         return ""
-    listed = _listed()
+    listed = _list_devices()
     if listed is not None and count > len(listed):
         shown = f"CUDA_VISIBLE_DEVICES shows {len(listed)}"
         return f"{count} devices are asked for, and {shown}{_over_hosts(cell)}"
@@ -93,7 +93,7 @@ def environments(cell: Cell, device: str, part: HostRanks | None = None) -> list
         if each:
             own[CORES] = ",".join(map(str, placed[rank * each : (rank + 1) * each]))
         if not on_cpu:  # each sees its own device alone, as its first
-            listed = _listed()
+            listed = _list_devices()
             own["CUDA_VISIBLE_DEVICES"] = listed[rank] if listed else str(rank)
         made.append(shared | own)
     return made
@@ -138,7 +138,7 @@ def port_taken(record: Record) -> bool:
     return failed and any(_TAKEN.search(line) for line in (record.outcome.reason, *record.log))
 
 
-def _listed() -> list[str] | None:
+def _list_devices() -> list[str] | None:
     """The devices that CUDA_VISIBLE_DEVICES shows; None where it is not set."""
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
     return None if variable is None else [name for name in variable.split(",") if name]

@@ -186,12 +186,12 @@ class ProcessGroup:
         return os.environ.get(name) or self.ranks.interface
 
     def _sums(self, device: str, size: int) -> AllReduce:
-        seconds = median(self._timed(device, size, SUMS))
+        seconds = median(self._time_sums(device, size, SUMS))
         peak_size = max(size, DEVICES[device].summed_bytes)
-        peak_s = min(self._timed(device, peak_size, PEAK_SUMS))
+        peak_s = min(self._time_sums(device, peak_size, PEAK_SUMS))
         return AllReduce(size, seconds, SUMS, size / seconds, max(peak_size / peak_s, size / seconds))
 
-    def _timed(self, device: str, size: int, times: int) -> list[float]:
+    def _time_sums(self, device: str, size: int, times: int) -> list[float]:
         """Seconds of each sum of an array of so many bytes, of the slowest process."""
         run = self.devices.summing(self.cell, device, self.ranks, size)
         run(2)

@@ -25,37 +25,36 @@ from workloads.data.dataset import Array, Split
 
 if TYPE_CHECKING:
     from suite.worker.evidence.subject import Subject
+    from workloads.spec import WorkloadSpec
 
-#: Labels that each sample is evaluated with, and samples of a batch that are evaluated.
+#: Labels that each sample is evaluated with, and samples of each batch that are evaluated.
 LABELS, SAMPLES = 4, 8
 #: Losses that differ by less may be the same sample's: in the precisions named here, and in coarser ones.
 CLEAR, EXACT, COARSE = 1e-5, ("fp32", "fp64"), 1e-2
+#: How far decoding with a cache may be off passes without one in float64, relative.
+CACHED = 1e-9
 
 
-def evidence(
-    answers: Answers, fresh: Any, state: dict[str, Array], precision: str, ignored: int | None = None
-) -> Answered:
-    """Evaluates the samples again by a fresh model with the ``state`` of what was timed.
-
-    ``ignored`` is the `ignored_label` of the workload's spec.
-    """
+def evidence(answers: Answers, fresh: Any, state: dict[str, Array], precision: str, spec: WorkloadSpec) -> Answered:
+    """Evaluates the samples again by a fresh model with the ``state`` of what was timed."""
     restore_state(fresh, state)
     of_requests = [at for at, _, _ in answers.kept]
     before = sorted({at for _, at, _ in answers.kept} - {*of_requests})
     pool = [*dict.fromkeys(of_requests), *before]
     labels = labels_of(answers.kept[0][2].size)
     clear = CLEAR if precision in EXACT else COARSE
-    inputs, rows = answers.batch[:SAMPLES], answers.logits[:SAMPLES]
-    again = evaluated(fresh, np.concatenate([answers.inputs[pool], inputs]), labels, ignored)
+    spread = [(inputs[at], logits[at]) for inputs, logits in answers.batches for at in _spread(len(inputs))]
+    rows = np.stack([logits for _, logits in spread])
+    again = evaluated(fresh, np.concatenate([answers.inputs[pool], [inputs for inputs, _ in spread]]), labels, spec)
     expected = dict(zip(pool, again, strict=False))
     off, wrong = 0.0, 0
     for at, _, row in answers.kept:
         found = losses(row.reshape(1, -1), labels)[0]
-        apart = {other: _apart(found, expected[other]) for other in pool}
+        apart = {other: _distance(found, expected[other]) for other in pool}
         nearest = min((value for other, value in apart.items() if other != at), default=np.inf)
         off = max(off, apart[at])
         wrong += apart[at] > clear and nearest < apart[at] / 2
-    off = max([off, *map(_apart, losses(rows.reshape(len(rows), -1), labels), again[len(pool) :])])
+    off = max([off, *map(_distance, losses(rows.reshape(len(rows), -1), labels), again[len(pool) :])])
     return Answered(len(answers.kept), off, wrong, answers.gradient, answers.cached)
 
 
@@ -72,8 +71,8 @@ def served(subject: Subject, training: Any) -> Trace:
     logits = model.on_host(model.predict(batch)).reshape(len(inputs), -1)[:count].astype(np.float64)
     found = losses(logits, labels_of(logits.shape[1])).mean(0)
     if subject.spec.decodes:
-        words, _ = continued(model, training, inputs[:CONTINUED, : inputs.shape[1] // 2], inputs.shape[1])
-        found = np.append(found, words)
+        words, off = continued(model, training, inputs[:CONTINUED, : inputs.shape[1] // 2], inputs.shape[1])
+        found = np.append(found, words if off < CACHED else [NUMBER_MOST])
     model.close()
     return Trace(tuple(found.tolist()), {})
 
@@ -93,11 +92,20 @@ def losses(logits: Array, labels: Array) -> Array:
         return np.asarray(np.logaddexp.reduce(logits, axis=1)[:, None] - logits[:, labels])
 
 
-def evaluated(training: Any, inputs: Array, labels: Array, ignored: int | None = None) -> Array:
-    """The same by the evaluation of a training, all in one batch; where each position has a label, of the last one."""
+def evaluated(training: Any, inputs: Array, labels: Array, spec: WorkloadSpec) -> Array:
+    """The same by the evaluation of a training; where each position has a label, of the last one.
+
+    In batches of one size, which is at most that of the workload's evaluation; the last is filled up.
+    """
     count = len(inputs) * len(labels)
-    each = labelled(np.tile(labels, len(inputs)), inputs.shape[-1], ignored)
-    found, _ = scores(training, [(np.repeat(inputs, len(labels), axis=0), each, count)])
+    parts = -(-count // spec.evaluation_batch)
+    size = -(-count // parts)
+    at = np.arange(parts * size) % count
+    samples, each = np.repeat(inputs, len(labels), axis=0)[at], np.tile(labels, len(inputs))[at]
+    targets = labelled(each, inputs.shape[-1], spec.ignored_label)
+    counts = [min(size, count - begin) for begin in range(0, parts * size, size)]
+    batches = [(samples[n * size :][:size], targets[n * size :][:size], held) for n, held in enumerate(counts)]
+    found, _ = scores(training, batches)
     return found.reshape(len(inputs), len(labels)).astype(np.float64)
 
 
@@ -111,7 +119,12 @@ def labelled(labels: Array, positions: int, ignored: int | None) -> Array:
     return each
 
 
-def _apart(losses: Array, expected: Array) -> float:
+def _spread(count: int) -> list[int]:
+    """The places of some samples, from the first of a batch to its last."""
+    return np.unique(np.linspace(0, count - 1, SAMPLES).astype(int)).tolist()
+
+
+def _distance(losses: Array, expected: Array) -> float:
     with np.errstate(invalid="ignore"):
         apart = float(np.max(np.abs(losses - expected) / np.maximum(1.0, np.abs(expected))))
     return apart if np.isfinite(apart) else NUMBER_MOST  # which a record can hold

@@ -115,9 +115,9 @@ class Evidence:
     def afterwards(self) -> None:
         """What needs models of its own. What does not fit into memory beside the data is left out; the log says so."""
         gc.collect()  # of what was timed, its memory included
-        parts: dict[str, Callable[[], dict[str, Any]]] = {"replay": self._replayed} if self.replay else {}
+        parts: dict[str, Callable[[], dict[str, Any]]] = {"replay": self._replay} if self.replay else {}
         if self.whole:
-            parts["own"] = self._own
+            parts["own"] = self._take_own
             if self.subject.draws:
                 parts["dropout"] = lambda: {"dropout": draws(self.subject)}
             if self.subject.cell.checkpointing == "on":
@@ -136,7 +136,7 @@ class Evidence:
                 traceback.print_exc()
             gc.collect()  # what failed, now that no traceback holds it; the next part would keep it
 
-    def _replayed(self) -> dict[str, Any]:
+    def _replay(self) -> dict[str, Any]:
         """The last steps of what was timed, taken again by a fresh model."""
         assert self.replay
         fresh = self.subject.fresh()
@@ -146,8 +146,8 @@ class Evidence:
         scored = self.again and self.again.evidence(fresh, self.replay.state)
         off, again = self.replay.deviation(fresh)
         precision = self.subject.cell.precision
-        ignored = self.subject.spec.ignored_label
-        answered = self.answers and answering.evidence(self.answers, fresh, self.replay.state, precision, ignored)
+        spec = self.subject.spec
+        answered = self.answers and answering.evidence(self.answers, fresh, self.replay.state, precision, spec)
         self.replay = self.again = self.answers = None
         if self.whole and self.subject.switchable:
             fresh.restore(start)
@@ -155,7 +155,7 @@ class Evidence:
         last = replace(self.parts["last"], replayed=off, again=again)
         return {"weights": digest, "last": last, "scored": scored, "answered": answered}
 
-    def _own(self) -> dict[str, Any]:
+    def _take_own(self) -> dict[str, Any]:
         fresh, self.fresh = self.fresh, None  # after which nothing holds it
         return take_own_fingerprint(self.subject, fresh)
 

@@ -142,7 +142,7 @@ class _Stages:
     def steps(self, batches: list[Batch]) -> None:
         """The losses of the steps, the weights after the first and the last, and statistics after the first."""
         self.training = self._training(dropout=False)
-        self.arrays["evaluation/start"] = self._evaluated(self.training, batches[-1])
+        self.arrays["evaluation/start"] = self._evaluate(self.training, batches[-1])
         losses = []
         for number, batch in enumerate(batches[:-1]):
             losses += self.training.read([self.training.step(self.training.put(batch))])
@@ -156,13 +156,13 @@ class _Stages:
 
     def evaluation(self, batches: list[Batch]) -> None:
         """The losses of the last batch's samples after the steps."""
-        self.arrays["evaluation/after"] = self._evaluated(self.training, batches[-1])
+        self.arrays["evaluation/after"] = self._evaluate(self.training, batches[-1])
 
     def dropout(self, batches: list[Batch]) -> None:
         """The layers' inputs and outputs in passes with dropout, and two evaluations, which must have none."""
         training = self._training(dropout=True)
-        self.arrays["evaluation/dropout"] = self._evaluated(training, batches[-1])
-        self.arrays["evaluation/again"] = self._evaluated(training, batches[-1])
+        self.arrays["evaluation/dropout"] = self._evaluate(training, batches[-1])
+        self.arrays["evaluation/again"] = self._evaluate(training, batches[-1])
         batch = training.put(batches[0])
         drawn: dict[tuple[str, str], list[Array]] = {}
         for _ in range(DRAWS):
@@ -178,7 +178,7 @@ class _Stages:
                 if len({array.shape for array in passes}) == 1:
                     self._layer(number, **{name: np.stack(passes)})
 
-    def _evaluated(self, training: Any, batch: Batch) -> Array:
+    def _evaluate(self, training: Any, batch: Batch) -> Array:
         losses, _ = training.get(training.evaluate(training.put(batch)))
         return np.asarray(losses, np.float64)
 

@@ -101,12 +101,12 @@ class Again:
         then, right_then = (np.asarray(each)[self.own or self.drawn] for each in self.evaluated)
         if self.own:
             now, right_now = self.losses[-len(self.own) :], self.right[-len(self.own) :]
-            moved = _moved(then, now) | (np.abs(right_then - right_now) > SHARE)
+            moved = _has_moved(then, now) | (np.abs(right_then - right_now) > SHARE)
             return int(np.count_nonzero(wrong) + np.count_nonzero(moved))
         rows, labels = np.arange(len(losses)), self.subject.data.test.labels[self.drawn]
         other = (lead > NEIGHBOURS * scale) & (right_then.astype(bool) != expected[rows, labels])
-        return int(np.count_nonzero(wrong | _moved(then, losses[rows, labels]) | other))
+        return int(np.count_nonzero(wrong | _has_moved(then, losses[rows, labels]) | other))
 
 
-def _moved(then: Array, now: Array) -> Array:
+def _has_moved(then: Array, now: Array) -> Array:
     return np.asarray(np.abs(then - now) > NEIGHBOURS * np.maximum(1.0, np.abs(then)))

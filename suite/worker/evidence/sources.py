@@ -36,7 +36,7 @@ class Sources:
     def note(self, layer: str) -> None:
         """Called after a layer: the lines since the one before are its own, with those from which both are called."""
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and not self._own(frame):
+        while frame is not None and not self._is_own(frame):
             frame = frame.f_back
         here = [] if frame is None else [(frame.f_code.co_filename, frame.f_lineno)]
         self.noted.append((layer, [*self._last, *self._lines, *here]))
@@ -48,15 +48,15 @@ class Sources:
         for layer, own in self.noted:
             lines += own
             if layer in wanted:
-                found[layer] = [_told(*line) for line in dict.fromkeys(lines)][-MOST:]
+                found[layer] = [_describe(*line) for line in dict.fromkeys(lines)][-MOST:]
                 lines = []
         return found
 
-    def _own(self, frame: FrameType) -> bool:
+    def _is_own(self, frame: FrameType) -> bool:
         return Path(frame.f_code.co_filename).parent == self.folder
 
     def _trace(self, frame: FrameType, *_: Any) -> Any:
-        return self._line if self._own(frame) else None
+        return self._line if self._is_own(frame) else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
@@ -64,5 +64,5 @@ class Sources:
         return self._line
 
 
-def _told(file: str, line: int) -> Told:
+def _describe(file: str, line: int) -> Told:
     return Path(file).name, line, linecache.getline(file, line).strip()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from suite.record.inference import Decoded
 from suite.record.parts.history import NUMBER_MOST
+from suite.worker.frameworks import RecompiledError
 from workloads.data.dataset import Array
 
 #: Prompts at once, and rounds of each: more, until so many seconds have passed.
@@ -18,43 +19,82 @@ DECODED, ROUNDS, ROUNDS_S = (1, 8), 3, 2.0
 CONTINUED = 2
 
 
-def decode(model: Any, training: Any, samples: Array, length: int) -> tuple[Decoded, ...]:
-    """Time the words that follow the first halves of some samples (n, ``length``)."""
+class Rounds(NamedTuple):
+    """What was timed of some prompts (b, n) at once, and the words (b, m) that the last round wrote."""
+
+    decoded: Decoded
+    prompts: Array
+    words: Array
+
+
+def decode(model: Any, training: Any, samples: Array, length: int) -> list[Rounds]:
+    """Time the words that follow the first halves of some samples (n, ``length``).
+
+    Raises `RecompiledError` if any round but the first had to compile.
+    """
     found, half = [], length // 2
     for batch in DECODED:
         prompts = np.ascontiguousarray(np.resize(samples, (batch, length))[:, :half])
         inputs, _ = training.put((prompts, prompts))
-        times: list[tuple[float, float]] = []
-        begin = time.perf_counter()
-        while len(times) <= ROUNDS or time.perf_counter() - begin < ROUNDS_S:
-            start = time.perf_counter()
-            state = model.prefill(inputs)
-            model.fence(deque([state[0]]))
-            middle = time.perf_counter()
-            for _ in range(length - half):
-                words, state = model.decode(state)
-            model.fence(deque([words, state[0]]))
-            times.append((middle - start, time.perf_counter() - middle))
-        prefill_s, decode_s = np.median(times[1:], axis=0).tolist()  # the first round compiles
-        found.append(Decoded(batch, half, length - half, prefill_s, decode_s))
-    return tuple(found)
+        _round(model, inputs, length - half)
+        times, compiled, begin = [], model.compiled(), time.perf_counter()
+        while len(times) < ROUNDS or time.perf_counter() - begin < ROUNDS_S:
+            prefill_s, decode_s, words = _round(model, inputs, length - half)
+            times.append((prefill_s, decode_s))
+        refuse_compiled(model, compiled)
+        decoded = Decoded(batch, half, length - half, *np.median(times, axis=0).tolist())
+        found.append(Rounds(decoded, prompts, _on_host(model, words)))
+    return found
+
+
+def _round(model: Any, inputs: Any, count: int) -> tuple[float, float, list[Any]]:
+    """The seconds of the prompts' pass and of so many words after it, and the words, which are on the device."""
+    words = []
+    start = time.perf_counter()
+    state = model.prefill(inputs)
+    model.fence(deque([state[0]]))
+    middle = time.perf_counter()
+    for _ in range(count):
+        word, state = model.decode(state)
+        words.append(word)
+    model.fence(deque([word, state[0]]))
+    return middle - start, time.perf_counter() - middle, words
+
+
+def check_decoded(rounds: Rounds, model: Any, training: Any, length: int) -> float:
+    """How far the logits of what was timed are off those of passes without a cache, as `continued` has it.
+
+    Where other words were timed than those that follow one by one, all are off.
+    """
+    words, off = continued(model, training, rounds.prompts, length)
+    return off if np.array_equal(words, rounds.words) else NUMBER_MOST
 
 
 def continued(model: Any, training: Any, prompts: Array, length: int) -> tuple[Array, float]:
     """The words that follow prompts (b, n) in a window of ``length``, and how far off their logits are.
 
-    That is, off those of a pass of the ``training`` over the whole window, without a cache: relative, in the L2 norm.
-    Where a word has not the largest logit, all are off.
+    That is, off those of a pass of the ``training`` over the whole window, without a cache, at the position where that
+    is most: relative, in the L2 norm. Where a word has not the largest logit, all are off.
     """
     inputs, _ = training.put((np.ascontiguousarray(prompts), np.zeros(len(prompts), np.int32)))
     state, words, logits = model.prefill(inputs), [], []
     for _ in range(length - prompts.shape[1]):
         logits.append(model.on_host(state[0]).astype(np.float64))
         word, state = model.decode(state)
-        words.append(model.on_host(word).astype(np.int32))
-    chosen, found = np.stack(words, 1), np.stack(logits, 1)
+        words.append(model.on_host(word))
+    chosen, found = np.stack(words, 1).astype(np.int32), np.stack(logits, 1)
     window = np.concatenate([prompts, chosen], 1)
     whole = training.logits(training.put((window, window)))[:, prompts.shape[1] - 1 : -1]
-    off = float(np.linalg.norm(found - whole) / np.linalg.norm(whole))
+    off = float((np.linalg.norm(found - whole, axis=(0, 2)) / np.linalg.norm(whole, axis=(0, 2))).max())
     greedy = np.array_equal(found.argmax(-1), chosen) and np.isfinite(off)
     return chosen, off if greedy else NUMBER_MOST
+
+
+def refuse_compiled(model: Any, compiled: int) -> None:
+    """Raises `RecompiledError` if the model has compiled since it had so many programs."""
+    if (now := model.compiled()) != compiled:
+        raise RecompiledError(f"compiled inside of what is timed: {compiled} programs before it, {now} after")
+
+
+def _on_host(model: Any, words: list[Any]) -> Array:
+    return np.stack([model.on_host(word) for word in words], 1).astype(np.int32)

@@ -23,10 +23,9 @@ from suite.catalog.phases import PHASES
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_FOR_P99
 from suite.record.handover.job import Job
-from suite.record.inference import Decoded, Inference
+from suite.record.inference import Inference
 from suite.record.record import Window
-from suite.worker.frameworks import RecompiledError
-from suite.worker.launch.decoding import DECODED, continued, decode
+from suite.worker.launch.decoding import Rounds, check_decoded, decode, refuse_compiled
 from suite.worker.launch.measure import Series, Steps
 from suite.worker.launch.phases import Measured, Send, Timed, measured, send_phases
 from workloads.data.augment import evaluation_batches
@@ -43,12 +42,11 @@ class Answers:
     """What the timed function answered, to be checked when nothing is timed any more.
 
     ``inputs`` are all samples of requests. ``kept`` are answers of timed requests, each with the number of its sample
-    and of the sample of the request before it. ``batch`` is a batch of the last window, and ``logits`` its answers.
+    and of the sample of the request before it. ``batches`` are the last batch of each phase, and its answers.
     """
 
     inputs: Array
-    batch: Array
-    logits: Array
+    batches: list[tuple[Array, Array]] = field(default_factory=list)
     kept: list[tuple[int, int, Array]] = field(default_factory=list)
     gradient: bool = False
     cached: float | None = None
@@ -94,12 +92,14 @@ def measure_inference(
     """
     cell, plan, framework, device = job.cell, job.plan, subject.framework, subject.device
     module = model_of(cell)
-    framework.reset_memory(device)
     delivered = loader.delivered
     send(progress="infer")
-    model = module.Model(training)
+    samples = _samples(subject.data, subject.length, job.seed)
+    model, answers = module.Model(training), Answers(samples)
     try:
         first_batch_s = _first(lambda: model.fence(deque([model.predict(before.held[0][0])])))
+        first_s = _first(lambda: model.answer(samples[:1]))
+        framework.reset_memory(device)  # what the first passes tried out is no peak of those that follow
         series: dict[str, Series] = {}
         timed = Timed(training, loader, before.held, model=model, pending=module.PENDING)
         for name in (name for name in plan.with_parts if PHASES[name].serves):
@@ -109,30 +109,28 @@ def measure_inference(
             compiled = model.compiled()
             each.warm_up()
             each.burst(plan.windows)
-            _refuse_compiled(model, compiled)
+            refuse_compiled(model, compiled)
+            inputs, logits = timed.last
+            answers.batches.append((training.get((inputs, inputs))[0], model.on_host(logits)))
             send_phases(send, before.phases | measured(series, job.spawned_ns))
         ledger = replace(before.ledger, delivered=before.ledger.delivered + loader.delivered - delivered)
         send(part={"ledger": asdict(ledger)})
-        inputs, logits = timed.last
-        samples = _samples(subject.data, subject.length, job.seed)
-        answers = Answers(samples, training.get((inputs, inputs))[0], model.on_host(logits))
         send(progress="infer: requests")
-        first_s = _first(lambda: model.answer(answers.inputs[:1]))
         compiled = model.compiled()
         latencies_s = requests(model.answer, answers, plan.requests, random.Random(job.seed))  # noqa: S311 - no secret
-        _refuse_compiled(model, compiled)
-        decoded: tuple[Decoded, ...] = ()
+        refuse_compiled(model, compiled)
+        rounds: list[Rounds] = []
         if subject.spec.decodes:
             send(progress="infer: decoding")
-            decoded = decode(model, training, samples, subject.length)
+            rounds = decode(model, training, samples, subject.length)
         memory = framework.memory(device).get("allocator_peak_bytes") if module.FORGETS_PEAKS else None
-        if decoded:
-            prompts = [samples[:batch, : subject.length // 2] for batch in DECODED]
-            answers.cached = max(continued(model, training, each, subject.length)[1] for each in prompts)
-        answers.gradient = model.keeps_gradient(answers.inputs[:1])
+        if rounds:
+            answers.cached = max(check_decoded(each, model, training, subject.length) for each in rounds)
+        answers.gradient = model.keeps_gradient(samples[:1])
     finally:
         model.close()
-    inference = summary(latencies_s, first_s=first_s, first_batch_s=first_batch_s, memory_bytes=memory, decoded=decoded)
+    others = {"first_s": first_s, "first_batch_s": first_batch_s, "memory_bytes": memory}
+    inference = summary(latencies_s, **others, decoded=tuple(each.decoded for each in rounds))
     send(part={"inference": asdict(inference)})
     return answers
 
@@ -196,11 +194,6 @@ def _first(call: Callable[[], Any]) -> float:
     start = time.perf_counter_ns()
     call()
     return max(time.perf_counter_ns() - start, 1) / 1e9
-
-
-def _refuse_compiled(model: Any, compiled: int) -> None:
-    if (now := model.compiled()) != compiled:
-        raise RecompiledError(f"compiled inside of what is timed: {compiled} programs before it, {now} after")
 
 
 def _say(name: str, batch: int, send: Send) -> Callable[[Window], None]:

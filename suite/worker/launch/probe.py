@@ -56,7 +56,7 @@ def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str
         errors[name] = relative_error(value, reference)
         if errors[name] not in BANDS[cell.precision]:
             raise PrecisionError(
-                f"asked for {cell.precision}, measured {_named(errors[name])}: "
+                f"asked for {cell.precision}, measured {_name_format(errors[name])}: "
                 f"the {name} is off by {errors[name]:.1e} of float64"
             )
     return errors
@@ -168,7 +168,7 @@ def _convolution(images: Array, kernel: Array) -> Array:
     return result
 
 
-def _named(error: float) -> str:
+def _name_format(error: float) -> str:
     formats = [name for name, band in BANDS.items() if error in band]
     return " or ".join(formats) if formats else "none of the known formats"
 

@@ -50,7 +50,7 @@ def record(
     (path,) = folder.glob("**/*.xplane.pb")
     events = events_of(_read(path), program(training.jitted.as_text()))
     extra = {"memory.prof": jax.profiler.device_memory_profile()} if memory else {}
-    return Recording(events, chrome_trace(events, "JAX"), _counted(training), extra=extra)
+    return Recording(events, chrome_trace(events, "JAX"), _count(training), extra=extra)
 
 
 #: What the profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
@@ -59,7 +59,7 @@ Row = tuple[str, str, str, int, int, dict[str, Any]]
 
 def events_of(rows: Any, whole: Program) -> list[Event]:
     """The events of a profile of JAX, each with its category by the program that ran."""
-    known = cache(lambda name: _described(name, whole))
+    known = cache(lambda name: _describe(name, whole))
     # In a CUDA graph only the kernels' own names are left.
     kernels = {re.sub(r"[.-]", "_", each): each for each in whole.instructions}
     events: list[Event] = []
@@ -126,13 +126,13 @@ def triad(device: str, elements: int) -> Callable[[int], None]:
     return run
 
 
-def _described(name: str, whole: Program) -> tuple[str, str, tuple[str, ...], int | None]:
+def _describe(name: str, whole: Program) -> tuple[str, str, tuple[str, ...], int | None]:
     instruction = whole.instructions[name]
     category = jax_rules.category_of(instruction, whole)
     return jax_rules.title(instruction), category, jax_rules.holds(instruction), instruction.moved
 
 
-def _counted(training: Any) -> float | None:
+def _count(training: Any) -> float | None:
     """XLA's own count of a step's floating-point operations; it counts a loop's body once."""
     analysis = training.jitted.cost_analysis() or {}
     return float(analysis["flops"]) if analysis.get("flops", 0) > 0 else None

@@ -87,7 +87,7 @@ def category_of(instruction: Instruction, whole: Program) -> str:
 def _majority(instruction: Instruction, held: list[Instruction]) -> str:
     """What the names of at least half of the instructions say; empty where they say nothing."""
     telling = [each for each in held if each.opcode not in SILENT] or held
-    votes = Counter(_named(each.op_name or instruction.op_name) for each in telling)
+    votes = Counter(_category_by_name(each.op_name or instruction.op_name) for each in telling)
     named, count = votes.most_common(1)[0]
     return named if 2 * count >= len(telling) else ""
 
@@ -120,5 +120,5 @@ def _convolution(instruction: Instruction, held: list[Instruction], whole: Progr
     return "convolution forward"
 
 
-def _named(name: str) -> str:
+def _category_by_name(name: str) -> str:
     return next((category for pattern, category in NAMES if pattern.search(name)), "")

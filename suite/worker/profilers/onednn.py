@@ -50,9 +50,9 @@ def shares_of(output: str) -> tuple[dict[str, float], dict[str, float]]:
             pending = 0.0
     if pending and times[backward]:
         times[backward][LAYOUT] += pending
-    return _normalised(times[False]), _normalised(times[True])
+    return _normalise(times[False]), _normalise(times[True])
 
 
-def _normalised(times: dict[str, float]) -> dict[str, float]:
+def _normalise(times: dict[str, float]) -> dict[str, float]:
     total = sum(times.values())
     return {kind: spent / total for kind, spent in times.items() if spent} if total else {}

@@ -55,7 +55,7 @@ def record(
     if memory and on_cuda:
         torch.cuda.memory._record_memory_history()
     with (
-        _named_parts(training),
+        _name_parts(training),
         torch.profiler.profile(
             activities=activities, record_shapes=True, profile_memory=memory, acc_events=True
         ) as profiler,
@@ -75,7 +75,7 @@ def record(
         forward, backward = onednn.shares_of(_verbose(loop))
         events, split = divided(events, forward, backward), SPLIT if backward else ""
     text = json.dumps(trace, separators=(",", ":")).encode()
-    return Recording(events, gzip.compress(text, compresslevel=3), _counted(training, batch), split, extra)
+    return Recording(events, gzip.compress(text, compresslevel=3), _count(training, batch), split, extra)
 
 
 def for_people(trace: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def triad(device: str, elements: int) -> Callable[[int], None]:
     return run
 
 
-def _counted(training: Any, batch: Any) -> float | None:
+def _count(training: Any, batch: Any) -> float | None:
     """PyTorch's own count of one more step's floating-point operations; it knows no LSTM, and nothing compiled."""
     if batch is None or training.compiled()["graphs"]:
         return None
@@ -176,7 +176,7 @@ def _counted(training: Any, batch: Any) -> float | None:
 
 
 @contextmanager
-def _named_parts(training: Any) -> Iterator[None]:
+def _name_parts(training: Any) -> Iterator[None]:
     """Forward, backward and update as spans; only while the profiler runs."""
 
     def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -111,7 +111,7 @@ def moved_bytes(name: str, arguments: dict[str, Any]) -> int | None:
     if "backward" in bare and "conv" in bare and len(sizes) >= 3:
         return sum(sizes) + sizes[1] + sizes[2]
     if "conv" in bare and len(shapes) >= 2 and len(shapes[0]) == len(shapes[1]) >= 3:
-        return sum(sizes) + _convolved(shapes[0], shapes[1], arguments) * element
+        return sum(sizes) + _count_convolved(shapes[0], shapes[1], arguments) * element
     if bare in ("mm", "addmm"):
         left, right = shapes[-2:]
         return sum(sizes) + (left[0] * right[-1] * element if left and right else 0)
@@ -133,7 +133,7 @@ def _tensor(dims: list[int], kind: str) -> int:
     return math.prod(dims) * SIZES[kind]
 
 
-def _convolved(images: list[int], kernel: list[int], arguments: dict[str, Any]) -> int:
+def _count_convolved(images: list[int], kernel: list[int], arguments: dict[str, Any]) -> int:
     """Elements of a convolution's result; by padding and stride where the profiler tells them."""
     lists = [text for text in arguments.get("Concrete Inputs", ()) if re.fullmatch(r"\[\d+(, \d+)*\]", str(text))]
     numbers = [[int(number) for number in text[1:-1].split(", ")] for text in lists]

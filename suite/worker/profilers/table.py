@@ -54,11 +54,11 @@ def profile_of(
     step_s, (timed_s, bare_s) = found.nanoseconds / steps / 1e9, seconds
     made = Profile(
         steps=steps,
-        step_s=_rounded(step_s),
-        timed_s=_rounded(timed_s),
+        step_s=_round(step_s),
+        timed_s=_round(timed_s),
         categories=categories(found, steps),
         operations=operations(found, steps),
-        gaps=None if found.idle is None else Gaps(round(min(found.idle, 1.0), 4), _rounded(found.gap_s or 0.0)),
+        gaps=None if found.idle is None else Gaps(round(min(found.idle, 1.0), 4), _round(found.gap_s or 0.0)),
         threads=found.threads,
         counted_flops=recording.counted_flops,
         trace=trace,
@@ -77,8 +77,8 @@ def categories(found: Shares, steps: int) -> dict[str, Share]:
             continue
         moved = [part.bytes for part in parts if part.bytes is not None]
         table[category] = Share(
-            _rounded(sum(part.nanoseconds for part in parts) / steps / 1e9),
-            _rounded(sum(part.calls for part in parts) / steps),
+            _round(sum(part.nanoseconds for part in parts) / steps / 1e9),
+            _round(sum(part.calls for part in parts) / steps),
             round(sum(moved) / steps) if moved else None,
         )
     return table
@@ -92,8 +92,8 @@ def operations(found: Shares, steps: int) -> tuple[Operation, ...]:
         Operation(
             shortened(name),
             category,
-            _rounded(spent.nanoseconds / steps / 1e9),
-            _rounded(spent.calls / steps),
+            _round(spent.nanoseconds / steps / 1e9),
+            _round(spent.calls / steps),
             "cuda" if device == "cuda" else "cpu",
             tuple(held[:NAME_MOST] for held in holds[:HELD_MOST]),
             None if spent.bytes is None else round(spent.bytes / steps),
@@ -123,5 +123,5 @@ def shortened(name: str) -> str:
     return name if len(name) <= NAME_KEPT else f"...{name[3 - NAME_KEPT :]}"
 
 
-def _rounded(number: float) -> float:
+def _round(number: float) -> float:
     return float(f"{number:.{DIGITS}g}")

@@ -60,7 +60,7 @@ def record(
         check_products([name for plane, _, name, *_ in rows if plane.startswith("/host")], graph.as_graph_def())
     events = events_of(rows, program(text) if text else None, moved)
     del memory  # the profiler's own file holds the allocator's events of a GPU; on a CPU there are none
-    return Recording(events, chrome_trace(events, "TensorFlow"), None if text else _counted(training, batch))
+    return Recording(events, chrome_trace(events, "TensorFlow"), None if text else _count(training, batch))
 
 
 #: What the profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
@@ -72,7 +72,7 @@ def events_of(rows: Any, whole: Program | None = None, moved_by: dict[str, int] 
 
     ``whole`` is the program where XLA compiled the step, ``moved_by`` the bytes that each operation moves.
     """
-    known = cache(_described)
+    known = cache(_describe)
     instructions = whole.instructions if whole else {}
     events: list[Event] = []
     for plane, line, name, start, end, stats in rows:
@@ -207,7 +207,7 @@ def optimised(training: Any, batch: Any) -> str:
     return str(training.function.experimental_get_compiler_ir(*batch)(stage="optimized_hlo"))
 
 
-def _counted(training: Any, batch: Any) -> float | None:
+def _count(training: Any, batch: Any) -> float | None:
     """TensorFlow's own count of a graph's floating-point operations; it knows padding, and nothing inside of a loop."""
     options = tf.compat.v1.profiler.ProfileOptionBuilder(tf.compat.v1.profiler.ProfileOptionBuilder.float_operation())
     graph = training.function.get_concrete_function(*batch).graph
@@ -215,7 +215,7 @@ def _counted(training: Any, batch: Any) -> float | None:
     return float(counted.total_float_ops) or None
 
 
-def _described(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
+def _describe(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
     category = tensorflow_rules.category_of(name, kind)
     return tensorflow_rules.title(name, kind), category, tensorflow_rules.holds(name, kind)
 

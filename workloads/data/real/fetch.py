@@ -101,13 +101,13 @@ class _Transfer:
     reached: bool = field(default=False, init=False)
 
     def __call__(self, url: str, output_file: str, _: Any) -> None:
-        self.resumed = self._received() > 0
+        self.resumed = self._bytes_received() > 0
         failures = 0
-        while (received := self._received()) < self.archive.bytes:
+        while (received := self._bytes_received()) < self.archive.bytes:
             try:
                 self._go_on(url, received)
             except _BrokenOffError as error:
-                failures = 1 if self._received() > received else failures + 1
+                failures = 1 if self._bytes_received() > received else failures + 1
                 if failures >= self.tries or not self.reached:
                     raise DownloadError(f"{url} cannot be downloaded: {error}") from error
                 wait_s = self.wait_s * 2 ** (failures - 1)
@@ -119,7 +119,7 @@ class _Transfer:
                 raise
         self.part.replace(output_file)
 
-    def _received(self) -> int:
+    def _bytes_received(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0
 
     def _go_on(self, url: str, received: int) -> None:

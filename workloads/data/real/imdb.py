@@ -65,7 +65,7 @@ class Imdb(Source):
         by file name as a byte string. Raises `DataError` if the reviews are not the official ones.
         """
         reviews, official = (_from_folder(path), False) if path.is_dir() else self._from_archive(path)
-        ordered = sorted(reviews, key=lambda key: (FOLDERS.index(key[:2]), _encoded(key[2])))
+        ordered = sorted(reviews, key=lambda key: (FOLDERS.index(key[:2]), _encode(key[2])))
         actual = content_digest(reviews, ordered)
         if actual != self.content and not official:
             raise BrokenSourceError(
@@ -98,11 +98,11 @@ def content_digest(reviews: Reviews, ordered: list[Key]) -> str:
     """SHA-256, hex: for each review ``SPLIT/CLASS/NAME``, NUL, its decimal byte length, NUL, its bytes."""
     digest = hashlib.sha256()
     for key in ordered:
-        digest.update(_encoded("/".join(key)) + b"\0%d\0" % len(reviews[key]) + reviews[key])
+        digest.update(_encode("/".join(key)) + b"\0%d\0" % len(reviews[key]) + reviews[key])
     return digest.hexdigest()
 
 
-def _encoded(name: str) -> bytes:
+def _encode(name: str) -> bytes:
     """A name's bytes as tar archives and file systems have them, also if they are not UTF-8, on any machine."""
     return name.encode("utf-8", "surrogateescape")
 

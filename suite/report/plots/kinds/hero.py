@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, training_histories
 from suite.analysis.rows.groups import SETTINGS, Group
-from suite.analysis.rows.wording import listing
+from suite.analysis.rows.wording import fill, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import SETTING_NAMES, counts, framework
@@ -171,7 +171,7 @@ def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n
     across, up = sheet.figure.get_size_inches()
     x, y = (sheet.left + corner[0]) / across, up - sheet.above - corner[1]
     shared = [name for name in ("precision", "batch") if name not in group.varying]
-    settings = [VALUES[name].format(SETTINGS[name](group.rows[0])) for name in shared]
+    settings = [fill(VALUES[name], SETTINGS[name](group.rows[0])) for name in shared]
     recipes = [recipe for recipe in dict.fromkeys(row.cell.recipe for row in group.rows) if recipe]
     kind = [] if group.data_kind == "real" else [group.data_words]
     words = " · ".join([*kind, f"{group.size} size", *settings, *(f"recipe {each}" for each in recipes), n])

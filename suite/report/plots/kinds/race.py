@@ -37,7 +37,7 @@ ENDS = {"failed": "failed", "limit": "limit", "learned worse": "learned worse", 
 
 def race_plot(race: Race) -> Figure | None:
     """A bar per cell from the first launch to that at which it went, best on top; None before the first launch."""
-    ordered = [cell for cell in _ordered(race) if race.records.get(cell) or _launched(race, cell)]
+    ordered = [cell for cell in _order(race) if race.records.get(cell) or _was_launched(race, cell)]
     if not ordered or not race.fits:
         return None
     cells = ordered[:ROWS_MOST]
@@ -86,7 +86,7 @@ def _bars(axes: Any, race: Race, cells: list[Cell]) -> None:
         axes.text(1.03, y, words, transform=place, va="center", size=LETTERS, color=INK, weight=weight, bbox=BEHIND)
 
 
-def _ordered(race: Race) -> list[Cell]:
+def _order(race: Race) -> list[Cell]:
     """The cells that are left, the best first; then the others, those that stayed longest and were better first."""
     means = dict(zip(race.cells, race.fits[0].means, strict=True)) if race.fits else {}
 
@@ -97,5 +97,5 @@ def _ordered(race: Race) -> list[Cell]:
     return [*race.ranked, *sorted(race.out, key=key)]
 
 
-def _launched(race: Race, cell: Cell) -> bool:
+def _was_launched(race: Race, cell: Cell) -> bool:
     return cell in race.out and race.out[cell].launched > 0

@@ -50,7 +50,7 @@ UP_IN, LEFT_IN, RIGHT_IN = 4.2, 0.85, 0.35
 )
 def roof(table: Table) -> Figure | None:
     """A mark per part and framework under the roof, of the setting that most frameworks have."""
-    placed = _chosen(roofline(table.group))
+    placed = _choose_rows(roofline(table.group))
     marks = [(each, part) for each in placed for part in each.parts if part.intensity]
     if not marks:
         return None
@@ -104,7 +104,7 @@ def _letters(marks: Sequence[tuple[RooflineRow, RooflinePart]]) -> str:
     return " ".join(f"{letter}: {words}." for name, (letter, words) in LETTERS_OF.items() if name in drawn)
 
 
-def _chosen(placed: Sequence[RooflineRow]) -> list[RooflineRow]:
+def _choose_rows(placed: Sequence[RooflineRow]) -> list[RooflineRow]:
     """Returns a row of each framework, in the setting that most of them have; each in its usual compile mode."""
     shared = [name for name in SETTINGS if name != "compile"]
     sets: dict[tuple[str, ...], dict[str, RooflineRow]] = {}

@@ -111,7 +111,7 @@ def paper(
     beneath: float = 0.62,
 ) -> Sheet:
     """Returns an empty sheet with these texts, each wrapped. ``beneath`` is for the x axis, in inches."""
-    titles = _balanced(plain(title, 300), TITLE)
+    titles = _balance(plain(title, 300), TITLE)
     heads = [line for words in head for line in wrap(words, HEAD)]
     foot = wrap(plain(" ".join(words for words in caption if words), 4000), CAPTION, break_on_hyphens=False)
     above = 0.14 + 0.22 * len(titles) + LINE_IN * len(heads) + 0.36
@@ -129,7 +129,7 @@ def paper(
     return Sheet(plot, left, above, inside)
 
 
-def _balanced(words: str, limit: int) -> list[str]:
+def _balance(words: str, limit: int) -> list[str]:
     """Returns as few lines as the limit allows, about equally long."""
     lines = wrap(words, limit)
     while len(lines) > 1 and len(narrower := wrap(words, limit := limit - 1)) == len(lines):

@@ -46,13 +46,13 @@ def palette() -> list[tuple[int, int, int]]:
 
     A palette that fits one plot would give thin lines of two frameworks the same grey; all colours triple the size.
     """
-    tints = [_mixed(colour, share, 255) for colour in FACE.values() for share in TINTS]
-    edges = [_mixed(colour, 0.5, ground) for colour in (*FACE.values(), *PARTS) for ground in (0x22, 255)]
-    plain = [_mixed(colour, 1.0, 255) for colour in PARTS]
+    tints = [_mix(colour, share, 255) for colour in FACE.values() for share in TINTS]
+    edges = [_mix(colour, 0.5, ground) for colour in (*FACE.values(), *PARTS) for ground in (0x22, 255)]
+    plain = [_mix(colour, 1.0, 255) for colour in PARTS]
     return list(dict.fromkeys([(255, 255, 255), *((grey,) * 3 for grey in GREYS), *tints, *edges, *plain]))
 
 
-def _mixed(colour: str, share: float, ground: int) -> tuple[int, int, int]:
+def _mix(colour: str, share: float, ground: int) -> tuple[int, int, int]:
     red, green, blue = (round(share * int(colour[at : at + 2], 16) + (1 - share) * ground) for at in (1, 3, 5))
     return red, green, blue
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from suite.analysis.identity.comparability import UNSOUND
 from suite.analysis.rows.groups import DEFAULTS, ON_DEMAND, SETTINGS, WORDS, Group, Row, RowKey
-from suite.analysis.rows.wording import listing, middle
+from suite.analysis.rows.wording import fill, listing, middle
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.text import clean
 from suite.report.format.names import FRAMEWORKS, SETTING_NAMES, WORKLOADS, count, strategy
@@ -64,8 +64,8 @@ def subtitle_of(group: Group, per: str) -> list[str]:
     """
     shared = [name for name in SETTINGS if name not in (*ON_DEMAND, "run", *group.varying)]
     values = {name: SETTINGS[name](group.rows[0]) for name in shared}
-    words = [VALUES[name].format(text) for name, text in values.items() if text != DEFAULTS.get(name)]
-    if _settled(group):
+    words = [fill(VALUES[name], text) for name, text in values.items() if text != DEFAULTS.get(name)]
+    if _is_settled(group):
         words.append(_modes(group.rows))
     counts = sorted({len(row.ok) for row in group.rows if row.ok}) or [0]
     n = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
@@ -87,7 +87,7 @@ def varying(group: Group) -> list[str]:
     The compile mode often differs between frameworks only: each has its usual one, which the subtitle names. So does
     the strategy of several devices.
     """
-    settled = {"compile": _settled(group), "strategy": group.settled}
+    settled = {"compile": _is_settled(group), "strategy": group.settled}
     return [name for name in group.varying if not settled.get(name)]
 
 
@@ -120,7 +120,7 @@ def _value(row: Row, name: str) -> str:
     text = plain(middle(SETTINGS[name](row)), 70)
     if name == "devices":
         return count(row.cell.devices, "device")
-    return strategy(text) if name == "strategy" else VALUES[name].format(text)
+    return strategy(text) if name == "strategy" else fill(VALUES[name], text)
 
 
 def with_notes(table: Table) -> set[RowKey]:
@@ -170,7 +170,7 @@ def name_of(row: Row, settings: Sequence[str]) -> str:
     return " · ".join(part for part in (FRAMEWORKS[row.cell.framework], values_of(row, settings)) if part)
 
 
-def _settled(group: Group) -> bool:
+def _is_settled(group: Group) -> bool:
     """Returns whether each framework has one compile mode only, and not all the same one."""
     modes = {(row.cell.framework, row.cell.compile) for row in group.rows}
     return len(modes) == len({framework for framework, _ in modes}) and "compile" in group.varying

@@ -155,7 +155,7 @@ def _of_page(name: str, value: str, ids: dict[str, str]) -> str:
             ink = (255 - int(grey[1], 16)) / (255 - int(INK[1:3], 16))
             return f"color-mix(in srgb,var(--ink) {100 * ink:.0f}%,var(--paper))" if ink < 1 else "var(--ink)"
     if name in ("d", "x", "y"):
-        value = _rounded(value, 1)
+        value = _round(value, 1)
         return _relative(value) if _LINES.fullmatch(value) else value
     return _REFERENCE.sub(lambda link: f"#{ids.get(link[1], link[1])}", value)
 
@@ -230,11 +230,11 @@ def _shorter(name: str, value: str) -> str | None:
     if name == "d":
         value = re.sub(r"\s*([A-Za-z])\s*", r"\1", value).replace("\n", "").strip()
     if name in ("d", "x", "y", "width", "height", "viewBox") or value.startswith(("rotate(", "translate(")):
-        return _rounded(value, 2)
+        return _round(value, 2)
     return value
 
 
-def _rounded(value: str, digits: int) -> str:
+def _round(value: str, digits: int) -> str:
     return _FRACTION.sub(lambda number: f"{float(number[0]):.{digits}f}".rstrip("0").rstrip("."), value)
 
 

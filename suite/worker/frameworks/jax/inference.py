@@ -70,7 +70,7 @@ class Model:
 
     def compiled(self) -> int:
         """The number of programs that were compiled so far."""
-        return graphs(self.forward)
+        return sum(map(graphs, (self.forward, self.prefilled, self.decoded)))
 
     def keeps_gradient(self, inputs: Array) -> bool:
         """Whether the program gives out more than the logits; what it gives to nobody, XLA leaves out."""

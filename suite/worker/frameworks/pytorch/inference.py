@@ -21,6 +21,8 @@ Decoding = tuple[Tensor, list[Tensor], Tensor]
 
 #: Answers of a window that must be waited for: a device computes them one after the other.
 PENDING = 1
+#: Types that NumPy has not, or that logits on a host are not expected in.
+NARROW = (torch.bfloat16, torch.float16)
 #: Whether the framework's peak of memory can be forgotten, so that the next one is inference's own.
 FORGETS_PEAKS = True
 
@@ -35,49 +37,49 @@ class Model:
         forward = partial(answers, self.model) if answers else self.model
         self.forward = torch.compile(forward, fullgraph=True, dynamic=False, mode=mode) if mode else forward
         self.copies = training.cell.compile == "max"  # the next replay of a CUDA graph overwrites an answer
-        self.context = _autocast(training.cell, training.device)
-        self.autocast = self.context if self.context._enabled else None
-        both = (getattr(training.module, name, None) for name in ("prefill", "decode"))
-        self.prefilled: Any
-        self.decoded: Any
+        self.module, self.last = training.module, None
         self.prefilled, self.decoded = (
-            torch.compile(each, fullgraph=True, dynamic=False, mode=mode) if mode and each else each for each in both
+            torch.compile(each, fullgraph=True, dynamic=False, mode=mode) if mode else each
+            for each in (self._prefill, self._decode)
         )
-        self.last: Any = None
+        # Until `close`, so that weights, which do not change, are cast once and not in every pass.
+        self.autocast = _autocast(training.cell, training.device)
+        self.autocast.__enter__()
 
     @torch.inference_mode()
     def predict(self, inputs: Tensor) -> Tensor:
         """The logits of inputs that are on the device, still there."""
-        if self.autocast:
-            with self.autocast:
-                logits = self.forward(inputs)
-        else:
-            logits = self.forward(inputs)
+        logits = self.forward(inputs)
         return logits.clone() if self.copies else logits
 
     def answer(self, inputs: Array) -> Array:
         """A request: inputs from the host, their logits back on it, as they are of use there."""
-        logits = self.predict(torch.from_numpy(inputs).to(self.device))
-        self.last = logits
-        return (logits.float() if self.autocast else logits).cpu().numpy()
+        self.last = self.predict(torch.from_numpy(inputs).to(self.device))
+        return self.on_host(self.last)
 
     @torch.inference_mode()
     def prefill(self, inputs: Tensor) -> Decoding:
         """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
-        with self.context:
-            logits, caches = self.prefilled(self.model, inputs)
+        logits, caches, at = self.prefilled(inputs)
         if self.copies:
-            logits, caches = logits.clone(), [cache.clone() for cache in caches]
-        return logits, caches, torch.full((1,), inputs.shape[1], device=inputs.device)
+            return logits.clone(), [cache.clone() for cache in caches], at.clone()
+        return logits, caches, at
 
     @torch.inference_mode()
     def decode(self, state: Decoding) -> tuple[Tensor, Decoding]:
         """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
-        logits, caches, at = state
+        words, logits, at = self.decoded(*state)
+        if self.copies:
+            words, logits, at = words.clone(), logits.clone(), at.clone()
+        return words, (logits, state[1], at)  # the caches were changed
+
+    def _prefill(self, inputs: Tensor) -> Decoding:
+        return *self.module.prefill(self.model, inputs), torch.full((1,), inputs.shape[1], device=inputs.device)
+
+    def _decode(self, logits: Tensor, caches: list[Tensor], at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         words = logits.argmax(-1)
-        with self.context:
-            logits, caches = self.decoded(self.model, words, caches, at)
-        return words, (logits.clone() if self.copies else logits, caches, at + 1)
+        logits, _ = self.module.decode(self.model, words, caches, at)
+        return words, logits, at + 1
 
     def fence(self, pending: deque[Tensor]) -> None:
         """Wait until the device has computed these answers."""
@@ -86,7 +88,7 @@ class Model:
 
     def on_host(self, logits: Tensor) -> Array:
         """Answers of `predict`, on the host."""
-        return logits.float().cpu().numpy() if self.autocast else logits.cpu().numpy()
+        return (logits.float() if logits.dtype in NARROW else logits).cpu().numpy()
 
     def compiled(self) -> int:
         """The number of programs that were compiled so far."""
@@ -99,4 +101,5 @@ class Model:
 
     def close(self) -> None:
         """Give the model back for training."""
+        self.autocast.__exit__(None, None, None)
         self.model.train()

@@ -73,7 +73,8 @@ class Model:
 
     def compiled(self) -> int:
         """The number of programs that were compiled so far."""
-        return int(self.forward.experimental_get_tracing_count())
+        functions = self.forward, self.prefilled, self.decoded
+        return sum(each.experimental_get_tracing_count() for each in functions)
 
     def keeps_gradient(self, inputs: Array) -> bool:
         """Whether a traced pass has operations of a gradient, or gives out more than the logits."""
