@@ -85,7 +85,7 @@ def compile_serving_ahead(cell: Cell) -> dict[str, Compiled]:
     with on_card(cell) as (training, (inputs, _), compiled):
         model, trained = Model(training), (training.state.weights, training.state.statistics)
         made = {"forward": compiled(model.forward, (*trained, inputs), training.options)}
-        if training.spec.decodes:
+        if specification(cell.workload, cell.size).decodes:
             prompts = inputs[:, : inputs.shape[1] // 2]
             state = jax.eval_shape(model.prefilled, *trained, prompts)
             made["prefill"] = compiled(model.prefilled, (*trained, prompts), training.options)

@@ -28,7 +28,7 @@ class Block(keras.Model):
 
     The sum stays in the weights' type, which is this model's own; the layers compute in another.
     A ``cache`` (2, batch, heads, length, head width) with their keys and values is returned too. With ``at``, its
-    place, ``x`` is one word behind those that the cache has.
+    place, ``x`` is one word behind those that the cache has, which is then a variable and is changed.
     """
 
     def __init__(self, spec: GptSpec, numbers: Numbers, name: str) -> None:
@@ -49,13 +49,13 @@ class Block(keras.Model):
         self.hidden = dense(spec.hidden, "hidden")
         self.output_ = dense(spec.width, "output")
 
-    def call(self, x: tf.Tensor, cache: tf.Tensor | None = None, at: tf.Tensor | None = None) -> Any:
+    def call(self, x: tf.Tensor, cache: Any = None, at: tf.Tensor | None = None) -> Any:
         y, cache = self.attend(self.attention(self.norm1(x)), cache, at)
         x = x + tf.cast(self.projection(y), x.dtype)
         x = x + tf.cast(self.output_(gelu(self.hidden(self.norm2(x)))), x.dtype)
         return x if cache is None else (x, cache)
 
-    def attend(self, projected: tf.Tensor, cache: tf.Tensor | None, at: tf.Tensor | None) -> Any:
+    def attend(self, projected: tf.Tensor, cache: Any, at: tf.Tensor | None) -> Any:
         """Attention over (batch, positions, 3 * width), from each position to itself and those before it; the cache."""
         _, positions, width = projected.shape
         head = width // (3 * self.heads)
@@ -66,7 +66,7 @@ class Block(keras.Model):
             cache = tf.pad(parts[1:], [[0, 0]] * 3 + [[0, self.length - positions], [0, 0]])
         elif cache is not None and at is not None:
             place = tf.constant(np.arange(self.length), at.dtype)
-            cache = tf.where((place == at)[:, None], parts[1:], cache)
+            cache[:, :, :, at : at + 1].assign(parts[1:])
             key, value, before = cache[0], cache[1], place <= at
         attended = plain_attention(query, key, value, before, self.wide)
         return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, width // 3)), cache
@@ -162,9 +162,9 @@ def prefill(model: keras.Model, tokens: tf.Tensor) -> tuple[tf.Tensor, list[tf.T
 
 
 def decode(
-    model: keras.Model, tokens: tf.Tensor, caches: list[tf.Tensor], at: tf.Tensor
-) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """The same after one more token each, (b,), whose place is ``at``."""
+    model: keras.Model, tokens: tf.Tensor, caches: list[tf.Variable], at: tf.Tensor
+) -> tuple[tf.Tensor, list[tf.Variable]]:
+    """The same after one more token each, (b,), whose place is ``at``; the caches are changed."""
     return model(tokens[:, None], training=False, last=True, caches=caches, at=at)
 
 

@@ -121,7 +121,7 @@ def labelled(labels: Array, positions: int, ignored: int | None) -> Array:
 
 def _spread(count: int) -> list[int]:
     """The places of some samples, from the first of a batch to its last."""
-    return np.unique(np.linspace(0, count - 1, SAMPLES).astype(int)).tolist()
+    return [int(at) for at in np.unique(np.linspace(0, count - 1, SAMPLES).astype(int))]
 
 
 def _distance(losses: Array, expected: Array) -> float:

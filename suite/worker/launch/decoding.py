@@ -37,7 +37,8 @@ def decode(model: Any, training: Any, samples: Array, length: int) -> list[Round
         prompts = np.ascontiguousarray(np.resize(samples, (batch, length))[:, :half])
         inputs, _ = training.put((prompts, prompts))
         _round(model, inputs, length - half)
-        times, compiled, begin = [], model.compiled(), time.perf_counter()
+        times: list[tuple[float, float]] = []
+        compiled, begin = model.compiled(), time.perf_counter()
         while len(times) < ROUNDS or time.perf_counter() - begin < ROUNDS_S:
             prefill_s, decode_s, words = _round(model, inputs, length - half)
             times.append((prefill_s, decode_s))

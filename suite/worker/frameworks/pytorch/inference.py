@@ -37,7 +37,10 @@ class Model:
         forward = partial(answers, self.model) if answers else self.model
         self.forward = torch.compile(forward, fullgraph=True, dynamic=False, mode=mode) if mode else forward
         self.copies = training.cell.compile == "max"  # the next replay of a CUDA graph overwrites an answer
-        self.module, self.last = training.module, None
+        self.module = training.module
+        self.last: Any = None
+        self.prefilled: Any
+        self.decoded: Any
         self.prefilled, self.decoded = (
             torch.compile(each, fullgraph=True, dynamic=False, mode=mode) if mode else each
             for each in (self._prefill, self._decode)

@@ -16,7 +16,7 @@ from suite.worker.frameworks.tensorflow.device import placed, synchronise
 from suite.worker.frameworks.tensorflow.training import COMPILE_MODES
 from workloads.data.dataset import Array
 
-Decoding = tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]
+Decoding = tuple[tf.Tensor, list[tf.Variable], tf.Tensor]
 
 #: Answers of a window that must be waited for: a device computes them one after the other.
 PENDING = 1
@@ -30,6 +30,7 @@ class Model:
     def __init__(self, training: Any) -> None:
         self.device, self.model = training.device, training.model
         self.module, self.answers = training.module, getattr(training.module, "answers", None)
+        self.caches: dict[int, list[tf.Variable]] = {}  # by the number of prompts
         compiled = COMPILE_MODES[training.cell.compile]
         self.forward, self.prefilled, self.decoded = (
             tf.function(each, jit_compile=compiled, autograph=False)
@@ -49,18 +50,26 @@ class Model:
 
     def prefill(self, inputs: tf.Tensor) -> Decoding:
         """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
-        return self.prefilled(inputs)
+        logits, filled, at = self.prefilled(inputs)
+        if len(inputs) not in self.caches:
+            self.caches[len(inputs)] = [tf.Variable(each, trainable=False) for each in filled]
+        caches = self.caches[len(inputs)]
+        for cache, each in zip(caches, filled, strict=True):
+            cache.assign(each)
+        return logits, caches, at
 
     def decode(self, state: Decoding) -> tuple[tf.Tensor, Decoding]:
         """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
-        return self.decoded(*state)
+        words, logits, at = self.decoded(*state)
+        return words, (logits, state[1], at)
 
-    def _prefill(self, inputs: tf.Tensor) -> Decoding:
+    def _prefill(self, inputs: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         return *self.module.prefill(self.model, inputs), tf.constant(inputs.shape[1], tf.int64)
 
-    def _decode(self, logits: tf.Tensor, caches: list[tf.Tensor], at: tf.Tensor) -> tuple[tf.Tensor, Decoding]:
+    def _decode(self, logits: tf.Tensor, caches: list[tf.Variable], at: tf.Tensor) -> tuple[tf.Tensor, ...]:
         words = tf.argmax(logits, -1)
-        return words, (*self.module.decode(self.model, words, caches, at), at + 1)
+        logits, _ = self.module.decode(self.model, words, caches, at)
+        return words, logits, at + 1
 
     def fence(self, pending: deque[tf.Tensor]) -> None:
         """Wait until the device has computed these answers."""
