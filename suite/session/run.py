@@ -125,7 +125,7 @@ class Run:
         self._unended = ""
         line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._say_left()}"
         self.ended(line, record.outcome.status) if self.ended else self.say(line)
-        self.observers.ended(record, self._estimate_capped_s() if self._eta.known else None)
+        self.observers.ended(record, self._limited_s() if self._eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:
@@ -279,15 +279,13 @@ class Run:
         info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
         return Journal(settings.journals / f"{run_id}.jsonl", info)
 
-    def _estimate_capped_s(self) -> float:
+    def _limited_s(self) -> float:
         left_s = self._estimate_s(self._remaining())
         return min(left_s, self._stopping.left_s(self.records)) if self._stopping else left_s
 
     def _say_left(self) -> str:
         known = self._eta.known and self._remaining()
-        return (
-            f", {'at most' if self._stopping else 'about'} {duration(self._estimate_capped_s())} left" if known else ""
-        )
+        return f", {'at most' if self._stopping else 'about'} {duration(self._limited_s())} left" if known else ""
 
 
 def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:

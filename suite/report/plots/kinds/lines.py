@@ -161,23 +161,21 @@ def batch(table: Table) -> Figure | None:
 def scaling(table: Table) -> Figure | None:
     """Throughput against the loader's workers; a thin line for the same steps without loading."""
     axis = "loader workers (processes or threads, depending on the framework)"
-    return _draw_against_count(table, workers(table), "loader", "loader workers", axis)
+    return _draw_counts(table, workers(table), "loader", "loader workers", axis)
 
 
 @kind("threads", "Throughput by number of threads", place=10.5)
 def by_threads(table: Table) -> Figure | None:
     """Throughput against the threads that cells ask for."""
-    return _draw_against_count(table, threads(table), "threads", "threads", "threads that compute")
+    return _draw_counts(table, threads(table), "threads", "threads", "threads that compute")
 
 
 @kind("cores", "Throughput by number of cores", place=10.6)
 def by_cores(table: Table) -> Figure | None:
-    return _draw_against_count(table, cores(table), "cores", "cores", "cores of each device")
+    return _draw_counts(table, cores(table), "cores", "cores", "cores of each device")
 
 
-def _draw_against_count(
-    table: Table, all_series: Sequence[Series], without: str, title: str, axis: str
-) -> Figure | None:
+def _draw_counts(table: Table, all_series: Sequence[Series], without: str, title: str, axis: str) -> Figure | None:
     """Returns throughput against a count, one line per series; a thin line for its ceiling."""
     if not all_series:
         return None
