@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from suite.analysis.statistics.inference import interval
 from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command.common import MIN_WINDOW, add, command_parser
@@ -115,6 +114,8 @@ class Line:
         name = f"{self.workload:18}{self.framework:12}{self.batch:>5}"
         if not self.answers:
             return f"{name} {self.error}"
+        from suite.analysis.statistics.inference import interval  # here: a framework's environment has no SciPy
+
         ratios = [median(answer["ratios"]) for answer in self.answers]
         over_processes = interval(ratios)
         if over_processes:
