@@ -168,14 +168,18 @@ def inference(run: str) -> list[list[str]]:
     return table
 
 
-def along(run: str, axis: str) -> list[list[str]]:
-    """A line per cell with another value of an axis than the usual one: how many times as fast it trains and serves."""
-    lines = [["workload", "framework", axis, "n", "training", "verdict", "passes", "verdict", "requests", "verdict"]]
-    for made in (table(each) for each in group(load([RUNS[run]]).launches, axis)):
+def along(*arguments: str) -> list[list[str]]:
+    """Of runs, a line per cell with another value of an axis than usual: how many times as fast it is."""
+    *runs, axis = arguments
+    lines = [
+        ["workload", "size", "framework", axis, "n", "training", "verdict", "passes", "verdict", "requests", "verdict"]
+    ]
+    for made in (table(each) for run in runs for each in group(load([RUNS[run]]).launches, axis)):
         for cell, row in zip(made.cells, made.group.rows, strict=True):
             if not cell.ratio.value or cell.ratio.baseline == cell.cell:
                 continue
-            line = [MODELS[row.cell.workload], NAMES[row.cell.framework], cell.settings[axis], str(cell.launches_ok)]
+            line = [MODELS[row.cell.workload], row.cell.size, NAMES[row.cell.framework], cell.settings[axis]]
+            line.append(str(cell.launches_ok))
             for each in (cell.ratio, *made.findings.servings[row.key].ratios.values()):
                 line += [f"{each.value:.2f} ({each.low:.2f}{DASH}{each.high:.2f})", each.verdict or DASH]
             lines.append(line)
@@ -217,7 +221,7 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for kind, _ in (entry[1:3] for entry in found["docs/results-cpu.md"])]
-    assert kinds == [*3 * ["cells"], *2 * ["settings"], *2 * ["inference"], *4 * ["along"]]
+    assert kinds == [*3 * ["cells"], *2 * ["settings"], *2 * ["inference"], *2 * ["along"]]
     assert len(found["docs/accuracy.md"]) == 2
 
 

@@ -36,10 +36,10 @@ def recomputed(
 
 @contextmanager
 def _again(block: nn.Module, within: AbstractContextManager[Any]) -> Iterator[None]:
-    """A context in which batch normalisation does not move its running statistics; the numbers are the same.
+    """What the second pass runs ``within``, where batch normalisation does not move its running statistics.
 
-    A momentum of 0 leaves them as they are to the last bit. Without them the layer would keep other tensors, which
-    `torch.utils.checkpoint` refuses.
+    The numbers are the same: a momentum of 0 leaves the statistics as they are to the last bit. Without them the layer
+    would keep other tensors, which `torch.utils.checkpoint` refuses.
     """
     layers = [layer for layer in block.modules() if isinstance(layer, _NormBase)]
     before = [(layer.momentum, layer.num_batches_tracked) for layer in layers]

@@ -67,13 +67,15 @@ def served(subject: Subject, training: Any) -> Trace:
     data = replace(subject.data, test=Split(split.inputs[:SAMPLES], split.labels[:SAMPLES]))
     ((inputs, _, count),) = evaluation_batches(data, min(SAMPLES, len(data.test)), subject.length)
     model = model_of(subject.cell).Model(training)
-    batch, _ = training.put((inputs, np.zeros(len(inputs), np.int32)))
-    logits = model.on_host(model.predict(batch)).reshape(len(inputs), -1)[:count].astype(np.float64)
-    found = losses(logits, labels_of(logits.shape[1])).mean(0)
-    if subject.spec.decodes:
-        words, off = continued(model, training, inputs[:CONTINUED, : inputs.shape[1] // 2], inputs.shape[1])
-        found = np.append(found, words if off < CACHED else [NUMBER_MOST])
-    model.close()
+    try:
+        batch, _ = training.put((inputs, np.zeros(len(inputs), np.int32)))
+        logits = model.on_host(model.predict(batch)).reshape(len(inputs), -1)[:count].astype(np.float64)
+        found = losses(logits, labels_of(logits.shape[1])).mean(0)
+        if subject.spec.decodes:
+            words, off = continued(model, training, inputs[:CONTINUED, : inputs.shape[1] // 2], inputs.shape[1])
+            found = np.append(found, words if off < CACHED else [NUMBER_MOST])
+    finally:
+        model.close()
     return Trace(tuple(found.tolist()), {})
 
 

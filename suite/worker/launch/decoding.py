@@ -82,8 +82,8 @@ def continued(model: Any, training: Any, prompts: Array, length: int) -> tuple[A
     for _ in range(length - prompts.shape[1]):
         logits.append(model.on_host(state[0]).astype(np.float64))
         word, state = model.decode(state)
-        words.append(model.on_host(word))
-    chosen, found = np.stack(words, 1).astype(np.int32), np.stack(logits, 1)
+        words.append(word)
+    chosen, found = _on_host(model, words), np.stack(logits, 1)
     window = np.concatenate([prompts, chosen], 1)
     whole = training.logits(training.put((window, window)))[:, prompts.shape[1] - 1 : -1]
     off = float((np.linalg.norm(found - whole, axis=(0, 2)) / np.linalg.norm(whole, axis=(0, 2))).max())
