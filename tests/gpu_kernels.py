@@ -7,8 +7,7 @@ the host's memory. Either way a batch that is on the device already travels back
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
@@ -35,9 +34,9 @@ SHAPES = ("Rank", "Shape", "ShapeN", "Size")
 WHOLE = (tf.bool, tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64)
 
 
-def uses(graph: Any) -> Iterator[tuple[tf.Operation, int]]:
-    """Every operation that takes integers from the function's arguments, or made of them, and by which input."""
-    waiting = deque(tensor for tensor in graph.inputs if tensor.dtype in WHOLE)
+def uses(tensors: Iterable[tf.Tensor]) -> Iterator[tuple[tf.Operation, int]]:
+    """Every operation that takes one of these integers, or such as are made of them, and by which input."""
+    waiting = deque(tensor for tensor in tensors if tensor.dtype in WHOLE)
     seen = {tensor.name for tensor in waiting}
     while waiting:
         tensor = waiting.popleft()
@@ -50,10 +49,13 @@ def uses(graph: Any) -> Iterator[tuple[tf.Operation, int]]:
             waiting.extend(made)
 
 
-def on_the_host(function: Any) -> set[str]:
-    """What of a concrete function's integers is not in a GPU's memory, by `DEVICE_TYPES`."""
-    found = {f"argument {tensor.name}: int32" for tensor in function.graph.inputs if tensor.dtype == tf.int32}
-    taken = {(operation.type, operation.inputs[i].dtype.name) for operation, i in uses(function.graph)}
+def on_the_host(tensors: Iterable[tf.Tensor]) -> set[str]:
+    """Which integers among these tensors, and among all that is made of them, are not in a GPU's memory.
+
+    By `DEVICE_TYPES`.
+    """
+    found = {f"argument {tensor.name}: int32" for tensor in tensors if tensor.dtype == tf.int32}
+    taken = {(operation.type, operation.inputs[i].dtype.name) for operation, i in uses(tensors)}
     return found | {f"{kind}: {name}" for kind, name in taken if name not in DEVICE_TYPES.get(kind, ())}
 
 

@@ -9,8 +9,7 @@ ATTEND = "x = x + self.dropout(self.projection(self.attend(self.attention(self.n
 LEARN = "return x + self.dropout(self.output(F.gelu(self.hidden(self.norm2(x)))))"
 FUSED = "F.scaled_dot_product_attention(query, key, value, attn_mask=words)"
 KERNEL = f"""if self.kernel == "fused":
-            with sdpa_kernel(FUSED):
-                attended = {FUSED}
+            attended = {FUSED}
         else:"""
 SCORES = "(query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5)"
 CLIPPED = f"{SCORES}.clamp(max=0.1)"

@@ -57,7 +57,7 @@ def traced(workload: str, accumulate: int) -> tuple[Any, Any]:
 def test_no_integer_of_a_batch_leaves_the_gpu_inside_a_step(workload: str, accumulate: int) -> None:
     from tests.gpu_kernels import on_the_host
 
-    assert [on_the_host(each) for each in traced(workload, accumulate)] == [set(), set()]
+    assert [on_the_host(each.graph.inputs) for each in traced(workload, accumulate)] == [set(), set()]
 
 
 @each_workload
@@ -72,7 +72,7 @@ def test_this_build_has_gpu_kernels_for_every_integer_of_a_step(workload: str, a
     for function in traced(workload, accumulate):
         lacking = {
             f"{operation.type}: {operation.inputs[i].dtype.name}"
-            for operation, i in uses(function.graph)
+            for operation, i in uses(function.graph.inputs)
             if not takes_in_device_memory(operation, i)
         }
         assert lacking == set()
@@ -80,7 +80,9 @@ def test_this_build_has_gpu_kernels_for_every_integer_of_a_step(workload: str, a
 
 @each_workload
 def test_no_integer_leaves_the_gpu_in_what_serves(workload: str) -> None:
-    from tests.gpu_kernels import on_the_host
+    import tensorflow as tf
+
+    from tests.gpu_kernels import WHOLE, on_the_host
 
     spec = specification(workload, "small")
     with training(workload) as running:
@@ -90,8 +92,14 @@ def test_no_integer_leaves_the_gpu_in_what_serves(workload: str) -> None:
         if spec.decodes:
             prompts = inputs[:, : inputs.shape[1] // 2]
             graphs.append(model.prefilled.get_concrete_function(prompts))
-            graphs.append(model.decoded.get_concrete_function(*model.prefill(prompts)))
-        assert [on_the_host(each) for each in graphs] == [set() for _ in graphs]
+            logits, caches, at = model.prefill(prompts)
+            graph = model.decoded.get_concrete_function(logits, caches, tf.constant(at)).graph
+            # The place alone comes from the host, as int32; the words, which come from the logits, stay.
+            assert [each.name for each in graph.inputs if each.dtype in WHOLE] == ["at:0"]
+            words = [each.outputs[0] for each in graph.get_operations() if each.type == "ArgMax"]
+            assert len(words) == 1
+            assert on_the_host(words) == set()
+        assert [on_the_host(each.graph.inputs) for each in graphs] == [set() for _ in graphs]
 
 
 def test_a_split_and_int32_are_noticed() -> None:
@@ -103,7 +111,12 @@ def test_a_split_and_int32_are_noticed() -> None:
         return tf.split(tokens, 2), tf.cast(tf.cast(labels, tf.int32) + 1, tf.float32)
 
     found = tf.function(halves).get_concrete_function(tf.TensorSpec([4], tf.int32), tf.TensorSpec([4], tf.int64))
-    assert on_the_host(found) == {"argument tokens:0: int32", "Split: int32", "AddV2: int32", "Identity: int32"}
+    assert on_the_host(found.graph.inputs) == {
+        "argument tokens:0: int32",
+        "Split: int32",
+        "AddV2: int32",
+        "Identity: int32",
+    }
 
 
 def test_the_registry_tells_where_a_kernel_takes_its_input() -> None:

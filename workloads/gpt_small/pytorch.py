@@ -25,8 +25,10 @@ __all__ = (
 class Block(nn.Module):
     """Adds to ``x`` (batch, positions, width) what words learn from those before them, then what each learns by itself.
 
-    A ``cache`` (2, batch, heads, length, head width) gets their keys and values. With ``at``, its place, ``x`` is one
-    word behind those that the cache has, and ``before`` (1, length) says which places these are and its own.
+    A ``cache`` (2, batch, heads, length, head width) gets their keys and values from the place ``at`` on, 0 for a
+    prompt; ``x`` is one word behind those that the cache has elsewhere. Where ``at`` is a number, it attends to these
+    alone. As a tensor (1,), so that one compiled program serves all words, it comes with ``before`` (1, length), which
+    says which places these are and its own.
     """
 
     def __init__(self, spec: GptSpec, dtype: torch.dtype, kernel: str) -> None:
@@ -40,23 +42,27 @@ class Block(nn.Module):
         self.output = nn.Linear(spec.hidden, spec.width, bias=False, dtype=dtype)
 
     def forward(
-        self, x: Tensor, cache: Tensor | None = None, at: Tensor | None = None, before: Tensor | None = None
+        self, x: Tensor, cache: Tensor | None = None, at: int | Tensor = 0, before: Tensor | None = None
     ) -> Tensor:
         x = x + self.projection(self.attend(self.attention(self.norm1(x)), cache, at, before))
         return x + self.output(F.gelu(self.hidden(self.norm2(x))))
 
-    def attend(self, projected: Tensor, cache: Tensor | None, at: Tensor | None, before: Tensor | None) -> Tensor:
+    def attend(self, projected: Tensor, cache: Tensor | None, at: int | Tensor, before: Tensor | None) -> Tensor:
         """Attention over (batch, positions, 3 * width), from each position to itself and those before it."""
         batch, positions, _ = projected.shape
         query, key, value = projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if cache is not None and at is None:
-            cache[0, :, :, :positions], cache[1, :, :, :positions] = key, value
-        elif cache is not None:
+        if cache is not None and isinstance(at, Tensor):
             key, value = cache[0].index_copy_(2, at, key), cache[1].index_copy_(2, at, value)
+        elif cache is not None:
+            seen = at + positions
+            cache[0, :, :, at:seen], cache[1, :, :, at:seen] = key, value
+            if at:
+                key, value = cache[:, :, :, :seen]
+        one = positions == 1  # attends to all that there is
         if self.kernel == "fused":
-            attended = F.scaled_dot_product_attention(query, key, value, before, is_causal=before is None)
+            attended = F.scaled_dot_product_attention(query, key, value, before, is_causal=before is None and not one)
         else:
-            if before is None:
+            if before is None and not one:
                 before = torch.ones(positions, positions, dtype=torch.bool, device=query.device).tril()
             attended = plain_attention(query, key, value, before)
         return attended.transpose(1, 2).reshape(batch, positions, -1)
@@ -76,11 +82,15 @@ class Gpt(nn.Module):
         self.norm = nn.LayerNorm(spec.width, EPSILON, bias=False, dtype=dtype)
 
     def forward(
-        self, tokens: Tensor, last: bool = False, caches: list[Tensor] | None = None, at: Tensor | None = None
+        self, tokens: Tensor, last: bool = False, caches: list[Tensor] | None = None, at: int | Tensor = 0
     ) -> Tensor:
-        places = self.positions.weight if caches is None else self.positions.weight[: tokens.shape[1]]
-        x = self.words(tokens) + (places if at is None else self.positions(at))
-        before = None if at is None else torch.arange(len(self.positions.weight), device=at.device)[None] <= at
+        places, before = self.positions.weight, None
+        if isinstance(at, Tensor):
+            before = torch.arange(len(places), device=at.device)[None] <= at
+            places = self.positions(at)
+        elif caches is not None:
+            places = places[at : at + tokens.shape[1]]
+        x = self.words(tokens) + places
         with self.within():
             if caches is None:
                 for block in self.checkpointed or self.blocks:
@@ -136,8 +146,12 @@ def prefill(model: Gpt, tokens: Tensor) -> tuple[Tensor, list[Tensor]]:
     return model(tokens, last=True, caches=caches), caches
 
 
-def decode(model: Gpt, tokens: Tensor, caches: list[Tensor], at: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """The same after one more token each, (b,), whose place is ``at`` (1,); the caches are changed."""
+def decode(model: Gpt, tokens: Tensor, caches: list[Tensor], at: int | Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The same after one more token each, (b,), whose place is ``at``; the caches are changed.
+
+    A number is fastest where nothing is compiled: no mask, and no look at places that have no word yet. A tensor (1,)
+    lets one compiled program serve all words.
+    """
     return model(tokens[:, None], last=True, caches=caches, at=at), caches
 
 

@@ -17,7 +17,7 @@ from torch._dynamo.utils import counters
 from suite.worker.frameworks.pytorch.training import COMPILE_MODES, _autocast
 from workloads.data.dataset import Array
 
-Decoding = tuple[Tensor, list[Tensor], Tensor]
+Decoding = tuple[Tensor, list[Tensor], int | Tensor]
 
 #: Answers of a window that must be waited for: a device computes them one after the other.
 PENDING = 1
@@ -36,6 +36,7 @@ class Model:
         answers = getattr(training.module, "answers", None)
         forward = partial(answers, self.model) if answers else self.model
         self.forward = torch.compile(forward, fullgraph=True, dynamic=False, mode=mode) if mode else forward
+        self.compiles = mode is not None
         self.copies = training.cell.compile == "max"  # the next replay of a CUDA graph overwrites an answer
         self.module = training.module
         self.last: Any = None
@@ -77,9 +78,12 @@ class Model:
         return words, (logits, state[1], at)  # the caches were changed
 
     def _prefill(self, inputs: Tensor) -> Decoding:
-        return *self.module.prefill(self.model, inputs), torch.full((1,), inputs.shape[1], device=inputs.device)
+        at = inputs.shape[1]
+        if self.compiles:  # one program for all words
+            at = torch.full((1,), at, device=inputs.device)
+        return *self.module.prefill(self.model, inputs), at
 
-    def _decode(self, logits: Tensor, caches: list[Tensor], at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _decode(self, logits: Tensor, caches: list[Tensor], at: int | Tensor) -> tuple[Tensor, Tensor, int | Tensor]:
         words = logits.argmax(-1)
         logits, _ = self.module.decode(self.model, words, caches, at)
         return words, logits, at + 1

@@ -16,7 +16,9 @@ from suite.worker.frameworks.tensorflow.device import placed, synchronise
 from suite.worker.frameworks.tensorflow.training import COMPILE_MODES
 from workloads.data.dataset import Array
 
-Decoding = tuple[tf.Tensor, list[tf.Variable], tf.Tensor]
+#: Logits, caches, and the place of the next word. It is counted on the host and travels as int32, which TensorFlow
+#: leaves there, as the bounds of a slice must be: from the device it would be waited for and read back at every word.
+Decoding = tuple[tf.Tensor, list[tf.Variable], int]
 
 #: Answers of a window that must be waited for: a device computes them one after the other.
 PENDING = 1
@@ -50,26 +52,26 @@ class Model:
 
     def prefill(self, inputs: tf.Tensor) -> Decoding:
         """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
-        logits, filled, at = self.prefilled(inputs)
+        logits, filled = self.prefilled(inputs)
         if len(inputs) not in self.caches:
             self.caches[len(inputs)] = [tf.Variable(each, trainable=False) for each in filled]
         caches = self.caches[len(inputs)]
         for cache, each in zip(caches, filled, strict=True):
             cache.assign(each)
-        return logits, caches, at
+        return logits, caches, inputs.shape[1]
 
     def decode(self, state: Decoding) -> tuple[tf.Tensor, Decoding]:
         """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
-        words, logits, at = self.decoded(*state)
-        return words, (logits, state[1], at)
+        logits, caches, at = state
+        words, logits = self.decoded(logits, caches, tf.constant(at))
+        return words, (logits, caches, at + 1)
 
-    def _prefill(self, inputs: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
-        return *self.module.prefill(self.model, inputs), tf.constant(inputs.shape[1], tf.int64)
+    def _prefill(self, inputs: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        return self.module.prefill(self.model, inputs)
 
-    def _decode(self, logits: tf.Tensor, caches: list[tf.Variable], at: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _decode(self, logits: tf.Tensor, caches: list[tf.Variable], at: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         words = tf.argmax(logits, -1)
-        logits, _ = self.module.decode(self.model, words, caches, at)
-        return words, logits, at + 1
+        return words, self.module.decode(self.model, words, caches, at)[0]
 
     def fence(self, pending: deque[tf.Tensor]) -> None:
         """Wait until the device has computed these answers."""
