@@ -8,16 +8,17 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
 from suite.session.launches.devices import BUILDS
 from suite.session.launches.launch import launch
+from tests import isolation
 from tests.launches import JOB, Launches, StandIn, Told
 from tests.nvml import Nvml
 from tests.sessions import WORKER, Suite
@@ -46,6 +47,8 @@ def send_all(record):
 
 
 #: Where JAX keeps what it compiled, since many tests compile the same model. Launches drop the variable.
+#: Where processes of pytest-xdist tell each other which tests import which framework.
+GROUPS = "TESTS_GROUPS"
 PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02"}
 
 
@@ -54,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_PROGRAMS] = tempfile.mkdtemp(prefix="test-programs-")
         os.environ.update(PROGRAMS | {"JAX_COMPILATION_CACHE_DIR": config.stash[_PROGRAMS]})
+        os.environ[GROUPS] = f"{config.stash[_PROGRAMS]}/groups.json"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -63,6 +67,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 _PROGRAMS = pytest.StashKey[str]()
+_IMPORTED = pytest.StashKey[list[str]]()
 
 
 #: The files that take longest, the longest first. With them first two processes end at about the same time.
@@ -128,6 +133,31 @@ def _frameworks(item: pytest.Item) -> list[str]:
         return []
     values = getattr(getattr(item, "callspec", None), "params", {}).values()
     return [*marker.args] or [value for value in values if value in FRAMEWORKS] or [*FRAMEWORKS]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tell the process that gives out the tests which frameworks they import: it collects none itself."""
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        isolation.tell({item.nodeid: _frameworks(item) for item in session.items}, Path(os.environ[GROUPS]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One framework in a process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    return isolation.OneFramework(Path(os.environ[GROUPS]), config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """No test may bring a second framework into a process."""
+    now = isolation.imported()
+    before = item.session.stash.setdefault(_IMPORTED, [])
+    item.session.stash[_IMPORTED] = now
+    if isolation.isolates() and len(now) > max(1, len(before)):
+        pytest.fail(f"{' and '.join(now)} are in one process: see tests/isolation.py")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -219,24 +249,14 @@ def launches(twins: Path, programs: str, tmp_path_factory: pytest.TempPathFactor
     return Launches(shared / "launches", twins, programs)
 
 
-@pytest.fixture(scope="module")
-def unoptimized() -> Iterator[None]:
+@pytest.fixture
+def unoptimized(request: pytest.FixtureRequest) -> Iterator[None]:
     """JAX compiles in a fraction of the time: for tests that ask nothing of a compiled program but that it is right.
 
     The proofs in float32, those of size full and all launches compile as usual.
     """
-    if not find_spec("jax"):
+    with isolation.unoptimized(here="jax" in isolation.imported() or _frameworks(request.node) == ["jax"]):
         yield
-        return
-    import jax
-
-    from suite.worker.frameworks.jax.evidence import time_savers
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jax, "jit", partial(jax.jit, compiler_options=time_savers()))
-        jax.config.update("jax_disable_most_optimizations", True)
-        yield
-        jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

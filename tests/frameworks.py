@@ -1,4 +1,4 @@
-"""The three frameworks side by side in one process, for the proofs that they compute the same.
+"""The three frameworks side by side, for the proofs that they compute the same.
 
 Frameworks are imported when they are first used, so that collecting the tests imports none. Every `Found` is computed
 once in a session, however many tests look at it.
@@ -23,7 +23,8 @@ import pytest
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell
 from suite.plan.settings.frameworks import VARIABLES
 from suite.worker.evidence.fingerprint import STEPS, at_proof_rate
-from suite.worker.frameworks import UnsupportedError
+from suite.worker.frameworks import UnsupportedError, import_framework
+from tests.isolation import in_own_process
 from workloads.data import synthetic
 from workloads.data.augment import Batches
 from workloads.data.dataset import Array, DataSet
@@ -89,12 +90,13 @@ class Found:
 
 
 def framework_of(name: str) -> Any:
-    """The suite's own file for a framework."""
-    return import_module(f"suite.worker.frameworks.{name}.training")
+    """The suite's own file for a framework, imported as a launch imports it."""
+    return import_framework(name)
 
 
 def module(workload: str, framework: str) -> ModuleType:
     """The workload's file for a framework."""
+    framework_of(framework)
     return import_module(f"workloads.{workload}.{framework}")
 
 
@@ -177,6 +179,7 @@ def compute(running: Any, source: Batches, steps: int) -> Found:
 
 
 @cache
+@in_own_process
 def found(
     workload: str, framework: str, precision: str, size: str, batch: int, steps: int,
     change: Callable[[Any], None] | None = None, spec: WorkloadSpec | None = None,

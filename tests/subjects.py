@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from suite.plan.cell import Cell
 from suite.record.parts.evidence import Trace
 from suite.worker.evidence.fingerprint import take_own_fingerprint
 from suite.worker.evidence.subject import Subject
-from tests.frameworks import data, module
+from tests.frameworks import data, framework_of, module
+from tests.isolation import in_own_process
 from workloads.spec import specification
 
 BATCH = 16
 
 
 def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
-    code = import_module(f"suite.worker.frameworks.{framework}.training")
+    code = framework_of(framework)
     cell = Cell(workload, framework, batch=BATCH, size="small")
     code.prepare(cell, "cpu", 0)
     spec = replace(specification(workload, "small"), **spec_changes)
@@ -26,6 +26,7 @@ def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
 
 
 @cache
+@in_own_process
 def proof(workload: str, framework: str) -> Trace:
     return take_own_fingerprint(subject(workload, framework))["own"]  # type: ignore[no-any-return]
 

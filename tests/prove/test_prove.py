@@ -19,6 +19,7 @@ from suite.prove.output import explanation, verdict
 from suite.prove.questions import GivenError, given, of_checkpoint, workload_at
 from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
+from tests.isolation import in_own_process
 from tests.prove.mistakes import MISTAKES, PORTS, Mistake, forget, right, wrong
 from workloads import registry
 from workloads.spec import specification
@@ -45,7 +46,7 @@ OTHERS = (
 
 def said(mistake: Mistake, framework: str, folder: Path) -> str:
     """What `prove` says of a mistake, against the right port in this framework."""
-    with switches_restored("jax"):
+    with switches_restored("jax" if "jax" in (framework, mistake.file) else framework):
         one, of = right(mistake.port, framework)
         other = wrong(mistake, folder)
     found = checks(one, other, of)
@@ -59,6 +60,7 @@ def causes(text: str) -> list[str]:
     return ["" if line == "none of the known ones explains the numbers" else line.partition(":")[0] for line in said]
 
 
+@needs_frameworks("pytorch")
 @pytest.mark.parametrize("mistake", [m for m in MISTAKES if m.id in QUICK], ids=lambda m: m.id)
 def test_a_mistake_is_found_where_it_is_and_explained(mistake: Mistake, tmp_path: Path) -> None:
     text = said(mistake, "pytorch", tmp_path)
@@ -84,6 +86,7 @@ def test_every_mistake_is_found_and_four_in_five_are_explained_and_none_wrongly(
     assert len(named) >= 0.8 * len(MISTAKES)
 
 
+@needs_frameworks("pytorch")
 def test_dropout_that_nobody_draws_is_not_seen(tmp_path: Path) -> None:
     """Neither framework draws, though the spec has a dropout: they are not said to be the same."""
     _, of = right("transformer", "pytorch")
@@ -114,6 +117,7 @@ def test_every_cause_has_a_mistake() -> None:
     assert {cause.name for cause in CAUSES} - named <= {"bias missing"}
 
 
+@needs_frameworks("pytorch")
 @pytest.mark.parametrize("port", ["image", "text"])
 def test_a_right_port_is_the_same_as_itself(port: str) -> None:
     one, of = right(port, "pytorch")
@@ -125,9 +129,9 @@ def test_a_right_port_is_the_same_as_itself(port: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("port", ["image", "text"])
 def test_a_right_port_to_jax_is_the_same(port: str) -> None:
-    with switches_restored("jax"):
-        one, of = right(port, "pytorch")
-        lines, same = verdict(one, [right(port, "jax")[0]], of)
+    of_right = in_own_process(right)
+    one, of = of_right(port, "pytorch")
+    lines, same = verdict(one, [of_right(port, "jax")[0]], of)
     assert same, "\n".join(lines)
 
 
@@ -138,6 +142,7 @@ def test_there_is_no_false_alarm_on_the_suites_own_workloads(workload: str, caps
     assert main([workload]) == 0, capsys.readouterr().out
 
 
+@needs_frameworks("pytorch")
 def test_the_frameworks_are_asked_in_processes_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     """Here as the worker is started, but in this process: what it reads and writes."""
     (name,) = registry.register(PORTS / "text")
@@ -157,6 +162,7 @@ def test_a_name_that_is_also_a_folder_here_is_refused(tmp_path: Path, monkeypatc
     assert workload_at("./imdb_lstm") == "own_imdb_lstm"
 
 
+@needs_frameworks("pytorch")
 def test_the_worker_writes_facts_and_arrays_and_no_pickle(tmp_path: Path) -> None:
     (name,) = registry.register(PORTS / "text")
     of = given(name, specification(name, "small"))

@@ -36,6 +36,7 @@ def test_another_allocator_than_the_cell_s_is_refused_and_any_is_its_default() -
     assert describe_allocator(asked.but(allocator="default"), "unified") == {"allocator": {"in_force": "unified"}}
 
 
+@needs_frameworks("pytorch")
 @pytest.mark.parametrize(
     ("backend", "expandable", "found"),
     [("native", False, "default"), ("native", True, "expandable"), ("cudaMallocAsync", False, "cudaMallocAsync")],
@@ -51,6 +52,7 @@ def test_pytorch_names_its_allocator(
     assert device_of("pytorch").allocator(cell_of("pytorch", found))["allocator"]["in_force"] == found
 
 
+@needs_frameworks("tensorflow")
 @pytest.mark.parametrize(
     ("variables", "found"),
     [
@@ -67,6 +69,7 @@ def test_tensorflow_s_allocator_is_that_of_its_variables(
     assert device_of("tensorflow").allocator(cell_of("tensorflow", found))["allocator"]["in_force"] == found
 
 
+@needs_frameworks("jax")
 @pytest.mark.parametrize(
     ("variables", "pool", "found"),
     [
@@ -91,6 +94,7 @@ def test_jax_s_allocator_is_that_of_its_variables_and_its_pool(
 
 
 def device_of(framework: str) -> Any:
+    framework_of(framework)
     return import_module(f"suite.worker.frameworks.{framework}.device")
 
 

@@ -29,6 +29,7 @@ from tests.frameworks import (
     needs_frameworks,
     switches_restored,
 )
+from tests.isolation import in_own_process
 from workloads.imdb_transformer.spec import TransformerSpec
 
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
@@ -95,6 +96,7 @@ def off(computed: dict[str, Any], expected: dict[str, Any]) -> float:
     return deviation({name: np.zeros_like(each) for name, each in arrays[1].items()}, *arrays)
 
 
+@in_own_process
 def kept(framework: str, checkpointing: str, workload: str = "cifar100_cnn") -> int:
     """Bytes that a forward pass of a narrow model keeps."""
     spec, cell = narrow(workload), cell_of(workload, framework, checkpointing)

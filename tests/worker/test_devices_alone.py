@@ -10,7 +10,7 @@ from suite.plan.cell import Cell
 from tests.frameworks import module, needs_frameworks
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = needs_frameworks("pytorch")
 CELL = Cell("cifar100_cnn", "pytorch", batch=2, size="small", devices=2)
 
 

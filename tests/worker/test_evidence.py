@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +18,13 @@ from suite.analysis.identity.tolerances import (
     tolerance_of,
 )
 from suite.plan.cell import FRAMEWORKS
-from suite.record.parts.evidence import Draws
+from suite.record.parts.evidence import Draws, Trace
 from suite.worker.evidence.draws import draws, spread
 from suite.worker.evidence.fingerprint import check_formula, take_float64_fingerprint, take_own_fingerprint
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
-from tests.frameworks import each_framework, needs_frameworks
+from tests.frameworks import each_framework, framework_of, needs_frameworks
+from tests.isolation import in_own_process
 from tests.subjects import apart, proof, subject
 from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, read_declaration, specification
 
@@ -74,7 +74,7 @@ def no_update_of_the_first_tensor(step: Callable[..., Any], training: Any, batch
 def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
     framework: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = import_module(f"suite.worker.frameworks.{framework}.training")
+    code = framework_of(framework)
     bounds = tolerance_of("imdb_lstm", "fp32", cuda=False)
     assert bounds
     step, right = code.Training.step, proof("imdb_lstm", framework)
@@ -84,6 +84,7 @@ def test_a_fault_in_the_step_shows_at_the_cell_s_batch(
 
 
 @cache
+@in_own_process
 def in_float64(workload: str, framework: str) -> dict[str, Any]:
     return take_float64_fingerprint(subject(workload, framework))
 
@@ -145,19 +146,22 @@ def test_a_recipe_s_rates_are_part_of_the_formula(framework: str, monkeypatch: p
     assert take_float64_fingerprint(one)["optimizer"] > 0.1
 
 
-@needs_frameworks
+@in_own_process
+def evaluation(workload: str, framework: str) -> Trace:
+    found: Trace = take_float64_fingerprint(by_recipe(workload, framework))["evaluation"]
+    return found
+
+
+@needs_frameworks("pytorch", "tensorflow")
 @pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
 def test_an_evaluation_after_the_steps_agrees_and_draws_nothing(workload: str) -> None:
-    one, other = (
-        take_float64_fingerprint(by_recipe(workload, framework))["evaluation"]
-        for framework in ("pytorch", "tensorflow")
-    )
+    one, other = (evaluation(workload, framework) for framework in ("pytorch", "tensorflow"))
     assert one.losses == pytest.approx(other.losses, rel=1e-9)
     assert not one.updates
     assert "evaluation" not in in_float64(workload, "pytorch"), "nothing is evaluated where nothing trains to its end"
 
 
-@needs_frameworks
+@needs_frameworks("jax")
 def test_evidence_in_float64_leaves_the_process_in_float32() -> None:
     import jax.numpy as jnp
 

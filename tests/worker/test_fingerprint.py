@@ -12,6 +12,7 @@ from suite.record.parts.evidence import Identity
 from suite.worker.evidence.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
 from tests import records
 from tests.frameworks import batches, data, each_framework, each_workload_resnet_slow, needs_frameworks, training
+from tests.isolation import in_own_process
 from workloads.data.augment import batches_digest, crop_and_flip
 from workloads.spec import specification
 from workloads.weights import weights_digest
@@ -93,6 +94,7 @@ def test_batches_of_another_type_order_or_layout_change_the_digest(change):
 
 
 @cache
+@in_own_process
 def fingerprint(workload, framework, gates=(0, 1, 2, 3), nudge="") -> Identity:
     """As a worker takes it.
 

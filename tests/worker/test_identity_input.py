@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, Cell, Loader
+from suite.plan.cell import Cell, Loader
 from tests.frameworks import batches, each_framework, has_dali, needs_frameworks, training
 from workloads.data import synthetic
 from workloads.data.augment import epoch
@@ -169,13 +169,13 @@ def test_batches_are_the_reference_s_over_the_end_of_an_epoch(deliveries, folder
             assert got.tobytes() == expected.tobytes(), f"{what} of batch {number}"
 
 
+@each_framework
 @each_workload
-def test_types_and_shapes_are_those_that_travel_to_the_device(deliveries, workload):
+def test_types_and_shapes_are_those_that_travel_to_the_device(deliveries, workload, framework):
     kind, shape = {"cifar100_cnn": (np.uint8, (64, 32, 32, 3)), "imdb_lstm": (np.int32, (64, 80))}[workload]
-    for framework in FRAMEWORKS:
-        inputs, labels = deliveries(framework, workload, 64, Loader()).batches[0]
-        assert (inputs.dtype, inputs.shape) == (kind, shape)
-        assert (labels.dtype, labels.shape) == (np.int32, (64,))
+    inputs, labels = deliveries(framework, workload, 64, Loader()).batches[0]
+    assert (inputs.dtype, inputs.shape) == (kind, shape)
+    assert (labels.dtype, labels.shape) == (np.int32, (64,))
 
 
 @each_framework

@@ -33,7 +33,7 @@ def agree(keras: dict[str, Any], native: dict[str, Any]) -> None:
     assert keras["evaluation"][1] == native["evaluation"][1]
 
 
-@needs_frameworks
+@needs_frameworks("tensorflow")
 @pytest.mark.parametrize("workload", ["imdb_lstm", pytest.param("cifar100_cnn", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("interface", ["keras", pytest.param("keras-fit", marks=pytest.mark.slow)])
 def test_keras_on_tensorflow_computes_what_the_own_loop_computes(workload: str, interface: str) -> None:
@@ -55,7 +55,7 @@ def test_keras_on_other_backends_computes_what_the_own_loop_computes(framework: 
             agree(found[f"{workload} {interface}"], found[f"{workload} native"])
 
 
-@needs_frameworks
+@needs_frameworks("tensorflow")
 @pytest.mark.parametrize(("settings", "words"), [
     ({"accumulate": 2}, "leave out --accumulate"),
     ({"compile": "max"}, "use eager or compile"),
@@ -69,7 +69,7 @@ def test_what_keras_does_not_have_is_unsupported(settings: dict[str, Any], words
         interfaces.prepare(cell, "cpu", 0)
 
 
-@needs_frameworks
+@needs_frameworks("tensorflow")
 def test_keras_on_another_backend_than_the_row_says_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="KERAS_BACKEND came too late"):
         interfaces.prepare(Cell("imdb_lstm", "jax", interface="keras"), "cpu", 0)

@@ -7,7 +7,7 @@ import pytest
 from tests.frameworks import needs_frameworks
 from workloads.spec import Lamb, Lars
 
-pytestmark = needs_frameworks
+pytestmark = needs_frameworks("pytorch")
 each_optimizer = pytest.mark.parametrize("spec", [Lars(1.0), Lamb(0.1)], ids=["lars", "lamb"])
 
 

@@ -21,7 +21,7 @@ from workloads.data.cache import folder_of
 needs_lightning = pytest.mark.skipif(not find_spec("lightning"), reason="Lightning is not installed: extra lightning")
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 @needs_lightning
 @pytest.mark.parametrize("workload", ["imdb_lstm", pytest.param("cifar100_cnn", marks=pytest.mark.slow)])
 def test_lightning_computes_what_the_own_loop_computes(workload: str) -> None:
@@ -30,7 +30,7 @@ def test_lightning_computes_what_the_own_loop_computes(workload: str) -> None:
     agree(computed(workload, "pytorch", "lightning"), computed(workload, "pytorch", "native"))
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 @needs_lightning
 def test_a_window_is_one_fit_of_its_steps_and_the_next_goes_on_from_it() -> None:
     spec, code = narrow("imdb_lstm"), framework_of("pytorch")
@@ -49,7 +49,7 @@ def test_a_window_is_one_fit_of_its_steps_and_the_next_goes_on_from_it() -> None
     assert left is None, "every batch was taken once"
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 @needs_lightning
 @pytest.mark.parametrize(("settings", "words"), [
     ({"accumulate": 2}, "leave out --accumulate"),
@@ -78,7 +78,7 @@ def test_without_lightning_the_reason_names_the_extra(monkeypatch: pytest.Monkey
         interfaces.of(Cell("imdb_lstm", "pytorch", interface="lightning"))
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 @needs_lightning
 @pytest.mark.slow
 @pytest.mark.launches

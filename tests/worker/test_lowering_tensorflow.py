@@ -16,7 +16,7 @@ import pytest
 
 from suite.plan.cell import WORKLOADS, Cell, Loader
 from suite.worker.evidence.fingerprint import at_proof_rate
-from tests.frameworks import batches, each_workload, module, needs_frameworks
+from tests.frameworks import batches, each_workload, framework_of, module, needs_frameworks
 from workloads.spec import specification
 
 pytestmark = needs_frameworks("tensorflow")
@@ -29,7 +29,7 @@ each_accumulate = pytest.mark.parametrize("accumulate", [1, 2])
 @contextmanager
 def training(workload: str, device: str = "cuda", accumulate: int = 1) -> Iterator[Any]:
     """`Training` for a device; the LSTM with the kernel that needs none."""
-    code = import_module("suite.worker.frameworks.tensorflow.training")
+    code = framework_of("tensorflow")
     kernel = "scan" if workload == "imdb_lstm" else "auto"
     cell = Cell(workload, "tensorflow", batch=BATCH, accumulate=accumulate, size="small", kernel=kernel)
     spec = at_proof_rate(specification(workload, "small"))
@@ -173,7 +173,7 @@ def test_loaders_deliver_int64_to_a_gpu_and_the_same_batches(workload: str, kind
 
 
 def test_a_gpu_s_budget_is_recorded_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = import_module("suite.worker.frameworks.tensorflow.training")
+    code = framework_of("tensorflow")
     import tensorflow as tf
 
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["card"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib.util import find_spec
 
 import pytest
 
@@ -52,15 +51,9 @@ def chosen(kind: str) -> Mutant:
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
     """Models of this size are too small for more, which would wait for one another."""
-    if not find_spec("torch"):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
         yield
-        return
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 #: The only one of ResNet-18, which takes longest; that its statistics agree is shown by `test_recipes` in every run.
@@ -73,8 +66,15 @@ def as_measured(subject: Subject) -> Draws:
     return Draws(subject.spec.dropout_bounds.spread[""], (1.0, 2.0))
 
 
-@needs_frameworks
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in CHOSEN])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            kind, marks=[needs_frameworks(name.partition(":")[0]), *([pytest.mark.slow] if kind in SLOW else [])]
+        )
+        for kind, (name, _) in CHOSEN.items()
+    ],
+)
 def test_one_of_each_kind_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind != "dropout":  # many passes, which say nothing of another kind: as measured, so that they raise no alarm
         monkeypatch.setattr("suite.worker.evidence.collector.draws", as_measured)
@@ -88,7 +88,7 @@ def test_one_of_each_kind_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch)
     assert judgement.killed, judgement
 
 
-@needs_frameworks
+@needs_frameworks("pytorch", "tensorflow")
 def test_what_was_not_changed_raises_no_alarm() -> None:
     cell = chosen("LSTM").cell
     assert not false_alarms(cell, ("pytorch", "tensorflow"))

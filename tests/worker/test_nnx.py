@@ -15,6 +15,7 @@ from suite.session.launches.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
 from tests.frameworks import batches, framework_of, narrow, needs_frameworks, switches_restored
+from tests.isolation import in_own_process
 from tests.worker.test_keras import agree
 from workloads.data.cache import folder_of
 
@@ -33,11 +34,12 @@ from workloads.data.cache import folder_of
 def test_nnx_computes_what_the_own_loop_computes(workload: str, framework: str) -> None:
     from tests.worker.keras_numbers import computed
 
-    agree(computed(workload, "jax", "nnx"), computed(workload, framework, "native"))
+    of = in_own_process(computed)
+    agree(of(workload, "jax", "nnx"), of(workload, framework, "native"))
 
 
 @pytest.mark.slow
-@needs_frameworks
+@needs_frameworks("jax")
 @pytest.mark.usefixtures("unoptimized")
 def test_a_restored_training_goes_on_as_if_nothing_had_happened() -> None:
     spec, code = narrow("cifar100_cnn"), framework_of("jax")
@@ -57,7 +59,7 @@ def test_a_restored_training_goes_on_as_if_nothing_had_happened() -> None:
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-@needs_frameworks
+@needs_frameworks("jax")
 @pytest.mark.parametrize(("settings", "words"), [
     ({"accumulate": 2}, "leave out --accumulate"),
     ({"precision": "fp16"}, "use bf16"),
@@ -78,7 +80,7 @@ def test_nnx_is_an_interface_of_jax() -> None:
         interfaces.module(Cell("cifar100_resnet18", "jax", interface="nnx"))
 
 
-@needs_frameworks
+@needs_frameworks("jax")
 @pytest.mark.slow
 @pytest.mark.launches
 @pytest.mark.parametrize("workload", ["imdb_lstm", "cifar100_cnn"])

@@ -48,6 +48,7 @@ def test_all_three_flush_denormals_on_a_cpu(framework: str) -> None:
         assert denormals(running.cell, framework_of(framework), "cpu") == "flushed"
 
 
+@needs_frameworks("jax")
 @pytest.mark.parametrize(("asked", "used"), [("fp32", "bf16"), ("bf16", "fp32")])
 def test_another_precision_than_the_one_asked_for_is_refused(asked: str, used: str) -> None:
     jax = framework_of("jax")
@@ -167,6 +168,7 @@ def test_the_peak_of_a_large_product_is_drawn_small_and_repeated(
     assert taken or framework == "jax"  # whose product is traced
 
 
+@needs_frameworks("pytorch")
 def test_the_probe_s_product_is_cast_as_a_layer_s_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """By autocast, from float32: that is what the probe is to see."""
     import torch

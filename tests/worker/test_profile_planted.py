@@ -120,6 +120,7 @@ def test_a_sleep_in_the_loader_is_named(framework: str) -> None:
     assert after.categories["input pipeline"].seconds == pytest.approx(0.2, rel=0.3)
 
 
+@frameworks.needs_frameworks("tensorflow")
 def test_a_slow_optimizer_is_named() -> None:
     def plant(training: Any) -> None:
         import tensorflow as tf
@@ -139,6 +140,7 @@ def test_a_slow_optimizer_is_named() -> None:
     assert most(before, after) == "optimizer"
 
 
+@frameworks.needs_frameworks("pytorch")
 def test_an_lstm_unrolled_in_python_is_named() -> None:
     def plant(training: Any) -> None:
 

@@ -215,7 +215,7 @@ def test_a_kernel_of_cuda_is_placed_by_its_name() -> None:
     assert kernel_rules.held_by("ampere_sgemm_128x64_nt") == ()
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 def test_a_trace_of_pytorch_for_people_names_no_machine_and_has_only_rows_of_processes() -> None:
     from suite.worker.profilers.pytorch import for_people
 
@@ -225,7 +225,7 @@ def test_a_trace_of_pytorch_for_people_names_no_machine_and_has_only_rows_of_pro
     assert for_people(written) == {"schemaVersion": 1, "traceEvents": [step]}
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 def test_a_trace_of_pytorch_on_cuda_counts_kernels_and_not_operators() -> None:
     """Made by hand in the format of `torch.profiler`: nothing here was recorded on a GPU."""
     from suite.worker.profilers.pytorch import events_of

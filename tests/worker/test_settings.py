@@ -214,6 +214,7 @@ def test_a_compile_mode_that_a_framework_lacks_is_unsupported(framework: str, mo
         framework_of(framework).prepare(Cell("cifar100_cnn", framework, compile=mode), "cpu", 0)
 
 
+@needs_frameworks("jax")
 def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     import jax
 
@@ -234,6 +235,7 @@ def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch)
         code.prepare(cell, "cuda", 0)
 
 
+@needs_frameworks("pytorch")
 def test_torch_compile_does_not_pass_off_an_eager_lstm_as_its_own() -> None:
     with pytest.raises(UnsupportedError, match=r"breaks its graph at nn\.LSTM"):
         framework_of("pytorch").prepare(Cell("imdb_lstm", "pytorch", compile="compile"), "cpu", 0)

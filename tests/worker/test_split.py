@@ -23,7 +23,7 @@ def test_the_workloads_that_can_be_split_name_their_stages(framework: str) -> No
     assert [name for name in WORKLOADS if hasattr(module(name, framework), "stages")] == list(STAGED)
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 @each_staged
 def test_the_stages_of_pytorch_are_the_model(workload: str) -> None:
     import torch
@@ -40,7 +40,7 @@ def test_the_stages_of_pytorch_are_the_model(workload: str) -> None:
         assert len(owned) == len([*running.model.parameters()])
 
 
-@needs_frameworks
+@needs_frameworks("tensorflow")
 @each_staged
 def test_the_stages_of_tensorflow_are_the_model_s_layers(workload: str) -> None:
     with training(workload, "tensorflow", spec=narrow(workload)) as running:

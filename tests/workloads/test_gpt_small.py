@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from suite.analysis.identity.tolerances import EVALUATED_COARSELY
-from suite.plan.cell import KERNELS_OF
+from suite.plan.cell import FRAMEWORKS, KERNELS_OF
 from tests.frameworks import PAIRS, batches, distance, each_framework, module, narrow, needs_frameworks, training
+from tests.isolation import in_own_process
 from workloads.data.dataset import Array
 from workloads.gpt_small.spec import IGNORED, VOCABULARY, specification
 
@@ -77,19 +78,26 @@ def test_words_that_are_ignored_are_not_scored(framework: str) -> None:
     assert shares == pytest.approx(right.mean(1))
 
 
+@in_own_process
+def scored_after(steps: int, framework: str) -> tuple[Array, Array]:
+    """Of a batch of windows the losses and the shares of words that are right, in float64."""
+    spec = narrow(NAME)
+    source = batches(spec, 8)
+    with training(NAME, framework, "fp64", spec=spec) as running:
+        for number in range(steps):
+            running.step(running.put(source[number]))
+        found: tuple[Array, Array] = running.get(running.evaluate(running.put(source[0])))
+        return found
+
+
 def test_the_frameworks_score_alike() -> None:
-    spec, found = narrow(NAME), {}
-    batch = batches(spec, 8)[0]
-    for framework in {name for pair in PAIRS for name in pair}:
-        with training(NAME, framework, "fp64", spec=spec) as running:
-            for number in range(2):
-                running.step(running.put(batches(spec, 8)[number]))
-            found[framework] = running.get(running.evaluate(running.put(batch)))
+    found = {framework: scored_after(2, framework) for framework in FRAMEWORKS}
     for one, other in PAIRS:
         assert distance(found[one][0], found[other][0]) < 1e-9
         assert found[one][1] == pytest.approx(found[other][1], abs=1e-12)
 
 
+@needs_frameworks("pytorch")
 @pytest.mark.parametrize("precision", ["fp64", "fp32"])
 def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -> None:
     spec, found = narrow(NAME), []
@@ -105,6 +113,7 @@ def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -
     assert max(distance(found[0][1][name], found[1][1][name]) for name in found[0][1]) < bound
 
 
+@needs_frameworks("jax")
 def test_jax_asks_cudnn_for_the_causal_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the formula in cuDNN's place, which needs a device even to be traced."""
     import jax
@@ -125,6 +134,7 @@ def test_jax_asks_cudnn_for_the_causal_mask(monkeypatch: pytest.MonkeyPatch) -> 
     assert handed == [("bfloat16", True, "cudnn")] * spec.layers
 
 
+@needs_frameworks("pytorch")
 def test_torch_compile_takes_the_whole_model_as_one_graph() -> None:
     """Traced only: what a back end makes of the graph is its own affair."""
     import torch
@@ -138,6 +148,7 @@ def test_torch_compile_takes_the_whole_model_as_one_graph() -> None:
 
 
 @cache
+@in_own_process
 def decoded(framework: str, precision: str = "fp64") -> tuple[Array, float]:
     """The words that follow two prompts, and how far their logits with the cache are off those without."""
     from suite.worker.launch.decoding import continued

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, KERNELS_OF, Cell
+from suite.plan.cell import KERNELS_OF, Cell
 from suite.record.handover.job import Job
 from suite.worker.launch.outcome import classify
 from tests.frameworks import batches, distance, each_framework, framework_of, module, narrow, needs_frameworks, training
@@ -123,6 +123,7 @@ def test_the_kernel_in_a_record_is_the_one_that_runs(framework: str, device: str
         code.kernels(spec, numbers, device, "fused")
 
 
+@needs_frameworks("tensorflow")
 def test_a_kernel_that_is_not_there_ends_the_launch_as_unsupported() -> None:
     cell = Cell(NAME, "tensorflow", size="small", kernel="fused")
     code, spec = framework_of("tensorflow"), specification(NAME, "small")
@@ -133,6 +134,7 @@ def test_a_kernel_that_is_not_there_ends_the_launch_as_unsupported() -> None:
     assert (status, reason) == ("unsupported", str(raised.value))
 
 
+@needs_frameworks("jax")
 def test_jax_hands_cudnn_the_length_of_every_review(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the formula in cuDNN's place, which needs a device even to be traced."""
     import jax
@@ -153,7 +155,7 @@ def test_jax_hands_cudnn_the_length_of_every_review(monkeypatch: pytest.MonkeyPa
     assert handed == [{"type": "bfloat16", "implementation": "cudnn"}] * spec.layers
 
 
-def test_every_framework_has_a_kernel_by_itself() -> None:
-    spec = specification(NAME)
-    for framework in FRAMEWORKS:
-        assert module(NAME, framework).kernels(spec, Numbers(), "cpu", "auto")["attention"] in KERNELS_OF[NAME]
+@each_framework
+def test_every_framework_has_a_kernel_by_itself(framework: str) -> None:
+    chosen = module(NAME, framework).kernels(specification(NAME), Numbers(), "cpu", "auto")
+    assert chosen["attention"] in KERNELS_OF[NAME]

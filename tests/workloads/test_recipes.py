@@ -21,6 +21,7 @@ from tests.frameworks import (
     needs_frameworks,
     training,
 )
+from tests.isolation import in_own_process
 from workloads.recipes import RECIPES, Recipe, recipe
 from workloads.spec import WORKLOADS, Adam, AdamW, Lamb, Lars, Sgd, specification
 
@@ -74,6 +75,7 @@ def test_the_target_is_no_part_of_the_digest_and_the_epochs_are():
     assert spec.digest not in digests
 
 
+@in_own_process
 def trained(workload, framework, optimizer):
     """Losses and weights after ten steps at a rate that jumps, in float64 and without dropout."""
     spec = replace(narrow(workload), optimizer=optimizer)
@@ -97,24 +99,31 @@ def trained(workload, framework, optimizer):
     ids=["sgd", "adam", "adamw", "lars", "lamb"],
 )
 def test_a_change_of_rate_moves_all_three_alike(workload, optimizer):
-    made = {framework: trained(workload, framework, optimizer) for pair in PAIRS for framework in pair}
+    made = {framework: trained(workload, framework, optimizer) for framework in FRAMEWORKS}
     for one, other in PAIRS:
         assert distance(np.array(made[one][0]), np.array(made[other][0])) < 1e-9
         assert_within(distances(made[one][1], made[other][1]), 1e-9)
 
 
+@in_own_process
+def evaluations(workload, framework, steps=0, times=1, dropout=False):
+    """Losses and right answers of a batch of 16 in float64, after some steps, so many times."""
+    spec = narrow(workload)
+    source = batches(spec, 16)
+    with training(workload, framework, "fp64", spec=spec, dropout=dropout) as running:
+        for number in range(steps):
+            running.step(running.put(source[number]))
+        return [running.get(running.evaluate(running.put(source[steps]))) for _ in range(times)]
+
+
 @needs_frameworks
 @each_workload
 def test_evaluation_agrees_between_frameworks(workload):
-    spec = narrow(workload)
-    inputs, labels = batches(spec, 16)[0]
     scores = {}
-    for framework in ("pytorch", "tensorflow", "jax"):
-        with training(workload, framework, "fp64", spec=spec, dropout=True) as running:
-            first = running.get(running.evaluate(running.put((inputs, labels))))
-            again = running.get(running.evaluate(running.put((inputs, labels))))
-            assert first[0].tobytes() == again[0].tobytes(), "no dropout, and nothing that an evaluation changes"
-            scores[framework] = first
+    for framework in FRAMEWORKS:
+        first, again = evaluations(workload, framework, times=2, dropout=True)
+        assert first[0].tobytes() == again[0].tobytes(), "no dropout, and nothing that an evaluation changes"
+        scores[framework] = first
     assert_scores_agree(scores, 16)
 
 
@@ -124,13 +133,7 @@ def test_evaluation_agrees_between_frameworks(workload):
 )
 def test_evaluation_agrees_after_training(workload):
     """What is collected in training for the evaluation, as running variances are, is the same as well."""
-    spec = narrow(workload)
-    source, scores = batches(spec, 16), {}
-    for framework in FRAMEWORKS:
-        with training(workload, framework, "fp64", spec=spec) as running:
-            for number in range(5):
-                running.step(running.put(source[number]))
-            scores[framework] = running.get(running.evaluate(running.put(source[5])))
+    scores = {framework: evaluations(workload, framework, steps=5)[0] for framework in FRAMEWORKS}
     assert_scores_agree(scores, 16)
 
 

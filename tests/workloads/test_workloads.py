@@ -189,7 +189,7 @@ def _jax_parameters(running):
 COUNTS = {"pytorch": _torch_parameters, "tensorflow": _keras_parameters, "jax": _jax_parameters}
 
 
-@needs_frameworks
+@needs_frameworks("tensorflow")
 def test_keras_counts_no_more_than_it_trains():
     for workload in ("cifar100_cnn", "imdb_lstm"):
         with training(workload, "tensorflow", "fp32") as running:

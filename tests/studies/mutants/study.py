@@ -12,6 +12,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
 from suite.worker.evidence import collector as evidence
+from tests.isolation import in_own_process
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.ranked import rehearse_ranks
 from tests.studies.mutants.rehearsal import rehearse
@@ -79,7 +80,7 @@ def judge_beside(mutant: Mutant, others: Sequence[str]) -> Judgement:
 
 def judge_beside_itself(mutant: Mutant) -> Judgement:
     """The verdict beside the unchanged launch of its own framework, which stands there as another one's."""
-    unchanged = _twin(mutant.cell, mutant.serves)
+    unchanged = _twin(mutant.framework, mutant.cell, mutant.serves)
     other = next(name for name in FRAMEWORKS if name != mutant.framework)
     return _launched(mutant, {other: replace(unchanged, cell=mutant.cell.but(framework=other))})[1]
 
@@ -105,16 +106,18 @@ def _compared(record: Record, unchanged: Mapping[str, Record]) -> Judgement:
 def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS, serves: bool = False) -> dict[str, Record]:
     """The launches of this cell in some frameworks, without any difference; each is launched once."""
     others = {framework: cell.but(framework=framework) for framework in frameworks if framework != cell.framework}
-    return {framework: _twin(others.get(framework, cell), serves) for framework in frameworks}
+    return {framework: _twin(framework, others.get(framework, cell), serves) for framework in frameworks}
 
 
 @cache
-def _twin(cell: Cell, serves: bool = False) -> Record:
+@in_own_process
+def _twin(framework: str, cell: Cell, serves: bool = False) -> Record:
+    assert framework == cell.framework
     if cell.devices > 1:
         return rehearse_ranks(cell)
     record = rehearse(cell, serves=serves)
     gc.collect()
-    gc.freeze()  # launches collect often, which takes its time with three frameworks loaded
+    gc.freeze()  # launches collect often, which takes its time with a framework loaded
     evidence.only_new_collected = _collected  # which would unfreeze them
     return record
 
