@@ -15,7 +15,7 @@ from tests.subjects import BATCH, apart, subject
 unoptimized = pytest.mark.usefixtures("unoptimized")
 
 
-@needs_frameworks
+@needs_frameworks("jax")
 def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alone(tmp_path: Path) -> None:
     plain, bounds, traces = (
         take_own_fingerprint(subject("imdb_lstm", "jax"))["own"],
@@ -40,7 +40,7 @@ def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alo
     assert steps[1] == steps[0], "the second found what the first had kept"
 
 
-@needs_frameworks
+@needs_frameworks("jax")
 def test_what_a_release_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX 0.11.2 lost an option of XLA that only saved time, and every launch on a CPU ended in an error."""
     import jax
@@ -60,7 +60,7 @@ def test_what_a_release_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: p
 
 
 @unoptimized
-@needs_frameworks
+@needs_frameworks("tensorflow")
 def test_graphs_are_optimised_again_after_the_small_ones() -> None:
     tensorflow = pytest.importorskip("tensorflow")
     tools, options = subject("imdb_lstm", "tensorflow").tools, tensorflow.config.optimizer.get_experimental_options

@@ -18,7 +18,7 @@ from suite.session.launches.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.phases import fit_plan, training_steps
-from tests.frameworks import assert_within, distances, needs_frameworks
+from tests.frameworks import assert_within, distances, framework_of, needs_frameworks
 from workloads.data.cache import folder_of
 
 EXACT = 1e-12
@@ -70,9 +70,11 @@ def test_what_keras_does_not_have_is_unsupported(settings: dict[str, Any], words
 
 
 @needs_frameworks("tensorflow")
-def test_keras_on_another_backend_than_the_row_says_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="KERAS_BACKEND came too late"):
-        interfaces.prepare(Cell("imdb_lstm", "jax", interface="keras"), "cpu", 0)
+def test_keras_on_another_backend_than_the_row_says_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    framework_of("tensorflow")
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    with pytest.raises(RuntimeError, match="Keras runs on jax, not on tensorflow: KERAS_BACKEND came too late"):
+        interfaces.prepare(Cell("imdb_lstm", "tensorflow", interface="keras"), "cpu", 0)
 
 
 def test_a_workload_without_keras_is_unsupported() -> None:

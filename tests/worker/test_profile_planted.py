@@ -73,6 +73,7 @@ def most(before: Sequence[Profile], after: Sequence[Profile]) -> str:
     return next(iter(grown(before, after)))
 
 
+@frameworks.needs_frameworks("pytorch")
 def test_a_layout_change_before_each_convolution_is_named() -> None:
     def plant(training: Any) -> None:
         import torch
@@ -92,6 +93,7 @@ def test_a_layout_change_before_each_convolution_is_named() -> None:
     assert most(before, after) == "copy and layout change"
 
 
+@frameworks.needs_frameworks("pytorch")
 def test_further_copies_of_the_batch_are_named() -> None:
     def plant(training: Any) -> None:
         step = training.step

@@ -275,8 +275,7 @@ EXAMPLE = """
     from tests.frameworks import FRAMEWORKS, batches, narrow, training
     from suite.plan.cell import Cell
 
-    spec = narrow("cifar100_cnn")
-    source = batches(spec, 8)
+    spec, source = narrow("cifar100_cnn"), batches(narrow("cifar100_cnn"), 8)
     for framework in FRAMEWORKS:
         with training("cifar100_cnn", framework, "pure-bf16", spec=spec) as running:
             error = precision_errors(running.cell, import_framework(framework), "cpu")["product"]
@@ -290,7 +289,6 @@ EXAMPLE = """
 """
 
 
-@pytest.mark.frameworks
 def test_the_contributors_example_of_a_new_precision_trains_in_all_three(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

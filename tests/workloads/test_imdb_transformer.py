@@ -70,6 +70,7 @@ def test_what_lies_behind_the_last_word_changes_nothing(framework: str, layers: 
     assert max(distance(gradients[name], more[name]) for name in gradients) < 1e-12
 
 
+@needs_frameworks("pytorch")
 @pytest.mark.parametrize("precision", ["fp64", "fp32"])
 def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -> None:
     import torch
@@ -88,6 +89,7 @@ def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -
     assert torch.nn.attention.SDPBackend.MATH not in module(NAME, "pytorch").FUSED, "no formula under another name"
 
 
+@needs_frameworks("pytorch")
 @pytest.mark.parametrize("kernel", KERNELS_OF[NAME])
 def test_torch_compile_takes_the_whole_model_as_one_graph(kernel: str) -> None:
     """Traced only: what a back end makes of the graph is its own affair."""

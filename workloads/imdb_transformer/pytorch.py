@@ -95,12 +95,13 @@ def moved(tokens: Tensor, positions: int) -> tuple[Tensor, Tensor]:
     return tokens.gather(1, (place + (length - count)).clamp(max=length - 1)), place < count
 
 
-def plain_attention(query: Tensor, key: Tensor, value: Tensor, words: Tensor) -> Tensor:
-    """The formula, for (batch, heads, positions, head width); the softmax in float32 at least."""
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+def plain_attention(query: Tensor, key: Tensor, value: Tensor, words: Tensor | None) -> Tensor:
+    """The formula, for (batch, heads, positions, head width), to all keys or the ``words``; the softmax in float32."""
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-    weights = scores.to(wide).masked_fill(~words, float("-inf")).softmax(-1)
-    return weights.to(query.dtype) @ value
+    scores = ((query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)).to(wide)
+    if words is not None:
+        scores = scores.masked_fill(~words, float("-inf"))
+    return scores.softmax(-1).to(query.dtype) @ value
 
 
 def build(

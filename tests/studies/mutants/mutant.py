@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
+from suite.worker.frameworks import import_framework
 
 #: What notices a launch that ends by itself, as by a probe of its precision.
 REFUSED = "refused"
@@ -102,9 +103,8 @@ class Mutant:
     def planted(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             name = self.framework
-            files = (f"suite.worker.frameworks.{name}.training", f"workloads.{self.workload}.{name}")
-            modules = [import_module(file) for file in (*files, f"suite.worker.loaders.{name}")]
-            self.plant(Target(patch, name, *modules))
+            files = (f"workloads.{self.workload}.{name}", f"suite.worker.loaders.{name}")
+            self.plant(Target(patch, name, import_framework(name), *(import_module(file) for file in files)))
             yield
 
 

@@ -6,7 +6,6 @@ import tempfile
 import traceback
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from suite.record.record import SCHEMA, Record
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.launch.outcome import classify
 from suite.worker.process import _Launch
-from tests.frameworks import switches_restored
+from tests.frameworks import framework_of, switches_restored
 from workloads.data import cache as caches
 from workloads.data import synthetic
 from workloads.spec import specification
@@ -60,7 +59,7 @@ def rehearse(cell: Cell, ranks: Ranks = ALONE, serves: bool = False) -> Record:
     def send(**message: Any) -> None:
         parts.update(message.get("part", {}))
 
-    framework = import_module(f"suite.worker.frameworks.{cell.framework}.training")
+    framework = framework_of(cell.framework)
     try:
         with switches_restored(cell.framework):
             Rehearsal(job, framework, send, 0.0, ranks).run()
